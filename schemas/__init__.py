@@ -1,0 +1,1 @@
+"""Data that passes between the parts of concord: numpy, pyarrow and pydantic only."""

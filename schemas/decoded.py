@@ -1,0 +1,82 @@
+"""What an engine returns for one document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+
+
+class Status(StrEnum):
+    """What is known of a decoded document."""
+
+    OPTIMAL = "optimal"
+    """Proven: no labelling scores higher, within the tolerance the engine states."""
+    FEASIBLE = "feasible"
+    """A labelling that breaks no hard constraint, found by a method that proves nothing more."""
+    TIMEOUT = "timeout"
+    """The budget ran out; the labelling is the best seen and the bound still holds."""
+    INFEASIBLE = "infeasible"
+    """Proven: every labelling breaks a hard constraint."""
+
+
+class Budget(NamedTuple):
+    """What one document may cost: wall-clock seconds and deterministic work; None is unlimited.
+
+    Only ``work`` keeps the output the same on every machine, so scheduled runs set that one.
+    """
+
+    seconds: float | None = None
+    work: int | None = None
+
+
+class Improvement(NamedTuple):
+    """A step of an anytime curve: a better labelling was found."""
+
+    seconds: float
+    work: int
+    objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A labelling of one document and what is proven of it. Scores in nats.
+
+    ``labels`` (N,); ``local`` is the potentials' share of the objective and ``penalty`` the
+    constraints'; ``degree`` and ``penalties`` (K,) split it by constraint; ``bound`` is never
+    below the best objective of any labelling; ``work`` counts the engine's own unit (resamples,
+    expanded nodes, deterministic solver time), the same on every machine, unlike ``seconds``.
+    """
+
+    labels: Labels
+    local: float
+    penalty: float
+    degree: NDArray[np.float64]
+    penalties: NDArray[np.float64]
+    bound: float
+    status: Status
+    work: int = 0
+    seconds: float = 0.0
+    improvements: tuple[Improvement, ...] = ()
+
+    @property
+    def objective(self) -> float:
+        """local − penalty; −inf where a hard constraint or a −inf potential is broken."""
+        return self.local - self.penalty
+
+    @property
+    def gap(self) -> float:
+        """How far from optimal this labelling can be, in nats: bound − objective, never below 0."""
+        if self.objective == self.bound:
+            return 0.0
+        return max(0.0, self.bound - self.objective)
+
+    @property
+    def certified(self) -> bool:
+        """Is the labelling proven optimal?"""
+        return self.status is Status.OPTIMAL

@@ -1,0 +1,174 @@
+"""Documents in memory: dictionary-encoded token columns, alone (`Document`) or many at once (`Batch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+TOKENS = "tokens"
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A dictionary-encoded token column: ``values[codes[t]]`` is the string of token t.
+
+    ``codes`` is (N,); ``values`` (V,) may hold strings that a slice does not use.
+    """
+
+    codes: NDArray[np.int32]
+    values: Sequence[str]
+
+    @classmethod
+    def encode(cls, strings: Sequence[str]) -> Column:
+        """Distinct strings in order of first appearance."""
+        codes: dict[str, int] = {}
+        flat = np.fromiter((codes.setdefault(s, len(codes)) for s in strings), np.int32, len(strings))
+        return cls(flat, tuple(codes))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, part: slice) -> Column:
+        return Column(self.codes[part], self.values)
+
+    def strings(self) -> list[str]:
+        """The column as plain strings, one a token."""
+        return [self.values[i] for i in self.codes.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """One document of N tokens in S sentences.
+
+    ``sentence_starts`` (S,) are token positions, the first is 0. ``columns`` holds ``tokens``
+    and what else the corpus has (``pos``, ``chunk``). ``labels`` are gold label names where
+    known. ``text`` with ``token_start`` and ``token_end`` (N,), in characters (end exclusive),
+    is there for raw text.
+    """
+
+    doc_id: str
+    sentence_starts: NDArray[np.int64]
+    columns: Mapping[str, Column]
+    labels: Column | None = None
+    text: str | None = None
+    token_start: NDArray[np.int32] | None = None
+    token_end: NDArray[np.int32] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        doc_id: str,
+        sentences: Sequence[Sequence[str]],
+        *,
+        labels: Sequence[Sequence[str]] | None = None,
+        **columns: Sequence[Sequence[str]],
+    ) -> Document:
+        """A document from nested lists, one list a sentence; empty sentences are dropped.
+
+        Raises `ValueError` where a column's shape differs from the tokens'.
+        """
+        nested = {TOKENS: sentences, **columns} | ({} if labels is None else {"labels": labels})
+        lengths = [len(s) for s in sentences]
+        flat: dict[str, Column] = {}
+        for name, rows in nested.items():
+            if [len(r) for r in rows] != lengths:
+                raise ValueError(f"document {doc_id!r}: column {name!r} does not match the tokens' shape")
+            flat[name] = Column.encode([value for row in rows for value in row])
+        kept = [n for n in lengths if n]
+        starts = np.concatenate([[0], np.cumsum(kept)[:-1]]).astype(np.int64) if kept else np.zeros(0, np.int64)
+        gold = flat.pop("labels", None)
+        return cls(doc_id, starts, flat, gold)
+
+    def __len__(self) -> int:
+        return len(self.columns[TOKENS])
+
+    @property
+    def tokens(self) -> list[str]:
+        """The words, one a token."""
+        return self.columns[TOKENS].strings()
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Documents of one shard, concatenated: the form in which they are read and scored.
+
+    ``doc_starts`` is (D + 1,); ``sentence_starts`` (S,) are positions in the batch and hold
+    every document's start. Columns share one dictionary a batch.
+    """
+
+    doc_ids: tuple[str, ...]
+    doc_starts: NDArray[np.int64]
+    sentence_starts: NDArray[np.int64]
+    columns: Mapping[str, Column]
+    labels: Column | None = None
+    texts: Sequence[str] | None = None
+    token_start: NDArray[np.int32] | None = None
+    token_end: NDArray[np.int32] | None = None
+    _sentence_of_doc: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sentence_of_doc", np.searchsorted(self.sentence_starts, self.doc_starts))
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> Batch:
+        """Concatenates documents that have the same columns. Raises `ValueError` otherwise."""
+        names = set(documents[0].columns) if documents else {TOKENS}
+        for document in documents:
+            if set(document.columns) != names:
+                raise ValueError(f"document {document.doc_id!r}: columns differ from the batch's {sorted(names)}")
+        starts = np.concatenate([[0], np.cumsum([len(d) for d in documents])]).astype(np.int64)
+        sentences = [d.sentence_starts + s for d, s in zip(documents, starts[:-1], strict=True)]
+        gold = [d.labels for d in documents if d.labels is not None]
+        offsets = [(d.token_start, d.token_end) for d in documents if d.token_start is not None]
+        texts = [d.text for d in documents if d.text is not None]
+        return cls(
+            tuple(d.doc_id for d in documents),
+            starts,
+            np.concatenate(sentences) if sentences else np.zeros(0, np.int64),
+            {name: _join([d.columns[name] for d in documents]) for name in sorted(names)},
+            _join(gold) if documents and len(gold) == len(documents) else None,
+            texts if documents and len(texts) == len(documents) else None,
+            np.concatenate([a for a, _ in offsets]) if documents and len(offsets) == len(documents) else None,
+            np.concatenate([b for _, b in offsets if b is not None])
+            if documents and len(offsets) == len(documents)
+            else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.doc_ids)
+
+    @property
+    def token_count(self) -> int:
+        """Tokens in all documents together."""
+        return int(self.doc_starts[-1])
+
+    def document(self, i: int) -> Document:
+        """Document i, sharing the batch's arrays and dictionaries."""
+        part = slice(int(self.doc_starts[i]), int(self.doc_starts[i + 1]))
+        sentences = self.sentence_starts[self._sentence_of_doc[i] : self._sentence_of_doc[i + 1]] - part.start
+        return Document(
+            self.doc_ids[i],
+            sentences,
+            {name: column[part] for name, column in self.columns.items()},
+            None if self.labels is None else self.labels[part],
+            None if self.texts is None else self.texts[i],
+            None if self.token_start is None else self.token_start[part],
+            None if self.token_end is None else self.token_end[part],
+        )
+
+    def __iter__(self) -> Iterator[Document]:
+        return (self.document(i) for i in range(len(self)))
+
+
+def _join(columns: Sequence[Column]) -> Column:
+    """One column out of many, with one dictionary."""
+    codes: dict[str, int] = {}
+    parts = [np.zeros(0, np.int32)]
+    for column in columns:
+        used, local = np.unique(column.codes, return_inverse=True)
+        table = np.array([codes.setdefault(column.values[i], len(codes)) for i in used.tolist()], np.int32)
+        parts.append(table[local] if len(used) else np.zeros(0, np.int32))
+    return Column(np.concatenate(parts), tuple(codes))

@@ -1,0 +1,185 @@
+"""Label sets and their span codecs (BIO and plain), and which transitions are legal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[np.int32]
+
+OUTSIDE = "O"
+
+
+class Scheme(StrEnum):
+    """How token labels encode spans."""
+
+    BIO = "bio"
+    """``B-T`` opens a span of type T, ``I-T`` continues it, ``O`` is outside (also called IOB2)."""
+    PLAIN = "plain"
+    """A label is a type; a span is a maximal run of one label inside a sentence."""
+
+
+class LabelError(ValueError):
+    """A label that the label set does not know, or a label set that contradicts its scheme."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Labelled spans of one document, ordered by position.
+
+    ``start`` and ``end`` (M,) are token positions, end exclusive; ``type`` (M,) indexes
+    `LabelSet.types`.
+    """
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    type: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """An ordered set of token labels (L of them) and the span types (T) they encode."""
+
+    names: tuple[str, ...]
+    scheme: Scheme
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) != len(self.names):
+            raise LabelError(f"duplicate label in {self.names}")
+        if self.scheme is Scheme.BIO:
+            for name in self.names:
+                if name != OUTSIDE and name[:2] not in ("B-", "I-"):
+                    raise LabelError(
+                        f"label {name!r} is not BIO (want 'O', 'B-TYPE' or 'I-TYPE'); "
+                        "for one label a token use the plain scheme"
+                    )
+
+    @classmethod
+    def bio(cls, types: Iterable[str]) -> LabelSet:
+        """``O`` first, then ``B-T, I-T`` for every type, in the order given."""
+        names = [OUTSIDE]
+        for kind in types:
+            names += [f"B-{kind}", f"I-{kind}"]
+        return cls(tuple(names), Scheme.BIO)
+
+    @classmethod
+    def infer(cls, names: Iterable[str]) -> LabelSet:
+        """The label set of observed label names, sorted; BIO when every name fits BIO.
+
+        A BIO set is completed: a type seen only as ``I-T`` (or ``B-T``) gets its twin, and
+        ``O`` is always there, so that every sequence has a legal continuation.
+        """
+        observed = set(names)
+        if observed and all(n == OUTSIDE or n[:2] in ("B-", "I-") for n in observed):
+            return cls.bio(sorted({n[2:] for n in observed if n != OUTSIDE}))
+        return cls(tuple(sorted(observed)), Scheme.PLAIN)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Label name → label id."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """Span types: BIO types sorted by first appearance; in a plain set every label but ``O``."""
+        if self.scheme is Scheme.PLAIN:
+            return tuple(n for n in self.names if n != OUTSIDE)
+        return tuple(dict.fromkeys(n[2:] for n in self.names if n != OUTSIDE))
+
+    @cached_property
+    def type_of(self) -> NDArray[np.int32]:
+        """(L,) span type of each label; −1 for ``O``."""
+        position = {t: i for i, t in enumerate(self.types)}
+        strip = 2 if self.scheme is Scheme.BIO else 0
+        return np.array([-1 if n == OUTSIDE else position[n[strip:]] for n in self.names], np.int32)
+
+    @cached_property
+    def continues(self) -> NDArray[np.bool_]:
+        """(L, L): does label b, right after label a in one sentence, continue a's span?"""
+        same: NDArray[np.bool_] = (self.type_of[:, None] == self.type_of[None, :]) & (self.type_of >= 0)
+        if self.scheme is Scheme.PLAIN:
+            return same
+        inside = np.array([n.startswith("I-") for n in self.names])
+        same &= inside[None, :]
+        return same
+
+    @cached_property
+    def opening(self) -> NDArray[np.int32]:
+        """(T,) label of a span's first token: ``B-T``, or the plain label."""
+        prefix = "B-" if self.scheme is Scheme.BIO else ""
+        return np.array([self.index[prefix + t] for t in self.types], np.int32)
+
+    @cached_property
+    def inside(self) -> NDArray[np.int32]:
+        """(T,) label of a span's later tokens: ``I-T``, or the plain label."""
+        prefix = "I-" if self.scheme is Scheme.BIO else ""
+        return np.array([self.index[prefix + t] for t in self.types], np.int32)
+
+    @cached_property
+    def legal_start(self) -> NDArray[np.bool_]:
+        """(L,) may a sentence start with this label? Only ``I-T`` may not."""
+        if self.scheme is Scheme.PLAIN:
+            return np.ones(len(self), np.bool_)
+        return np.array([not n.startswith("I-") for n in self.names])
+
+    @cached_property
+    def legal_transition(self) -> NDArray[np.bool_]:
+        """(L, L) may label b follow label a inside a sentence? ``I-T`` needs ``B-T`` or ``I-T``."""
+        return self.legal_start[None, :] | self.continues
+
+    def encode(self, names: Sequence[str]) -> Labels:
+        """Label names → ids (N,). Raises `LabelError` naming the first unknown label."""
+        try:
+            return np.fromiter((self.index[n] for n in names), np.int32, len(names))
+        except KeyError as error:
+            raise LabelError(f"unknown label {error.args[0]!r}; this set has {', '.join(self.names)}") from None
+
+    def decode(self, labels: Labels) -> list[str]:
+        """Label ids (N,) → names."""
+        return [self.names[i] for i in labels.tolist()]
+
+    def spans(self, labels: Labels, sentence_starts: NDArray[np.int64]) -> Spans:
+        """The spans a label sequence (N,) encodes; a sentence boundary always ends a span.
+
+        An ``I-T`` that continues nothing opens a span, as conlleval counts it.
+        """
+        count = len(labels)
+        if count == 0:
+            empty = np.zeros(0, np.int64)
+            return Spans(empty, empty, np.zeros(0, np.int32))
+        opens = np.ones(count, np.bool_)
+        opens[1:] = ~self.continues[labels[:-1], labels[1:]]
+        opens[sentence_starts] = True
+        kinds = self.type_of[labels]
+        bounds = np.flatnonzero(opens)
+        ends = np.append(bounds[1:], count)
+        real = kinds[bounds] >= 0
+        return Spans(bounds[real], ends[real], kinds[bounds][real])
+
+
+def iob1_to_bio(names: Sequence[str], sentence_starts: Sequence[int]) -> list[str]:
+    """IOB1 tags (``B-T`` only between adjacent spans of one type) as BIO.
+
+    Tjong Kim Sang & De Meulder (2003). BIO input comes back unchanged.
+    """
+    starts = set(sentence_starts)
+    bio: list[str] = []
+    previous = OUTSIDE
+    for position, name in enumerate(names):
+        if position in starts:
+            previous = OUTSIDE
+        opens = name.startswith("I-") and previous[2:] != name[2:]
+        bio.append("B-" + name[2:] if opens else name)
+        previous = name
+    return bio

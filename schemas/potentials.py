@@ -1,0 +1,59 @@
+"""Local scores of a document (or a whole batch): what every model makes and every engine reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import LabelSet
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Potentials:
+    """Log potentials of chains, in nats; −inf forbids.
+
+    ``unary`` (N, L) and ``transition`` (L, L; row: previous label), both float64;
+    ``sentence_starts`` (S,): transitions act inside a sentence only.
+    """
+
+    unary: Floats
+    transition: Floats
+    sentence_starts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        width = self.unary.shape[1]
+        if self.transition.shape != (width, width):
+            raise ValueError(f"transition is {self.transition.shape}, want ({width}, {width})")
+        for name, table in (("unary", self.unary), ("transition", self.transition)):
+            if table.dtype != np.float64:
+                raise ValueError(f"{name} is {table.dtype}, want float64")
+
+    def __len__(self) -> int:
+        return len(self.unary)
+
+    def part(self, start: int, end: int) -> Potentials:
+        """Tokens start to end (end exclusive); start must be a sentence start."""
+        first, last = np.searchsorted(self.sentence_starts, (start, end))
+        return Potentials(self.unary[start:end], self.transition, self.sentence_starts[first:last] - start)
+
+    def legal(self, labels: LabelSet) -> Potentials:
+        """The same potentials with every transition the label set forbids at −inf."""
+        transition = np.where(labels.legal_transition, self.transition, -np.inf)
+        if labels.legal_start.all():
+            return Potentials(self.unary, transition, self.sentence_starts)
+        unary = self.unary.copy()
+        unary[np.ix_(self.sentence_starts, np.flatnonzero(~labels.legal_start))] = -np.inf
+        return Potentials(unary, transition, self.sentence_starts)
+
+    def score(self, labels: NDArray[np.int32]) -> float:
+        """Σ_t unary[t, y_t] + Σ_t transition[y_{t−1}, y_t] of a labelling (N,), in nats."""
+        count = len(labels)
+        total = self.unary[np.arange(count), labels].sum()
+        inner = np.ones(count, np.bool_)
+        inner[self.sentence_starts] = False
+        at = np.flatnonzero(inner)
+        return float(total + self.transition[labels[at - 1], labels[at]].sum())

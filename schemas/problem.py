@@ -1,0 +1,238 @@
+"""The ground problem every model, constraint, engine and report meets at, and its one `score`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Decoded, Improvement, Status
+from schemas.labels import Labels, LabelSet, Spans
+from schemas.potentials import Floats, Potentials
+
+ANY = -1
+"""In `LinearRows.previous`: whatever the previous label is (a token label is the sum over them)."""
+
+NO_KEY = -1
+"""In `SpanAgreement.key`: this span occurs once, so nothing can disagree with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRows:
+    """R rows Σ coefficient · 1[y_{t−1} = previous ∧ y_t = label] ≤ bound, in sparse form.
+
+    Entries of row r are ``pointer[r]:pointer[r + 1]`` of ``position``, ``previous`` (`ANY` for a
+    token label; the first token of a sentence has no previous label, so only `ANY` there),
+    ``label`` and ``coefficient``. Breaking row r costs ``weight[r]`` nats (inf: hard) times its
+    degree max(0, Σ − bound), Stokman (2011) eq. 56. ``constraint`` (R,) indexes
+    `Problem.constraint_names`. Rows of other senses are negated, equalities are two rows.
+    """
+
+    pointer: NDArray[np.int64]
+    position: NDArray[np.int32]
+    previous: NDArray[np.int32]
+    label: NDArray[np.int32]
+    coefficient: Floats
+    bound: Floats
+    weight: Floats
+    constraint: NDArray[np.int32]
+
+    @classmethod
+    def none(cls) -> LinearRows:
+        """No rows at all."""
+        ints, floats = np.zeros(0, np.int32), np.zeros(0, np.float64)
+        return cls(np.zeros(1, np.int64), ints, ints, ints, floats, floats, floats, ints)
+
+    @classmethod
+    def join(cls, parts: Sequence[LinearRows]) -> LinearRows:
+        """All rows of the parts, in their order."""
+        if not parts:
+            return cls.none()
+        shifts = np.cumsum([0, *(len(p.position) for p in parts)])
+        pointers = [p.pointer[1:] + s for p, s in zip(parts, shifts, strict=False)]
+        return cls(
+            np.concatenate([np.zeros(1, np.int64), *pointers]),
+            np.concatenate([p.position for p in parts]),
+            np.concatenate([p.previous for p in parts]),
+            np.concatenate([p.label for p in parts]),
+            np.concatenate([p.coefficient for p in parts]),
+            np.concatenate([p.bound for p in parts]),
+            np.concatenate([p.weight for p in parts]),
+            np.concatenate([p.constraint for p in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.bound)
+
+    @cached_property
+    def row_of_entry(self) -> NDArray[np.int64]:
+        """(E,) the row each entry belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.pointer))
+
+    def degree(self, labels: Labels) -> Floats:
+        """(R,) max(0, Σ − bound) of each row under a labelling (N,)."""
+        if not len(self):
+            return np.zeros(0)
+        before = np.concatenate([[ANY], labels[:-1]])
+        fits = (self.previous == ANY) | (self.previous == before[self.position])
+        held = fits & (labels[self.position] == self.label)
+        activity = np.bincount(self.row_of_entry, self.coefficient * held, len(self))
+        return np.maximum(0.0, activity - self.bound)
+
+
+class Relation(StrEnum):
+    """Which pairs of labelled spans of a document an agreement looks at."""
+
+    EXACT = "exact"
+    """Both spans have the same key; cost[a, b] for their types a ≠ b, symmetric."""
+    CONTAINED = "contained"
+    """The key of the second is the key of a proper part of the first; cost[type of the longer,
+    type of the shorter]. A key that occurs twice in the longer span counts once."""
+    DIFFERENT = "different"
+    """The spans have different keys; cost[a, b] for their types, symmetric (values that differ)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpanAgreement:
+    """A cost in nats for every pair of labelled spans of one document that stand in ``relation``.
+
+    ``key`` (N, W): ``key[t, w − 1]`` names the content of the span of w tokens that starts at t,
+    `NO_KEY` where that content occurs once in the document or the span leaves its sentence.
+    Spans longer than W tokens are not compared. ``cost`` (T, T) is multiplied by the length in
+    tokens of the second (shorter) span when ``per_token``, Finkel et al. (2005) §5.1.
+    ``constraint`` indexes `Problem.constraint_names`. All agreements of a problem that compare
+    by words share one ``key`` table.
+    """
+
+    constraint: int
+    relation: Relation
+    key: NDArray[np.int32]
+    cost: Floats
+    per_token: bool = True
+
+    def degree_and_penalty(self, spans: Spans) -> tuple[float, float]:
+        """Pairs that cost something (times length when ``per_token``), and their cost in nats."""
+        length = spans.end - spans.start
+        short = length <= self.key.shape[1]
+        start, length, kind = spans.start[short], length[short], spans.type[short]
+        keys = self.key[start, length - 1]
+        if self.relation is Relation.CONTAINED:
+            return self._contained(start, length, kind, keys)
+        known = keys != NO_KEY
+        names, group = np.unique(keys[known], return_inverse=True)
+        counts = np.zeros((len(names), len(self.cost)))
+        np.add.at(counts, (group, kind[known]), 1.0)
+        times = np.zeros(len(names))
+        times[group] = length[known] if self.per_token else 1.0
+        if self.relation is Relation.DIFFERENT:
+            times[:] = 1.0
+            total = counts.sum(axis=0)
+            pairs = (np.outer(total, total) - counts.T @ counts) / 2.0
+        else:
+            pairs = (counts.T * times) @ counts / 2.0
+            np.fill_diagonal(pairs, 0.0)
+        return float(pairs[self.cost > 0].sum()), float((pairs * self.cost).sum())
+
+    def _contained(
+        self, start: NDArray[np.int64], length: NDArray[np.int64], kind: NDArray[np.int32], keys: NDArray[np.int32]
+    ) -> tuple[float, float]:
+        outer, inner = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for offset in range(int(length.max(initial=0))):
+            for width in range(1, int(length.max()) - offset + 1):
+                fits = np.flatnonzero((offset + width <= length) & (width < length))
+                parts = self.key[start[fits] + offset, width - 1]
+                outer.append(fits[parts != NO_KEY])
+                inner.append(parts[parts != NO_KEY].astype(np.int64))
+        held = np.unique(np.stack([np.concatenate(outer), np.concatenate(inner)]), axis=1)
+        known = np.flatnonzero(keys != NO_KEY)
+        names, group = np.unique(keys[known], return_inverse=True)
+        shorter = np.zeros((len(names), len(self.cost)))
+        np.add.at(shorter, (group, kind[known]), length[known].astype(float) if self.per_token else 1.0)
+        place = np.searchsorted(names, held[1])
+        hit = place < len(names)
+        hit[hit] = names[place[hit]] == held[1][hit]
+        pairs = np.zeros_like(self.cost)
+        np.add.at(pairs, kind[held[0][hit]], shorter[place[hit]])
+        return float(pairs[self.cost > 0].sum()), float((pairs * self.cost).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """The objective of one labelling, split up. Nats; ``degree`` and ``penalties`` are (K,)."""
+
+    local: float
+    degree: Floats
+    penalties: Floats
+
+    @property
+    def penalty(self) -> float:
+        """Σ_k ρ_k · degree_k; inf where a hard constraint is broken."""
+        return float(self.penalties.sum())
+
+    @property
+    def objective(self) -> float:
+        """local − penalty."""
+        return self.local - self.penalty
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One document to be labelled: argmax_y local(y) − Σ_k ρ_k · degree_k(y), Chang et al. (2008) eq. 2.
+
+    ``potentials`` already hold the label set's legality as −inf. Engines read arrays and never
+    learn which template made a row.
+    """
+
+    potentials: Potentials
+    labels: LabelSet
+    constraint_names: tuple[str, ...] = ()
+    rows: LinearRows = field(default_factory=LinearRows.none)
+    agreements: tuple[SpanAgreement, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.potentials)
+
+    def score(self, labels: Labels) -> Score:
+        """The single definition of the objective, for a labelling (N,)."""
+        degree = np.zeros(len(self.constraint_names))
+        penalties = np.zeros(len(self.constraint_names))
+        by_row = self.rows.degree(labels)
+        broken = by_row > 0
+        np.add.at(degree, self.rows.constraint[broken], by_row[broken])
+        np.add.at(penalties, self.rows.constraint[broken], (by_row * self.rows.weight)[broken])
+        if self.agreements:
+            spans = self.labels.spans(labels, self.potentials.sentence_starts)
+            for agreement in self.agreements:
+                pairs, cost = agreement.degree_and_penalty(spans)
+                degree[agreement.constraint] += pairs
+                penalties[agreement.constraint] += cost
+        return Score(self.potentials.score(labels), degree, penalties)
+
+    def decoded(
+        self,
+        labels: Labels,
+        *,
+        bound: float,
+        status: Status,
+        work: int = 0,
+        seconds: float = 0.0,
+        improvements: Sequence[Improvement] = (),
+    ) -> Decoded:
+        """What an engine returns: its labelling as this problem scores it, with its proof."""
+        score = self.score(labels)
+        return Decoded(
+            labels,
+            score.local,
+            score.penalty,
+            score.degree,
+            score.penalties,
+            max(bound, score.objective),
+            status,
+            work,
+            seconds,
+            tuple(improvements),
+        )

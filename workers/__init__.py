@@ -1,0 +1,1 @@
+"""The work itself, free of orchestration: readers, models, constraints, engines, learning, evaluation."""

@@ -1,0 +1,1 @@
+"""Constraint templates: documents → linear rows and span agreements. They know no engine."""

@@ -1,0 +1,1 @@
+"""Counts that merge over shards, and the figures made of them."""

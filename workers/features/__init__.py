@@ -1,0 +1,1 @@
+"""Feature templates and the scorer that evaluates them a word at a time."""

@@ -1,0 +1,1 @@
+"""Engines: one file each, all behind `workers.inference.registry.SOLVERS`."""

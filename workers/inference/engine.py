@@ -1,0 +1,48 @@
+"""What an engine is: a function from a ground problem to a decoded document."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.problem import Problem
+from schemas.settings import EngineSettings
+
+UNLIMITED = Budget()
+
+
+class Engine(Protocol):
+    """Labels one document.
+
+    ``config`` is the engine's own settings class. ``rng`` is the only source of chance, see
+    `document_rng`. ``incumbent`` (N,) is a labelling to start from. The answer is always scored
+    by `Problem.score`; when ``budget`` runs out it is the best labelling seen.
+    """
+
+    def __call__(
+        self,
+        problem: Problem,
+        *,
+        config: Any,
+        rng: np.random.Generator,
+        budget: Budget = UNLIMITED,
+        incumbent: Labels | None = None,
+    ) -> Decoded: ...
+
+
+class Solver(NamedTuple):
+    """A registry entry: the engine, its settings class, and whether it proves what it returns."""
+
+    solve: Engine
+    settings: type[EngineSettings]
+    exact: bool
+
+
+def document_rng(seed: int, doc_id: str) -> np.random.Generator:
+    """The random stream of one document: the same on every worker, in any order, after any retry."""
+    digest = hashlib.blake2b(doc_id.encode(), digest_size=16).digest()
+    return np.random.default_rng([seed, *np.frombuffer(digest, np.uint32).tolist()])

@@ -1,0 +1,1 @@
+"""Learning of penalties and of models under constraints."""

@@ -1,0 +1,1 @@
+"""Local models: train, save, load, and turn documents into potentials."""

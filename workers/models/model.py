@@ -1,0 +1,33 @@
+"""What a local model is: a folder that loads into something that scores batches."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from schemas.document import Batch
+from schemas.labels import LabelSet
+from schemas.potentials import Potentials
+
+
+class Model(Protocol):
+    """Turns documents into potentials.
+
+    ``digest`` names the trained content: equal digests give equal potentials.
+    """
+
+    @property
+    def labels(self) -> LabelSet:
+        """The labels (L) the potentials' columns stand for."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of all that decides the scores."""
+        ...
+
+    def potentials(self, batch: Batch) -> Potentials:
+        """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
+
+        `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Source formats → documents: one file a format."""
