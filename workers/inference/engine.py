@@ -16,12 +16,7 @@ UNLIMITED = Budget()
 
 
 class Engine(Protocol):
-    """Labels one document.
-
-    ``config`` is the engine's own settings class. ``rng`` is the only source of chance, see
-    `document_rng`. ``incumbent`` (N,) is a labelling to start from. The answer is always scored
-    by `Problem.score`; when ``budget`` runs out it is the best labelling seen.
-    """
+    """Labels one document."""
 
     def __call__(
         self,
@@ -31,7 +26,14 @@ class Engine(Protocol):
         rng: np.random.Generator,
         budget: Budget = UNLIMITED,
         incumbent: Labels | None = None,
-    ) -> Decoded: ...
+    ) -> Decoded:
+        """Labels ``problem`` with ``config``, an instance of the engine's own settings class.
+
+        ``rng`` is the only source of chance, see `document_rng`. ``incumbent`` (N,) is a labelling
+        to start from. The answer is always scored by `Problem.score`; when ``budget`` runs out it
+        is the best labelling seen.
+        """
+        ...
 
 
 class Solver(NamedTuple):
