@@ -1,0 +1,47 @@
+# Every target sets up what it needs in .venv; nothing is installed by hand.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help demo test lint format lock benchmarks picture clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "concord needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 2 minutes)
+	$(BIN)/python -m flows.demo
+
+test: lint  ## all checks and all tests
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## style, types and import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)  ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(READY)  ## pin the newest versions that pyproject.toml allows
+	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra dev \
+		--generate-hashes --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" -o requirements.lock
+
+benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results
+	set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+picture: $(READY)  ## draw the README's picture from a real run
+	$(BIN)/python docs/picture.py
+
+clean:  ## remove the environment, caches and the demo's output
+	rm -rf .venv build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
