@@ -103,7 +103,8 @@ class SpanAgreement:
     ``key`` (N, W): ``key[t, w − 1]`` names the content of the span of w tokens that starts at t,
     `NO_KEY` where that content occurs once in the document or the span leaves its sentence.
     Spans longer than W tokens are not compared. ``cost`` (T, T) is multiplied by the length in
-    tokens of the second (shorter) span when ``per_token``, Finkel et al. (2005) §5.1.
+    tokens of the second (shorter) span when ``per_token``, Finkel et al. (2005) §5.1; spans that
+    differ have no common length, so `Relation.DIFFERENT` goes without.
     ``constraint`` indexes `Problem.constraint_names`. All agreements of a problem that compare
     by words share one ``key`` table.
     """
@@ -114,50 +115,66 @@ class SpanAgreement:
     cost: Floats
     per_token: bool = True
 
+    def __post_init__(self) -> None:
+        if self.relation is Relation.DIFFERENT and self.per_token:
+            raise ValueError("spans that differ have no common length: use per_token=False")
+
     def degree_and_penalty(self, spans: Spans) -> tuple[float, float]:
         """Pairs that cost something (times length when ``per_token``), and their cost in nats."""
+        pairs = self.pair_counts(spans)
+        if self.relation is not Relation.CONTAINED:
+            pairs = np.triu(pairs)
+        return float(pairs[self.cost > 0].sum()), float((pairs * self.cost).sum())
+
+    def pair_counts(self, spans: Spans) -> Floats:
+        """(T, T) pairs that stand in the relation, by type, times length when ``per_token``.
+
+        `Relation.CONTAINED`: row the longer span's type. Otherwise symmetric: the unordered pairs
+        of types a ≠ b stand in both halves, those of one type on the diagonal.
+        """
         length = spans.end - spans.start
         short = length <= self.key.shape[1]
         start, length, kind = spans.start[short], length[short], spans.type[short]
         keys = self.key[start, length - 1]
-        if self.relation is Relation.CONTAINED:
-            return self._contained(start, length, kind, keys)
-        known = keys != NO_KEY
+        known = np.flatnonzero(keys != NO_KEY)
         names, group = np.unique(keys[known], return_inverse=True)
-        counts = np.zeros((len(names), len(self.cost)))
+        weight = length[known].astype(np.float64) if self.per_token else np.ones(len(known))
+        weighted = np.zeros((len(names), len(self.cost)))
+        np.add.at(weighted, (group, kind[known]), weight)
+        if self.relation is Relation.CONTAINED:
+            outer, inner = self._parts(start, length)
+            place = np.minimum(np.searchsorted(names, inner), max(len(names) - 1, 0))
+            hit = names[place] == inner if len(names) else np.zeros(len(inner), np.bool_)
+            pairs = np.zeros_like(self.cost)
+            np.add.at(pairs, kind[outer[hit]], weighted[place[hit]])
+            return pairs
+        counts = np.zeros_like(weighted)
         np.add.at(counts, (group, kind[known]), 1.0)
-        times = np.zeros(len(names))
-        times[group] = length[known] if self.per_token else 1.0
-        if self.relation is Relation.DIFFERENT:
-            times[:] = 1.0
-            total = counts.sum(axis=0)
-            pairs = (np.outer(total, total) - counts.T @ counts) / 2.0
-        else:
-            pairs = (counts.T * times) @ counts / 2.0
-            np.fill_diagonal(pairs, 0.0)
-        return float(pairs[self.cost > 0].sum()), float((pairs * self.cost).sum())
+        same = weighted.T @ counts
+        same_one = same - np.diag(weighted.sum(axis=0))
+        if self.relation is Relation.EXACT:
+            return _halve_diagonal(same_one)
+        total = counts.sum(axis=0)
+        return _halve_diagonal(np.outer(total, total) - counts.T @ counts)
 
-    def _contained(
-        self, start: NDArray[np.int64], length: NDArray[np.int64], kind: NDArray[np.int32], keys: NDArray[np.int32]
-    ) -> tuple[float, float]:
+    def _parts(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Pairs (span, key of a proper part of it), each once."""
         outer, inner = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for offset in range(int(length.max(initial=0))):
-            for width in range(1, int(length.max()) - offset + 1):
+        longest = int(length.max(initial=0))
+        for width in range(1, longest):
+            for offset in range(longest - width + 1):
                 fits = np.flatnonzero((offset + width <= length) & (width < length))
                 parts = self.key[start[fits] + offset, width - 1]
                 outer.append(fits[parts != NO_KEY])
                 inner.append(parts[parts != NO_KEY].astype(np.int64))
         held = np.unique(np.stack([np.concatenate(outer), np.concatenate(inner)]), axis=1)
-        known = np.flatnonzero(keys != NO_KEY)
-        names, group = np.unique(keys[known], return_inverse=True)
-        shorter = np.zeros((len(names), len(self.cost)))
-        np.add.at(shorter, (group, kind[known]), length[known].astype(float) if self.per_token else 1.0)
-        place = np.searchsorted(names, held[1])
-        hit = place < len(names)
-        hit[hit] = names[place[hit]] == held[1][hit]
-        pairs = np.zeros_like(self.cost)
-        np.add.at(pairs, kind[held[0][hit]], shorter[place[hit]])
-        return float(pairs[self.cost > 0].sum()), float((pairs * self.cost).sum())
+        return held[0], held[1]
+
+
+def _halve_diagonal(ordered: Floats) -> Floats:
+    """Ordered pairs → unordered pairs, which only the diagonal counts twice."""
+    ordered[np.diag_indices_from(ordered)] /= 2.0
+    return ordered
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,196 @@
+"""Label consistency of a document: Finkel, Grenager & Manning (2005) §5.1, with learned costs.
+
+Two violation types over pairs of labelled spans (eq. 5, in nats: cost = −log θ):
+
+* *exact*: two spans of the same words with types a ≠ b cost
+  ½ (−log P(b | a) − log P(a | b)) a token of the span: the paper multiplies the square roots of
+  both estimates, once for each token.
+* *subsequence*: a span of type b whose words are a proper part of another span's, of type a ≠ b,
+  costs −log P(a | b) a token of the shorter span.
+
+Estimates come from pair counts in training documents (tables 3 and 4), a count of 0 taken as 1.
+The paper normalises the exact table by the type's row of the symmetric table, diagonal included
+(5/3151 for PER and ORG is 5/(3141 + 4 + 5 + 1)). How it normalises table 4 is not said, and the
+printed example (2/842) fits no row or column as printed; the nearest is the shorter span's
+column (2 + 6 + 819 + 7 = 834), so that is what is done here: P(the longer one is an a | the
+shorter one is a b). A part that occurs twice inside one longer span counts once. Pairs of equal
+types cost nothing. Words are compared as they are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Document
+from schemas.labels import LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.problem import NO_KEY, LinearRows, Relation, SpanAgreement
+
+WIDTH = 12
+"""Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+"""Fibonacci hashing: spreads consecutive ids over the table."""
+
+EXACT, SUBSEQUENCE = "consistent", "consistent_subsequence"
+
+
+def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], width: int) -> NDArray[np.int32]:
+    """(N, width) key of the span of w tokens at t in column w − 1, see `SpanAgreement.key`.
+
+    ``tokens`` (N,) are interned words. Spans of one document have equal keys exactly when they
+    have the same words. Cost is linear in the spans that repeat.
+    """
+    count = len(tokens)
+    bounds = np.append(sentence_starts, count)
+    room = np.repeat(bounds[1:], np.diff(bounds)) - np.arange(count)
+    return _span_keys(tokens.astype(np.int64), room, width)  # type: ignore[no-any-return]
+
+
+@njit(cache=True, nogil=True)
+def _span_keys(tokens: Any, room: Any, width: int) -> Any:
+    # A span can repeat only where its first w − 1 tokens do: each round looks at what is left.
+    count = len(tokens)
+    keys = np.full((count, width), NO_KEY, np.int32)
+    size = 16
+    while size < 2 * count:
+        size *= 2
+    slot_key = np.empty(size, np.int64)
+    slot_first = np.empty(size, np.int64)
+    left = np.arange(count)
+    parent = np.zeros(count, np.int64)
+    fresh = 0
+    for w in range(width):
+        slot_first[:] = -1
+        kept = 0
+        for t in left:
+            if room[t] <= w:
+                continue
+            pair = (parent[t] << 32) | tokens[t + w]
+            place = np.int64((np.uint64(pair) * MIX) >> np.uint64(20)) & (size - 1)
+            while slot_first[place] >= 0 and slot_key[place] != pair:
+                place = (place + 1) & (size - 1)
+            first = slot_first[place]
+            if first < 0:
+                slot_key[place] = pair
+                slot_first[place] = t
+                continue
+            if keys[first, w] == NO_KEY:
+                keys[first, w] = fresh
+                fresh += 1
+            keys[t, w] = keys[first, w]
+        for t in left:
+            if keys[t, w] != NO_KEY:
+                parent[t] = keys[t, w]
+                left[kept] = t
+                kept += 1
+        left = left[:kept]
+        if kept == 0:
+            break
+    return keys
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """Pairs of labelled spans seen in documents, by type; counts of parts of a corpus add up.
+
+    ``exact`` (T, T) is symmetric with each unordered pair of a ≠ b in both halves and pairs of one
+    type on the diagonal (table 3); ``subsequence`` (T, T): row the longer span's type (table 4).
+    """
+
+    types: tuple[str, ...]
+    exact: NDArray[np.int64]
+    subsequence: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], labels: LabelSet) -> PairCounts:
+        """Counts over gold labels. Raises `ValueError` for a document that has none."""
+        size = len(labels.types)
+        exact, subsequence = np.zeros((size, size)), np.zeros((size, size))
+        for document in documents:
+            if document.labels is None:
+                raise ValueError(f"document {document.doc_id!r} has no gold labels to count pairs in")
+            spans = labels.spans(labels.encode(document.labels.strings()), document.sentence_starts)
+            keys = _document_keys(document)
+            exact += SpanAgreement(0, Relation.EXACT, keys, exact, per_token=False).pair_counts(spans)
+            subsequence += SpanAgreement(0, Relation.CONTAINED, keys, exact, per_token=False).pair_counts(spans)
+        return cls(labels.types, np.rint(exact).astype(np.int64), np.rint(subsequence).astype(np.int64))
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        return PairCounts(self.types, self.exact + other.exact, self.subsequence + other.subsequence)
+
+    def exact_cost(self) -> Floats:
+        """(T, T) nats a token; symmetric, zero on the diagonal."""
+        estimate = np.maximum(self.exact, 1)
+        conditional = np.log(estimate / estimate.sum(axis=1, keepdims=True))
+        cost: Floats = -(conditional + conditional.T) / 2.0
+        np.fill_diagonal(cost, 0.0)
+        return cost
+
+    def subsequence_cost(self) -> Floats:
+        """(T, T) nats a token, row the longer span's type; zero on the diagonal."""
+        estimate = np.maximum(self.subsequence, 1)
+        cost: Floats = -np.log(estimate / estimate.sum(axis=0, keepdims=True))
+        np.fill_diagonal(cost, 0.0)
+        return cost
+
+
+@dataclass(frozen=True, eq=False)
+class LabelConsistency:
+    """The two families as a `ConstraintSet`: counts from training, a scale for each, tuned.
+
+    A scale of 1 is the paper's model; 0 switches a family off.
+    """
+
+    counts: PairCounts
+    exact_scale: float = 1.0
+    subsequence_scale: float = 1.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The exact family, then the subsequence family."""
+        return (EXACT, SUBSEQUENCE)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digest of counts, types and scales."""
+        state = hashlib.sha256(repr((self.counts.types, self.exact_scale, self.subsequence_scale, WIDTH)).encode())
+        state.update(self.counts.exact.tobytes() + self.counts.subsequence.tobytes())
+        return state.hexdigest()
+
+    @cached_property
+    def _costs(self) -> tuple[Floats, Floats]:
+        exact = self.exact_scale * self.counts.exact_cost()
+        return exact, self.subsequence_scale * self.counts.subsequence_cost()
+
+    def scaled(self, exact: float, subsequence: float) -> LabelConsistency:
+        """The same counts under other scales."""
+        return LabelConsistency(self.counts, exact, subsequence)
+
+    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
+        """Agreements over the document's words. Raises `ValueError` for other types than counted."""
+        if labels.types != self.counts.types:
+            raise ValueError(f"consistency was counted for types {self.counts.types}, the model has {labels.types}")
+        keys = _document_keys(document)
+        exact, subsequence = self._costs
+        return LinearRows.none(), (
+            SpanAgreement(0, Relation.EXACT, keys, exact),
+            SpanAgreement(1, Relation.CONTAINED, keys, subsequence),
+        )
+
+    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
+        """The potentials as they are."""
+        del document, labels
+        return potentials
+
+
+def _document_keys(document: Document) -> NDArray[np.int32]:
+    return span_keys(document.columns[TOKENS].codes, document.sentence_starts, WIDTH)
