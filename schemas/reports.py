@@ -1,0 +1,46 @@
+"""What commands answer with ``--json``. Shares and scores are fractions from 0 to 1, not per cent."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Report(BaseModel):
+    """Base of all reports: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TypeFigures(Report):
+    """How well one entity type was found; ``gold``, ``predicted`` and ``correct`` are counts."""
+
+    precision: float
+    recall: float
+    f1: float
+    gold: int
+    predicted: int
+    correct: int
+
+
+class EntityReport(Report):
+    """Entity figures as conlleval gives them, over all types and by type."""
+
+    precision: float
+    recall: float
+    f1: float
+    types: dict[str, TypeFigures]
+
+
+class EvaluationReport(Report):
+    """The object that ``concord evaluate --json`` prints.
+
+    ``certified`` is the share of documents proven optimal. ``max_gap`` is the largest gap of any
+    document in nats, null where some document has no bound.
+    """
+
+    documents: int
+    tokens: int
+    certified: float
+    max_gap: float | None
+    token_accuracy: float
+    entity: EntityReport

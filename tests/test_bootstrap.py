@@ -1,0 +1,85 @@
+"""The paired bootstrap against a plain loop, and its behaviour where the answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from workers.evaluation import bootstrap
+from workers.evaluation.bootstrap import f1_of_counts, paired_bootstrap
+
+
+def some_counts(documents: int, hit_rate: float, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(1, 12, documents)
+    return np.stack([gold, gold, rng.binomial(gold, hit_rate)], axis=1)
+
+
+def test_f1_of_counts_by_hand() -> None:
+    counts = np.array([[4, 4, 2], [0, 0, 0], [3, 1, 1], [0, 5, 0]])
+    assert f1_of_counts(counts).tolist() == [0.5, 0.0, 0.5, 0.0]
+
+
+def test_equals_a_plain_loop_over_draws() -> None:
+    base, other = some_counts(17, 0.7, 1), some_counts(17, 0.8, 2)
+    got = paired_bootstrap(base, other, rng=np.random.default_rng(5), draws=200, confidence=0.9)
+    rng = np.random.default_rng(5)
+    differences = []
+    for _ in range(200):
+        times = rng.multinomial(17, np.full(17, 1 / 17))
+        figures = []
+        for counts in (base, other):
+            gold, predicted, correct = (
+                sum(int(t * c[k]) for t, c in zip(times, counts, strict=True)) for k in range(3)
+            )
+            precision, recall = correct / predicted, correct / gold
+            figures.append(2 * precision * recall / (precision + recall))
+        differences.append(figures[1] - figures[0])
+    observed = f1_of_counts(other.sum(0)) - f1_of_counts(base.sum(0))
+    far = sum(abs(d - observed) >= abs(observed) for d in differences)
+    assert got.difference == pytest.approx(observed)
+    assert (got.low, got.high) == pytest.approx(tuple(np.quantile(differences, (0.05, 0.95))))
+    assert got.p_value == pytest.approx((1 + far) / 201)
+
+
+def test_a_labelling_does_not_differ_from_itself() -> None:
+    counts = some_counts(30, 0.6, 3)
+    assert paired_bootstrap(counts, counts, rng=np.random.default_rng(0)) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_sides_swap() -> None:
+    base, other = some_counts(40, 0.7, 4), some_counts(40, 0.72, 5)
+    one = paired_bootstrap(base, other, rng=np.random.default_rng(1))
+    two = paired_bootstrap(other, base, rng=np.random.default_rng(1))
+    assert (two.difference, two.low, two.high) == pytest.approx((-one.difference, -one.high, -one.low))
+    assert two.p_value == one.p_value
+
+
+def test_a_clear_difference_is_significant_and_a_tiny_one_is_not() -> None:
+    base = some_counts(200, 0.7, 6)
+    better = base.copy()
+    better[:, 2] = np.minimum(base[:, 0], base[:, 2] + 1)
+    clear = paired_bootstrap(base, better, rng=np.random.default_rng(2))
+    assert clear.low > 0
+    assert clear.p_value == pytest.approx(1 / 1001)
+    # One document better and two worse by one entity: nothing can be said.
+    mixed = base.copy()
+    mixed[:3, 2] = np.clip(base[:3, 2] + np.array([2, -1, 0]), 0, base[:3, 0])
+    unclear = paired_bootstrap(base, mixed, rng=np.random.default_rng(2))
+    assert unclear.low <= 0 <= unclear.high
+    assert unclear.p_value > 0.05
+
+
+def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    base, other = some_counts(25, 0.7, 7), some_counts(25, 0.75, 8)
+    whole = paired_bootstrap(base, other, rng=np.random.default_rng(3), draws=101)
+    monkeypatch.setattr(bootstrap, "_CELLS_AT_ONCE", 25 * 10)
+    assert paired_bootstrap(base, other, rng=np.random.default_rng(3), draws=101) == whole
+
+
+def test_bad_input_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"the same \(D, 3\)"):
+        paired_bootstrap(np.zeros((2, 3), int), np.zeros((3, 3), int), rng=rng)
+    with pytest.raises(ValueError, match="needs documents and draws"):
+        paired_bootstrap(np.zeros((0, 3), int), np.zeros((0, 3), int), rng=rng)

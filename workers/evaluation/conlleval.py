@@ -1,0 +1,95 @@
+"""Entity precision, recall and F1 as the CoNLL shared tasks count them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels, LabelSet, Spans
+from workers.evaluation.named_counts import Counts, MatchCounts
+
+
+def found(spans: Spans, others: Spans) -> NDArray[np.bool_]:
+    """(M,) which of ``spans`` are in ``others`` with the same start, end and type."""
+    place = np.searchsorted(others.start, spans.start)
+    hit = place < len(others)
+    at = place[hit]
+    hit[hit] = (
+        (others.start[at] == spans.start[hit])
+        & (others.end[at] == spans.end[hit])
+        & (others.type[at] == spans.type[hit])
+    )
+    return hit
+
+
+def check_lengths(*labellings: Labels) -> None:
+    """Raises `ValueError` unless all labellings have one length."""
+    lengths = [len(labels) for labels in labellings]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"labellings of one batch differ in length: {lengths} tokens")
+
+
+@dataclass(frozen=True, eq=False)
+class EntityCounts(MatchCounts):
+    """Entities by type, counted as conlleval does (Tjong Kim Sang & De Meulder 2003).
+
+    An entity is correct when start, end and type are all right. In BIO labels an ``I-T`` that
+    continues nothing opens an entity; in a plain label set an entity is a maximal run of a label.
+    """
+
+    @classmethod
+    def of(cls, gold: Labels, predicted: Labels, labels: LabelSet, sentence_starts: NDArray[np.int64]) -> EntityCounts:
+        """Counts of one document or a whole batch; both labellings are ids (N,) of ``labels``."""
+        check_lengths(gold, predicted)
+        wanted = labels.spans(gold, sentence_starts)
+        given = labels.spans(predicted, sentence_starts)
+        size = len(labels.types)
+        correct = wanted.type[found(wanted, given)]
+        return cls.of_columns(
+            labels.types, [np.bincount(kind, minlength=size) for kind in (wanted.type, given.type, correct)]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts(MatchCounts):
+    """Tokens by label: for citations and other tasks that are scored token by token.
+
+    Every token has one gold and one predicted label, so the micro average over all labels
+    (``f1()``) is the token accuracy.
+    """
+
+    @classmethod
+    def of(cls, gold: Labels, predicted: Labels, labels: LabelSet) -> LabelCounts:
+        """Counts of one document or a whole batch; both labellings are ids (N,) of ``labels``."""
+        check_lengths(gold, predicted)
+        same = gold[gold == predicted]
+        return cls.of_columns(
+            labels.names, [np.bincount(kind, minlength=len(labels)) for kind in (gold, predicted, same)]
+        )
+
+    def without(self, *outside: str) -> LabelCounts:
+        """The same counts without some labels, such as ``O``, so that averages leave them out."""
+        kept = [i for i, name in enumerate(self.names) if name not in outside]
+        return LabelCounts(tuple(self.names[i] for i in kept), self.table[kept])
+
+
+def entity_counts_by_document(
+    gold: Labels,
+    predicted: Labels,
+    labels: LabelSet,
+    sentence_starts: NDArray[np.int64],
+    doc_starts: NDArray[np.int64],
+) -> Counts:
+    """(D, 3) gold, predicted and correct entities of each document of a batch, for the bootstrap.
+
+    ``doc_starts`` is (D + 1,), as in `schemas.document.Batch`.
+    """
+    check_lengths(gold, predicted)
+    wanted = labels.spans(gold, sentence_starts)
+    given = labels.spans(predicted, sentence_starts)
+    documents = len(doc_starts) - 1
+    starts = (wanted.start, given.start, wanted.start[found(wanted, given)])
+    owners = [np.searchsorted(doc_starts, s, side="right") - 1 for s in starts]
+    return np.stack([np.bincount(o, minlength=documents) for o in owners], axis=1).astype(np.int64)

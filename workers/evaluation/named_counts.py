@@ -1,0 +1,100 @@
+"""A table of integer counts with named rows: the form in which evaluation merges over shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+
+
+def ratio(part: int, whole: int) -> float:
+    """part ÷ whole; 0 where whole is 0, as conlleval has it."""
+    return part / whole if whole else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class NamedCounts:
+    """``table`` (R, C): counts of C kinds for R names. Names are sorted and need not be the same to add.
+
+    Addition is exact, commutative and associative, so shards merge in any order. Subclasses name
+    the columns in ``kinds``.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+
+    names: tuple[str, ...]
+    table: Counts
+
+    def __post_init__(self) -> None:
+        if self.table.shape != (len(self.names), len(self.kinds)):
+            raise ValueError(f"counts are {self.table.shape}, want ({len(self.names)}, {len(self.kinds)})")
+        if any(a >= b for a, b in zip(self.names, self.names[1:], strict=False)):
+            raise ValueError(f"names must be sorted and distinct, not {self.names}")
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Nothing counted yet: the neutral element of addition."""
+        return cls((), np.zeros((0, len(cls.kinds)), np.int64))
+
+    @classmethod
+    def of_columns(cls, names: Sequence[str], columns: Sequence[Counts]) -> Self:
+        """Counts given as C columns (R,), for names in any order."""
+        order = sorted(range(len(names)), key=names.__getitem__)
+        table = np.stack([np.asarray(c, np.int64) for c in columns], axis=1)
+        return cls(tuple(names[i] for i in order), table[order])
+
+    def __add__(self, other: Self) -> Self:
+        if self.names == other.names:
+            return type(self)(self.names, self.table + other.table)
+        names = tuple(sorted({*self.names, *other.names}))
+        row = {name: i for i, name in enumerate(names)}
+        table = np.zeros((len(names), len(self.kinds)), np.int64)
+        for part in (self, other):
+            table[[row[n] for n in part.names]] += part.table
+        return type(self)(names, table)
+
+    def row(self, name: str) -> dict[str, int]:
+        """The counts of one name by kind; all 0 for a name that was never seen."""
+        if name not in self.names:
+            return dict.fromkeys(self.kinds, 0)
+        return dict(zip(self.kinds, self.table[self.names.index(name)].tolist(), strict=True))
+
+    def total(self, kind: str) -> int:
+        """One kind summed over all names."""
+        return int(self.table[:, self.kinds.index(kind)].sum())
+
+    def as_dict(self) -> dict[str, dict[str, int]]:
+        """All counts as plain Python values."""
+        return {name: self.row(name) for name in self.names}
+
+
+@dataclass(frozen=True, eq=False)
+class MatchCounts(NamedCounts):
+    """How many items of each name gold has, the prediction has, and both have."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("gold", "predicted", "correct")
+
+    def precision(self, name: str | None = None) -> float:
+        """correct ÷ predicted of one name, or of all names together."""
+        return ratio(self._count("correct", name), self._count("predicted", name))
+
+    def recall(self, name: str | None = None) -> float:
+        """correct ÷ gold of one name, or of all names together."""
+        return ratio(self._count("correct", name), self._count("gold", name))
+
+    def f1(self, name: str | None = None) -> float:
+        """The harmonic mean of precision and recall: 2 correct ÷ (gold + predicted)."""
+        return ratio(2 * self._count("correct", name), self._count("gold", name) + self._count("predicted", name))
+
+    def macro_f1(self) -> float:
+        """The plain mean of F1 over names that occur in gold or in the prediction; 0 without any."""
+        seen = [n for n, row in zip(self.names, self.table, strict=True) if row.any()]
+        return sum(self.f1(n) for n in seen) / len(seen) if seen else 0.0
+
+    def _count(self, kind: str, name: str | None) -> int:
+        return self.total(kind) if name is None else self.row(name)[kind]
