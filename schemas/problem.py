@@ -124,7 +124,8 @@ class SpanAgreement:
         pairs = self.pair_counts(spans)
         if self.relation is not Relation.CONTAINED:
             pairs = np.triu(pairs)
-        return float(pairs[self.cost > 0].sum()), float((pairs * self.cost).sum())
+        held = pairs > 0  # 0 · inf is no penalty: a hard cost that nothing meets
+        return float(pairs[self.cost > 0].sum()), float((pairs[held] * self.cost[held]).sum())
 
     def pair_counts(self, spans: Spans) -> Floats:
         """(T, T) pairs that stand in the relation, by type, times length when ``per_token``.
@@ -220,7 +221,7 @@ class Problem:
         by_row = self.rows.degree(labels)
         broken = by_row > 0
         np.add.at(degree, self.rows.constraint[broken], by_row[broken])
-        np.add.at(penalties, self.rows.constraint[broken], (by_row * self.rows.weight)[broken])
+        np.add.at(penalties, self.rows.constraint[broken], by_row[broken] * self.rows.weight[broken])
         if self.agreements:
             spans = self.labels.spans(labels, self.potentials.sentence_starts)
             for agreement in self.agreements:
