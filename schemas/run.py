@@ -1,0 +1,173 @@
+"""What one run over a corpus is asked to do, and what it reports shard by shard."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.settings import Settings
+
+FORMAT = 1
+"""Version of the shard markers and the manifest; a change makes old output be done again."""
+
+
+class RunSettings(Settings):
+    """How every document of a run is decoded. All of it decides the output, so all of it is in the key."""
+
+    engine: str = Field("gibbs", description="name of the engine, see `concord engines`")
+    options: Mapping[str, Any] = Field(default_factory=dict, description="the engine's own settings")
+    seed: int = Field(0, ge=0, description="with the document's id the only source of chance")
+    work: int | None = Field(None, ge=1, description="limit of deterministic work a document; none: the engine's own")
+    seconds: float | None = Field(
+        None, gt=0, description="limit of wall-clock time a document; the output then depends on the machine"
+    )
+
+
+class RunKey(Settings):
+    """All that decides a run's output apart from the documents."""
+
+    settings: RunSettings
+    model: str
+    constraints: str
+    code: str
+
+    @property
+    def digest(self) -> str:
+        """Hex digest: shards done under the same one need not be done again."""
+        state = json.dumps([FORMAT, self.model_dump(mode="json")], sort_keys=True)
+        return hashlib.sha256(state.encode()).hexdigest()
+
+
+class Figures(BaseModel):
+    """Base of reports that are kept as JSON; infinite figures are written as strings and read back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class ConstraintFigures(Figures):
+    """Degree and penalty (nats) of one constraint under the Viterbi labelling and under the engine's."""
+
+    degree_before: float = 0.0
+    degree: float = 0.0
+    penalty_before: float = 0.0
+    penalty: float = 0.0
+
+
+Counts = dict[str, dict[str, int]]
+"""Name → kind → count, as `workers.evaluation.named_counts.NamedCounts.as_dict` gives them."""
+
+
+class ShardReport(Figures):
+    """Counts of one shard. Nothing in it depends on time, worker or order.
+
+    ``entities`` and ``entities_before`` (the Viterbi labelling's) count against gold and are empty
+    without it; ``changes`` are the entities that only one of both has. ``gap_sum`` and ``gap_max``
+    are in nats, inf where a document has no bound. ``relabelled`` counts tokens that differ from Viterbi.
+    """
+
+    documents: int = 0
+    tokens: int = 0
+    rejected: int = 0
+    with_gold: int = 0
+    gold_tokens: int = 0
+    correct_tokens: int = 0
+    entities: Counts = {}
+    entities_before: Counts = {}
+    changes: Counts = {}
+    relabelled: int = 0
+    certified: int = 0
+    gap_sum: float = 0.0
+    gap_max: float = 0.0
+    work: int = 0
+    statuses: dict[str, int] = {}
+    constraints: dict[str, ConstraintFigures] = {}
+
+    @classmethod
+    def merge(cls, reports: Iterable[ShardReport]) -> ShardReport:
+        """The counts of all shards together; the order of the reports does not matter."""
+        parts = list(reports)
+        names = sorted({name for part in parts for name in part.constraints})
+        sums: dict[str, Any] = {name: sum(getattr(p, name) for p in parts) for name in _SUMS}
+        counts: dict[str, Any] = {name: _add_counts(getattr(p, name) for p in parts) for name in _COUNTS}
+        return cls(
+            **sums,
+            **counts,
+            statuses=_add_counts({"": p.statuses} for p in parts).get("", {}),
+            gap_sum=math.fsum(p.gap_sum for p in parts),
+            gap_max=max((p.gap_max for p in parts), default=0.0),
+            constraints={name: _add_figures(p.constraints.get(name) for p in parts) for name in names},
+        )
+
+
+_SUMS = (
+    "documents",
+    "tokens",
+    "rejected",
+    "with_gold",
+    "gold_tokens",
+    "correct_tokens",
+    "relabelled",
+    "certified",
+    "work",
+)
+_COUNTS = ("entities", "entities_before", "changes")
+
+
+def _add_counts(parts: Iterable[Counts]) -> Counts:
+    total: Counts = {}
+    for part in parts:
+        for name, row in part.items():
+            into = total.setdefault(name, {})
+            for kind, count in row.items():
+                into[kind] = into.get(kind, 0) + count
+    return {name: dict(sorted(total[name].items())) for name in sorted(total)}
+
+
+def _add_figures(parts: Iterable[ConstraintFigures | None]) -> ConstraintFigures:
+    known = [p for p in parts if p is not None]
+    return ConstraintFigures(
+        **{name: math.fsum(getattr(p, name) for p in known) for name in ConstraintFigures.model_fields}
+    )
+
+
+class FileDigest(Figures):
+    """A file of the output: its path inside the output folder, size in bytes and SHA-256."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class ShardMarker(Figures):
+    """Written last: the shard is done, under this key, with these files."""
+
+    shard: str
+    key: str
+    files: tuple[FileDigest, ...]
+    report: ShardReport
+
+
+class Seconds(NamedTuple):
+    """Where a shard's time went, in seconds of one worker."""
+
+    read: float = 0.0
+    score: float = 0.0
+    decode: float = 0.0
+    write: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All parts together."""
+        return math.fsum(self)
+
+
+class ShardResult(NamedTuple):
+    """What a worker hands back: the marker it wrote, and the time it took (never written there)."""
+
+    marker: ShardMarker
+    seconds: Seconds
