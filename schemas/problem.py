@@ -21,6 +21,10 @@ NO_KEY = -1
 """In `SpanAgreement.key`: this span occurs once, so nothing can disagree with it."""
 
 
+SLACK_TOLERANCE = 1e-9
+"""A row that is exceeded by no more than this holds: 0.1 + 0.2 ≤ 0.3, though not in floating point."""
+
+
 @dataclass(frozen=True, eq=False)
 class LinearRows:
     """R rows Σ coefficient · 1[y_{t−1} = previous ∧ y_t = label] ≤ bound, in sparse form.
@@ -74,21 +78,22 @@ class LinearRows:
         return np.repeat(np.arange(len(self)), np.diff(self.pointer))
 
     def degree(self, labels: Labels) -> Floats:
-        """(R,) max(0, Σ − bound) of each row under a labelling (N,)."""
+        """(R,) max(0, Σ − bound) of each row under a labelling (N,); 0 within `SLACK_TOLERANCE`."""
         if not len(self):
             return np.zeros(0)
         before = np.concatenate([[ANY], labels[:-1]])
         fits = (self.previous == ANY) | (self.previous == before[self.position])
         held = fits & (labels[self.position] == self.label)
         activity = np.bincount(self.row_of_entry, self.coefficient * held, len(self))
-        return np.maximum(0.0, activity - self.bound)
+        excess = activity - self.bound
+        return np.where(excess > SLACK_TOLERANCE, excess, 0.0)
 
 
 class Relation(StrEnum):
     """Which pairs of labelled spans of a document an agreement looks at."""
 
     EXACT = "exact"
-    """Both spans have the same key; cost[a, b] for their types a ≠ b, symmetric."""
+    """Both spans have the same key; cost[a, b] for their types, symmetric (zero on the diagonal for Finkel et al.)."""
     CONTAINED = "contained"
     """The key of the second is the key of a proper part of the first; cost[type of the longer,
     type of the shorter]. A key that occurs twice in the longer span counts once."""

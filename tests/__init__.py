@@ -1,0 +1,1 @@
+"""Tests, and the brute-force oracle they share."""
