@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Settings(BaseModel):
@@ -13,3 +15,63 @@ class Settings(BaseModel):
 
 class EngineSettings(Settings):
     """Base of every engine's options; also the options of an engine that has none."""
+
+
+class GibbsSettings(EngineSettings):
+    """Annealed Gibbs sampling."""
+
+    sweeps: int = Field(100, ge=1, description="Sweeps over the document a chain.")
+    chains: int = Field(1, ge=1, description="Independent chains; the best labelling of all is returned.")
+    start: Literal["viterbi", "random"] = Field("viterbi", description="Where the first chain starts.")
+    temperature: float = Field(1.0, gt=0, description="Temperature c of the first sweep; it falls linearly to 0.")
+    cooling: Literal["linear", "none"] = Field("linear", description="'none' keeps the temperature: plain sampling.")
+    slot_loss: float = Field(10.0, ge=0, description="Nats a span may cost and still be offered as a whole.")
+    hard_weight: float = Field(30.0, gt=0, description="Nats a unit of a hard row costs while sampling.")
+    sweeps_a_check: int = Field(10, ge=1, description="Sweeps between looks at the budget.")
+
+
+class ReaderSettings(Settings):
+    """Base of every reader's options."""
+
+
+class ColumnsSettings(ReaderSettings):
+    """Column files: one token a line, a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
+
+    columns: tuple[str, ...] = Field(("tokens", "labels"), description="column names in order; '_' skips a column")
+    separator: Literal["whitespace", "tab"] = Field("whitespace", description="what stands between columns")
+    scheme: Literal["bio", "iob1", "plain"] = Field("bio", description="how labels encode spans; iob1 becomes bio")
+    sentences_per_document: int = Field(1, ge=1, description="sentences (posts) that make a document")
+    prefix: str | None = Field(None, description="start of document ids; the file's name by default")
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        named = [c for c in self.columns if c != "_"]
+        if "tokens" not in named or len(set(named)) != len(named):
+            raise ValueError(f"columns {self.columns}: name 'tokens' once, and no other name twice")
+        return self
+
+
+class ConllSettings(ReaderSettings):
+    """CoNLL-2003: word, part of speech, chunk and IOB1 tag; ``-DOCSTART-`` opens a document."""
+
+    sentences_per_document: int | None = Field(
+        None, ge=1, description="sentences that make a document in a file without -DOCSTART- lines"
+    )
+    prefix: str | None = Field(None, description="start of document ids; the file's name by default")
+
+
+class TextSettings(ReaderSettings):
+    """Raw text: a Parquet file or folder, or .txt files."""
+
+    id_column: str = Field("doc_id", description="Parquet column of document ids (string)")
+    text_column: str = Field("text", description="Parquet column of texts (string)")
+    language: str = Field("en", description="ISO 639-1 code of the tokenizer's and sentence splitter's rules")
+    sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+
+
+class IngestSettings(Settings):
+    """How a corpus is laid out in Parquet. A row group is the unit of work of a run."""
+
+    group_documents: int = Field(64, ge=1, description="documents a row group, at most")
+    group_tokens: int = Field(50_000, ge=1, description="a row group ends with the document that reaches this")
+    part_bytes: int = Field(64 << 20, ge=1, description="a part file ends with the row group that reaches this")

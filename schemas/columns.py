@@ -1,0 +1,448 @@
+"""Versioned Arrow schemas of corpora, predictions, times and rejects, checked on read and on write.
+
+One row is one document. The layout's name and version are in the Parquet schema metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch, Column, Document
+
+NAME_KEY = b"concord.schema"
+VERSION_KEY = b"concord.version"
+COLUMNS_KEY = b"concord.columns"
+"""Token columns of a corpus beyond `tokens`, `pos` and `chunk`, separated by commas."""
+
+DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "text"
+TOKEN_START, TOKEN_END = "token_start", "token_end"
+OFFSETS = (TEXT, TOKEN_START, TOKEN_END)
+
+STRINGS = pa.list_(pa.string())
+INTEGERS = pa.list_(pa.int32())
+ENTITY = pa.struct(
+    [
+        ("type", pa.string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("char_start", pa.int32()),
+        ("char_end", pa.int32()),
+        ("text", pa.string()),
+    ]
+)
+"""A span: tokens and, for raw text, characters (code points), end exclusive."""
+VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalty", pa.float64())])
+
+
+class SchemaError(ValueError):
+    """A file whose columns are not those of its layout: names file, column, types and remedy."""
+
+
+class Reject(NamedTuple):
+    """A document that was not processed, and why. ``row`` is a Parquet row from 0, or a line from 1."""
+
+    source: str
+    row: int | None
+    doc_id: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of one kind of file; ``remedy`` tells the user what makes such a file."""
+
+    name: str
+    version: int
+    required: pa.Schema
+    optional: pa.Schema
+    remedy: str
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """What identifies the layout in a Parquet file."""
+        return {NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()}
+
+
+CORPUS = Layout(
+    "corpus",
+    1,
+    pa.schema([(DOC_ID, pa.string()), (TOKENS, STRINGS), (SENTENCE_STARTS, INTEGERS)]),
+    pa.schema(
+        [
+            ("pos", STRINGS),
+            ("chunk", STRINGS),
+            (LABELS, STRINGS),
+            (TEXT, pa.string()),
+            (TOKEN_START, INTEGERS),
+            (TOKEN_END, INTEGERS),
+        ]
+    ),
+    "run `concord ingest` to make a corpus, or give the file this column",
+)
+PREDICTIONS = Layout(
+    "predictions",
+    1,
+    pa.schema(
+        [
+            (DOC_ID, pa.string()),
+            (LABELS, STRINGS),
+            ("entities", pa.list_(ENTITY)),
+            ("engine", pa.string()),
+            ("local", pa.float64()),
+            ("penalty", pa.float64()),
+            ("objective", pa.float64()),
+            ("bound", pa.float64()),
+            ("gap", pa.float64()),
+            ("status", pa.string()),
+            ("certified", pa.bool_()),
+            ("constraints", pa.list_(VIOLATION)),
+            ("model_digest", pa.string()),
+            ("constraint_digest", pa.string()),
+        ]
+    ),
+    pa.schema([]),
+    "give the folder that `concord reprocess` wrote",
+)
+TIMES = Layout(
+    "times",
+    1,
+    pa.schema([(DOC_ID, pa.string()), ("seconds", pa.float64()), ("work", pa.int64())]),
+    pa.schema([]),
+    "give the folder that `concord reprocess` wrote",
+)
+REJECTS = Layout(
+    "rejects",
+    1,
+    pa.schema([("source", pa.string()), ("row", pa.int64()), (DOC_ID, pa.string()), ("reason", pa.string())]),
+    pa.schema([]),
+    "give a rejects file that `concord ingest` or `concord reprocess` wrote",
+)
+
+
+# Checks
+
+
+def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
+    """Raises `SchemaError` where a file's schema is not the layout's; other columns are allowed.
+
+    A file without concord's metadata is judged by its columns alone. Dictionary-encoded and
+    large variants of a type, and any signed integer, are fine.
+    """
+    metadata = schema.metadata or {}
+    name = metadata.get(NAME_KEY, layout.name.encode()).decode()
+    if name != layout.name:
+        raise SchemaError(f"{source}: this is a {name} file, not a {layout.name} file; {layout.remedy}")
+    version = metadata.get(VERSION_KEY, b"1").decode()
+    if not version.isdecimal() or int(version) > layout.version:
+        raise SchemaError(
+            f"{source}: {layout.name} version {version}, this concord reads up to {layout.version}; upgrade concord"
+        )
+    for field in layout.required:
+        if schema.get_field_index(field.name) < 0:
+            raise SchemaError(
+                f"{source}: column {field.name!r} is missing or there twice (want {field.type}); {layout.remedy}"
+            )
+    for field in [*layout.required, *layout.optional, *(pa.field(n, STRINGS) for n in _extra_columns(schema))]:
+        place = schema.get_field_index(field.name)
+        if place >= 0 and _plain(schema.field(place).type) != _plain(field.type):
+            raise SchemaError(
+                f"{source}: column {field.name!r} has type {schema.field(place).type}, want {field.type}; "
+                f"{layout.remedy}"
+            )
+
+
+def stamp(table: pa.Table, layout: Layout, *, source: str = "table to be written") -> pa.Table:
+    """The table with the layout's name and version in its metadata, checked: call before writing."""
+    own = {k: v for k, v in (table.schema.metadata or {}).items() if k == COLUMNS_KEY}
+    stamped = table.replace_schema_metadata(layout.metadata | own)
+    check(stamped.schema, layout, source=source)
+    return stamped
+
+
+def token_columns(schema: pa.Schema) -> list[str]:
+    """Names of a corpus's token columns, `tokens` first, gold labels apart."""
+    names = ["pos", "chunk", *_extra_columns(schema)]
+    return [TOKENS, *(n for n in dict.fromkeys(names) if schema.get_field_index(n) >= 0)]
+
+
+def corpus_columns(schema: pa.Schema) -> list[str]:
+    """The columns of a corpus file that make a batch, in the layout's order."""
+    names = [DOC_ID, SENTENCE_STARTS, *token_columns(schema), LABELS]
+    if all(schema.get_field_index(n) >= 0 for n in OFFSETS):
+        names += OFFSETS
+    return [n for n in names if schema.get_field_index(n) >= 0]
+
+
+def _extra_columns(schema: pa.Schema) -> list[str]:
+    listed = (schema.metadata or {}).get(COLUMNS_KEY, b"").decode()
+    return [n for n in listed.split(",") if n]
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type without dictionary encoding, view or width, for comparison."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_signed_integer(kind):
+        return pa.int64()
+    if pa.types.is_struct(kind):
+        return pa.struct([(f.name, _plain(f.type)) for f in kind])
+    return kind
+
+
+# Corpus tables
+
+
+def table_from_batch(batch: Batch) -> pa.Table:
+    """A stamped corpus table (D rows) of a batch; the inverse of `batch_from_table`."""
+    sentences = np.searchsorted(batch.sentence_starts, batch.doc_starts)
+    in_document = batch.sentence_starts - np.repeat(batch.doc_starts[:-1], np.diff(sentences))
+    data: dict[str, pa.Array] = {
+        DOC_ID: pa.array(batch.doc_ids, pa.string()),
+        TOKENS: nest(batch.columns[TOKENS], batch.doc_starts),
+        SENTENCE_STARTS: nest(in_document, sentences),
+    }
+    data |= {n: nest(c, batch.doc_starts) for n, c in sorted(batch.columns.items()) if n != TOKENS}
+    if batch.labels is not None:
+        data[LABELS] = nest(batch.labels, batch.doc_starts)
+    if batch.texts is not None and batch.token_start is not None and batch.token_end is not None:
+        data[TEXT] = pa.array(batch.texts, pa.string())
+        data[TOKEN_START] = nest(batch.token_start, batch.doc_starts)
+        data[TOKEN_END] = nest(batch.token_end, batch.doc_starts)
+    extra = [n for n in sorted(batch.columns) if n not in (TOKENS, "pos", "chunk")]
+    metadata = {COLUMNS_KEY: ",".join(extra).encode()} if extra else {}
+    return stamp(pa.table(data).replace_schema_metadata(metadata), CORPUS)
+
+
+def table_from_documents(documents: Sequence[Document]) -> pa.Table:
+    """A stamped corpus table of documents that have the same columns (`ValueError` otherwise)."""
+    return table_from_batch(Batch.of(documents))
+
+
+def nest(values: Column | NDArray[Any], starts: NDArray[np.int64]) -> pa.Array:
+    """A list array: ``values[starts[i]:starts[i + 1]]`` is row i."""
+    flat: pa.Array
+    if isinstance(values, Column):
+        flat = pa.DictionaryArray.from_arrays(values.codes, pa.array(values.values, pa.string())).dictionary_decode()
+    else:
+        flat = pa.array(values.astype(np.int32))
+    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), flat)
+
+
+# Rejects
+
+
+def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
+    """A stamped table of rejects, in the order given."""
+    rows = [r._asdict() for r in rejects]
+    return stamp(pa.Table.from_pylist(rows, schema=REJECTS.required), REJECTS)
+
+
+def rejects_from_table(table: pa.Table) -> list[Reject]:
+    """The inverse of `rejects_table`."""
+    return [Reject(**row) for row in table.select(Reject._fields).to_pylist()]
+
+
+# Corpus tables to batches
+
+
+class _Lists(NamedTuple):
+    """A list column: which rows are there, where each row starts in ``values``, and the values."""
+
+    present: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    values: pa.Array
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> _Lists:
+        array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        return cls(_mask(array.is_valid()), starts, array.flatten())
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
+    def rows(self, hits: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The rows that hold the values marked in ``hits``, each once."""
+        return np.unique(np.searchsorted(self.starts, np.flatnonzero(hits), side="right") - 1)
+
+    def integers(self) -> NDArray[np.int64]:
+        """The values; −1 stands for null."""
+        numbers: NDArray[np.int64] = self.values.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return numbers
+
+    def encoded(self) -> pa.DictionaryArray:
+        values = self.values
+        if not pa.types.is_dictionary(values.type):
+            values = values.cast(pa.string()).dictionary_encode()
+        return values
+
+
+class _Faults:
+    """The first fault found in each row of a table."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[int, str] = {}
+
+    def add(self, rows: NDArray[np.int64] | NDArray[np.bool_], reason: str) -> None:
+        """``rows`` are row numbers, or a mask over the rows."""
+        numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        for row in numbers.tolist():
+            self.reasons.setdefault(row, reason)
+
+
+def batch_from_table(table: pa.Table, *, source: str = "table", first_row: int = 0) -> tuple[Batch, list[Reject]]:
+    """The good rows of a corpus table as a batch, and a reject for every other row, in row order.
+
+    ``first_row`` is the table's first row in ``source``. Raises `SchemaError` where a column is
+    missing or of another type. Gold labels are all there or all null; a row without labels among
+    labelled rows is rejected.
+    """
+    check(table.schema, CORPUS, source=source)
+    table = table.select(corpus_columns(table.schema))
+    if LABELS in table.column_names and table[LABELS].null_count == len(table):
+        table = table.drop_columns([LABELS])
+    faults = _find_faults(table)
+    rejects: list[Reject] = []
+    if faults:
+        names = decode(table[DOC_ID])
+        rejects = [Reject(source, first_row + row, names[row], reason) for row, reason in sorted(faults.items())]
+        keep = np.ones(len(table), np.bool_)
+        keep[list(faults)] = False
+        table = table.filter(pa.array(keep))
+    return _assemble(table), rejects
+
+
+def raw_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A string column as bytes, so that what is not UTF-8 can be looked at."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.large_string()).cast(pa.large_binary())
+
+
+def decode(column: pa.ChunkedArray) -> list[str | None]:
+    """Strings of a column; null and what is not UTF-8 come back as None."""
+    return [_utf8(raw) for raw in raw_strings(column).to_pylist()]
+
+
+def string_faults(column: pa.ChunkedArray, name: str) -> dict[int, str]:
+    """Rows of a string column that are null, empty, not UTF-8 or hold a NUL character, with the reason."""
+    faults = _Faults()
+    raw = raw_strings(column)
+    faults.add(_mask(raw.is_null()), f"{name} is null")
+    faults.add(_mask(pc.equal(pc.binary_length(raw), 0)), f"{name} is empty")
+    faults.add(_mask(pc.match_substring(raw, "\0")), f"{name} holds a NUL character")
+    broken = [row for row, value in enumerate(raw.to_pylist()) if value is not None and _utf8(value) is None]
+    faults.add(np.array(broken, np.int64), f"{name} is not valid UTF-8")
+    return faults.reasons
+
+
+def _utf8(raw: bytes | None) -> str | None:
+    if raw is None:
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _mask(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = column.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _find_faults(table: pa.Table) -> dict[int, str]:
+    """Row → what is wrong with it."""
+    faults = _Faults()
+    for row, reason in string_faults(table[DOC_ID], DOC_ID).items():
+        faults.add(np.array([row]), reason)
+    tokens = _Lists.of(table[TOKENS])
+    faults.add(~tokens.present, "tokens is null")
+    faults.add(tokens.lengths == 0, "document has no tokens")
+    _string_list_faults(faults, TOKENS, tokens)
+    _sentence_faults(faults, _Lists.of(table[SENTENCE_STARTS]), tokens.lengths)
+    for name in [*token_columns(table.schema)[1:], *([LABELS] if LABELS in table.column_names else [])]:
+        lists = _Lists.of(table[name])
+        _length_faults(faults, name, lists, tokens.lengths)
+        _string_list_faults(faults, name, lists)
+    if TEXT in table.column_names:
+        for row, reason in string_faults(table[TEXT], TEXT).items():
+            faults.add(np.array([row]), reason)
+        _offset_faults(faults, table, tokens.lengths)
+    return faults.reasons
+
+
+def _string_list_faults(faults: _Faults, name: str, lists: _Lists) -> None:
+    values = lists.encoded()
+    faults.add(lists.rows(_mask(values.is_null())), f"{name} holds a null")
+    found = string_faults(pa.chunked_array([values.dictionary]), f"one of {name}")
+    codes = values.indices.fill_null(-1).to_numpy()
+    for reason in dict.fromkeys(found.values()):
+        bad = np.array([code for code, why in found.items() if why == reason])
+        faults.add(lists.rows(np.isin(codes, bad)), reason)
+
+
+def _length_faults(faults: _Faults, name: str, lists: _Lists, wanted: NDArray[np.int64]) -> None:
+    faults.add(~lists.present, f"{name} is null")
+    for row in np.flatnonzero(lists.present & (lists.lengths != wanted)).tolist():
+        faults.add(np.array([row]), f"{name} has {lists.lengths[row]} values for {wanted[row]} tokens")
+
+
+def _sentence_faults(faults: _Faults, starts: _Lists, tokens: NDArray[np.int64]) -> None:
+    numbers, some = starts.integers(), starts.lengths > 0
+    faults.add(~starts.present | ~some, "sentence_starts is null or empty")
+    faults.add(np.flatnonzero(some)[numbers[starts.starts[:-1][some]] != 0], "sentence_starts does not start at 0")
+    falls = np.zeros(len(numbers), np.bool_)
+    falls[1:] = np.diff(numbers) <= 0
+    falls[starts.starts[:-1][some]] = False
+    faults.add(starts.rows(falls), "sentence_starts does not increase")
+    last = numbers[starts.starts[1:][some] - 1]
+    faults.add(np.flatnonzero(some)[last >= tokens[some]], "sentence_starts goes beyond the last token")
+
+
+def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) -> None:
+    """Offsets have to be one a token, in order, inside the text."""
+    left, right = _Lists.of(table[TOKEN_START]), _Lists.of(table[TOKEN_END])
+    _length_faults(faults, TOKEN_START, left, tokens)
+    _length_faults(faults, TOKEN_END, right, tokens)
+    first, last = left.integers(), right.integers()
+    sizes = [len(s or "") for s in decode(table[TEXT])]
+    for row in np.flatnonzero((left.lengths == tokens) & (right.lengths == tokens)).tolist():
+        a = first[left.starts[row] : left.starts[row + 1]]
+        b = last[right.starts[row] : right.starts[row + 1]]
+        bounds = np.concatenate([[0], np.stack([a, b], axis=1).ravel(), [sizes[row]]])
+        if np.any(np.diff(bounds) < 0) or np.any(a >= b):
+            faults.add(np.array([row]), "token_start and token_end do not rise inside the text")
+
+
+def _assemble(table: pa.Table) -> Batch:
+    tokens, sentences = _Lists.of(table[TOKENS]), _Lists.of(table[SENTENCE_STARTS])
+    columns = {name: _column(table[name]) for name in token_columns(table.schema)}
+    text = TEXT in table.column_names
+    return Batch(
+        tuple(table[DOC_ID].cast(pa.string()).to_pylist()),
+        tokens.starts,
+        sentences.integers() + np.repeat(tokens.starts[:-1], sentences.lengths),
+        columns,
+        _column(table[LABELS]) if LABELS in table.column_names else None,
+        table[TEXT].to_pylist() if text else None,
+        _Lists.of(table[TOKEN_START]).integers().astype(np.int32) if text else None,
+        _Lists.of(table[TOKEN_END]).integers().astype(np.int32) if text else None,
+    )
+
+
+def _column(column: pa.ChunkedArray) -> Column:
+    values = _Lists.of(column).encoded()
+    return Column(values.indices.to_numpy().astype(np.int32, copy=False), values.dictionary.to_pylist())

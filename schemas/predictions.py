@@ -1,0 +1,89 @@
+"""Tables of what a run returns: predictions, and the times that are kept apart from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.columns import DOC_ID, ENTITY, LABELS, PREDICTIONS, TIMES, VIOLATION, nest, stamp
+from schemas.decoded import Decoded
+from schemas.document import TOKENS, Batch, Column
+from schemas.labels import LabelSet
+
+
+def predictions_table(
+    batch: Batch,
+    decoded: Sequence[Decoded],
+    labels: LabelSet,
+    *,
+    engine: str,
+    constraint_names: Sequence[str],
+    model_digest: str,
+    constraint_digest: str,
+) -> pa.Table:
+    """A stamped predictions table (D rows): ``decoded[i]`` belongs to document i of ``batch``.
+
+    Scores in nats; entities as `LabelSet.spans` cuts them. No times: equal decodings give equal bytes.
+    """
+    chosen = np.concatenate([np.zeros(0, np.int32), *(d.labels for d in decoded)]).astype(np.int32)
+    if len(decoded) != len(batch) or len(chosen) != batch.token_count:
+        raise ValueError(f"{len(decoded)} decodings of {len(chosen)} tokens for {len(batch)} documents")
+    data = {
+        DOC_ID: pa.array(batch.doc_ids, pa.string()),
+        LABELS: nest(Column(chosen, labels.names), batch.doc_starts),
+        "entities": _entities(batch, labels, chosen),
+        "engine": pa.array([engine] * len(batch), pa.string()),
+        "local": pa.array([d.local for d in decoded], pa.float64()),
+        "penalty": pa.array([d.penalty for d in decoded], pa.float64()),
+        "objective": pa.array([d.objective for d in decoded], pa.float64()),
+        "bound": pa.array([d.bound for d in decoded], pa.float64()),
+        "gap": pa.array([d.gap for d in decoded], pa.float64()),
+        "status": pa.array([str(d.status) for d in decoded], pa.string()),
+        "certified": pa.array([d.certified for d in decoded], pa.bool_()),
+        "constraints": _violations(decoded, constraint_names),
+        "model_digest": pa.array([model_digest] * len(batch), pa.string()),
+        "constraint_digest": pa.array([constraint_digest] * len(batch), pa.string()),
+    }
+    return stamp(pa.table(data, schema=PREDICTIONS.required), PREDICTIONS)
+
+
+def times_table(batch: Batch, decoded: Sequence[Decoded]) -> pa.Table:
+    """A stamped table of seconds and work a document."""
+    data = {
+        DOC_ID: list(batch.doc_ids),
+        "seconds": [d.seconds for d in decoded],
+        "work": [d.work for d in decoded],
+    }
+    return stamp(pa.table(data, schema=TIMES.required), TIMES)
+
+
+def _entities(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -> pa.Array:
+    spans = labels.spans(chosen, batch.sentence_starts)
+    first = np.searchsorted(spans.start, batch.doc_starts)
+    document = np.repeat(np.arange(len(batch)), np.diff(first))
+    shift = batch.doc_starts[document]
+    kinds = pa.DictionaryArray.from_arrays(spans.type, pa.array(labels.types, pa.string())).dictionary_decode()
+    if batch.texts is not None and batch.token_start is not None and batch.token_end is not None:
+        left, right = batch.token_start[spans.start], batch.token_end[spans.end - 1]
+        cuts = zip(document.tolist(), left.tolist(), right.tolist(), strict=True)
+        texts = [batch.texts[d][a:b] for d, a, b in cuts]
+        characters = [pa.array(left, pa.int32()), pa.array(right, pa.int32())]
+    else:
+        words = batch.columns[TOKENS]
+        texts = [" ".join(words[a:b].strings()) for a, b in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
+        characters = [pa.nulls(len(spans), pa.int32())] * 2
+    tokens = [pa.array((p - shift).astype(np.int32)) for p in (spans.start, spans.end)]
+    rows = pa.StructArray.from_arrays([kinds, *tokens, *characters, pa.array(texts, pa.string())], fields=list(ENTITY))
+    return pa.ListArray.from_arrays(pa.array(first.astype(np.int32)), rows)
+
+
+def _violations(decoded: Sequence[Decoded], names: Sequence[str]) -> pa.Array:
+    starts = np.arange(len(decoded) + 1, dtype=np.int32) * len(names)
+    none = [np.zeros(0)]
+    degree = np.concatenate(none + [d.degree for d in decoded])
+    penalty = np.concatenate(none + [d.penalties for d in decoded])
+    arrays = [pa.array(list(names) * len(decoded), pa.string()), pa.array(degree), pa.array(penalty)]
+    return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(VIOLATION)))
