@@ -26,7 +26,7 @@ class GibbsSettings(EngineSettings):
     temperature: float = Field(1.0, gt=0, description="Temperature c of the first sweep; it falls linearly to 0.")
     cooling: Literal["linear", "none"] = Field("linear", description="'none' keeps the temperature: plain sampling.")
     slot_loss: float = Field(10.0, ge=0, description="Nats a span may cost and still be offered as a whole.")
-    hard_weight: float = Field(30.0, gt=0, description="Nats a unit of a hard row costs while sampling.")
+    hard_weight: float = Field(30.0, gt=0, description="Nats a unit of a hard constraint costs while sampling.")
     sweeps_a_check: int = Field(10, ge=1, description="Sweeps between looks at the budget.")
 
 

@@ -1,0 +1,182 @@
+"""Incremental span-agreement costs: counts of labelled spans by key and type, in numba.
+
+An engine that changes labels step by step keeps an `AgreementState`, adds and removes spans and
+asks what a span would cost now. A span costs time in its own length, whatever the document's.
+This is the memoisation that Finkel et al. (2005) §5 describe, over interned span keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from schemas.problem import NO_KEY, Problem, Relation
+
+EXACT, CONTAINED, DIFFERENT = 0, 1, 2
+CODES = {Relation.EXACT: EXACT, Relation.CONTAINED: CONTAINED, Relation.DIFFERENT: DIFFERENT}
+
+
+class AgreementState(NamedTuple):
+    """Flat arrays: the agreements of one document, and counts of its spans labelled now.
+
+    Over G distinct key tables, A agreements, K keys, T types: ``keys`` (G, N, W); ``table``,
+    ``relation``, ``per_token`` (A,); ``cost`` (A, T, T); ``counts`` (G, K, T) labelled spans with a
+    key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T).
+    """
+
+    keys: NDArray[np.int32]
+    table: NDArray[np.int64]
+    relation: NDArray[np.int64]
+    per_token: NDArray[np.bool_]
+    cost: NDArray[np.float64]
+    counts: NDArray[np.int32]
+    holders: NDArray[np.int32]
+    total: NDArray[np.int32]
+
+
+def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
+    """A state in which nothing is labelled yet.
+
+    Infinite costs become ``hard_weight`` nats, so that sums stay finite; what an engine returns is
+    scored by `Problem.score`, where they cost inf.
+    """
+    tables: list[NDArray[np.int32]] = []
+    place: list[int] = []
+    for agreement in problem.agreements:
+        known = [i for i, table in enumerate(tables) if table is agreement.key]
+        place.append(known[0] if known else len(tables))
+        if not known:
+            tables.append(agreement.key)
+    types = len(problem.labels.types)
+    width = max((table.shape[1] for table in tables), default=1)
+    keys = np.full((len(tables), len(problem), width), NO_KEY, np.int32)
+    for i, table in enumerate(tables):
+        keys[i, :, : table.shape[1]] = table
+    size = int(keys.max(initial=NO_KEY)) + 1
+    cost = np.array([a.cost for a in problem.agreements], np.float64).reshape(len(place), types, types)
+    return AgreementState(
+        keys,
+        np.array(place, np.int64),
+        np.array([CODES[a.relation] for a in problem.agreements], np.int64),
+        np.array([a.per_token for a in problem.agreements], np.bool_),
+        np.where(np.isinf(cost), hard_weight, cost),
+        np.zeros((len(tables), size, types), np.int32),
+        np.zeros((len(tables), size, types), np.int32),
+        np.zeros((len(tables), types), np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
+    """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
+    length = end - start
+    if length > state.keys.shape[2]:
+        return 0.0
+    total = 0.0
+    for a in range(len(state.table)):
+        g = state.table[a]
+        key = state.keys[g, start, length - 1]
+        relation = state.relation[a]
+        times = float(length) if state.per_token[a] else 1.0
+        if relation == CONTAINED:
+            total += _parts_cost(state, a, start, end, kind)
+        if key == NO_KEY:
+            continue
+        for other in range(state.cost.shape[1]):
+            if relation == EXACT:
+                total += times * state.counts[g, key, other] * state.cost[a, kind, other]
+            elif relation == CONTAINED:
+                total += times * state.holders[g, key, other] * state.cost[a, other, kind]
+            else:
+                total += (state.total[g, other] - state.counts[g, key, other]) * state.cost[a, kind, other]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
+    g = state.table[a]
+    total = 0.0
+    for width in range(1, end - start):
+        times = float(width) if state.per_token[a] else 1.0
+        for at in range(start, end - width + 1):
+            key = state.keys[g, at, width - 1]
+            if key == NO_KEY or _seen(state.keys, g, key, start, at, width):
+                continue
+            for other in range(state.cost.shape[1]):
+                total += times * state.counts[g, key, other] * state.cost[a, kind, other]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
+    for earlier in range(start, at):
+        if keys[g, earlier, width - 1] == key:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
+    """Counts a labelled span in (``change`` 1) or out (−1)."""
+    length = end - start
+    if length > state.keys.shape[2]:
+        return
+    for g in range(len(state.keys)):
+        key = state.keys[g, start, length - 1]
+        if key != NO_KEY:
+            state.counts[g, key, kind] += change
+            state.total[g, kind] += change
+        for width in range(1, length):
+            for at in range(start, end - width + 1):
+                part = state.keys[g, at, width - 1]
+                if part != NO_KEY and not _seen(state.keys, g, part, start, at, width):
+                    state.holders[g, part, kind] += change
+
+
+@njit(cache=True, nogil=True)
+def add_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> Any:
+    """Counts all spans of ``labels[first:last]`` in or out, one by one; returns their cost in nats.
+
+    ``first`` and ``last`` must not cut a span. Adding and then removing the same labels is a
+    no-op and returns the same cost twice, up to rounding.
+    """
+    total = 0.0
+    t = first
+    while t < last:
+        kind = codec.type_of[labels[t]]
+        end = t + 1
+        while end < last and not codec.opens_sentence[end] and codec.continues[labels[end - 1], labels[end]]:
+            end += 1
+        if kind >= 0:
+            if change < 0:
+                add_span(state, t, end, kind, change)
+            total += span_cost(state, t, end, kind)
+            if change > 0:
+                add_span(state, t, end, kind, change)
+        t = end
+    return total
+
+
+class Codec(NamedTuple):
+    """How a label sequence encodes spans, as arrays; see `LabelSet`.
+
+    ``opens_sentence`` (N + 1,) marks first tokens, and the position after the last token.
+    """
+
+    type_of: NDArray[np.int32]
+    continues: NDArray[np.bool_]
+    opening: NDArray[np.int32]
+    inside: NDArray[np.int32]
+    opens_sentence: NDArray[np.bool_]
+
+
+def codec(problem: Problem) -> Codec:
+    """The problem's span codec."""
+    opens = np.zeros(len(problem) + 1, np.bool_)
+    opens[problem.potentials.sentence_starts] = True
+    opens[-1] = True
+    labels = problem.labels
+    return Codec(labels.type_of, labels.continues, labels.opening, labels.inside, opens)

@@ -1,0 +1,466 @@
+"""Annealed Gibbs sampling over a whole document: Finkel, Grenager & Manning (2005) §2 and §6.
+
+One sweep visits every token. Its label is resampled from the conditional given all others
+(eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. Two blocked
+moves follow at the same token, because a span of several tokens cannot change its type one label
+at a time: the span that starts there is resampled over all types, and a candidate span slot is
+resampled over {no span, one span of each type}. Each is a Gibbs step over a set of labellings that
+looks the same from all its members, so the stationary distribution is that of the model.
+
+Most sites are certain. The mass of all other labels is bounded from the local margin and the
+penalty that the site's spans carry now; where a uniform draw falls above that bound nothing can
+change, and nothing more is computed. This is exact, not an approximation.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded, Improvement, Status
+from schemas.labels import Labels
+from schemas.problem import Problem
+from schemas.settings import GibbsSettings
+from workers.inference.agreement import AgreementState, Codec, add_labels, codec, empty_state
+from workers.inference.chain import max_messages, viterbi
+from workers.inference.engine import UNLIMITED
+from workers.inference.rows import RowState, row_penalty, row_state, set_label
+from workers.inference.spans import candidate_spans
+from workers.inference.viterbi import TOLERANCE
+
+CERTAIN = 40.0
+"""A margin of this many temperatures leaves less probability than a 53-bit uniform can show."""
+
+
+class Chain(NamedTuple):
+    """One Markov chain over labellings: all arrays that the kernel reads and writes.
+
+    ``labels`` (N,) is where it stands, ``best`` (N,) the best labelling seen; ``dirty`` lists the
+    positions at which the two may differ, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best
+    local gain of any other label. ``numbers``: objective now, best objective, penalty of rows now.
+    ``counters``: random state, length of ``dirty``, flips, sites that were not certain. Slots are
+    ordered by start; those of token t are ``slot_pointer[t]:slot_pointer[t + 1]`` of ``slot_end``.
+    """
+
+    unary: NDArray[np.float64]
+    transition: NDArray[np.float64]
+    labels: NDArray[np.int32]
+    best: NDArray[np.int32]
+    dirty: NDArray[np.int64]
+    is_dirty: NDArray[np.bool_]
+    margin: NDArray[np.float64]
+    slot_pointer: NDArray[np.int64]
+    slot_end: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    counters: NDArray[np.uint64]
+    codec: Codec
+    spans: AgreementState
+    rows: RowState
+
+
+class Trace(NamedTuple):
+    """What a chain did: objective after each sweep (nats), labels flipped, best labels and score."""
+
+    objective: NDArray[np.float64]
+    flips: int
+    best: Labels
+    best_objective: float
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: GibbsSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """Runs ``config.chains`` annealed chains and returns the best labelling any of them saw.
+
+    The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
+    is counted in resampled tokens. The bound is the local optimum, so a labelling without penalty
+    at that optimum is proven.
+    """
+    started = time.perf_counter()
+    best = viterbi(problem.potentials)
+    bound = problem.potentials.score(best)
+    if len(problem) == 0:
+        return problem.decoded(best, bound=bound, status=Status.OPTIMAL)
+    first = best if config.start == "viterbi" else None
+    best, objective = (best, problem.score(best).objective) if incumbent is None else _better(problem, best, incumbent)
+    improvements = [Improvement(time.perf_counter() - started, 0, objective)]
+    work = 0
+    for number in range(config.chains):
+        start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
+        chain = new_chain(problem, config=config, rng=rng, start=start)
+        for from_sweep in range(0, config.sweeps, config.sweeps_a_check):
+            if _spent(budget, started, work):
+                break
+            steps = range(from_sweep, min(config.sweeps, from_sweep + config.sweeps_a_check))
+            anneal(chain, _temperatures(config, steps))
+            work += len(steps) * len(problem)
+            seen = chain.best.copy()
+            value = problem.score(seen).objective
+            if value > objective:
+                best, objective = seen, value
+                improvements.append(Improvement(time.perf_counter() - started, work, objective))
+    proven = objective >= bound - TOLERANCE
+    return problem.decoded(
+        best,
+        bound=bound,
+        status=Status.OPTIMAL if proven else Status.TIMEOUT if _spent(budget, started, work) else Status.FEASIBLE,
+        work=work,
+        seconds=time.perf_counter() - started,
+        improvements=improvements,
+    )
+
+
+def _better(problem: Problem, one: Labels, other: Labels) -> tuple[Labels, float]:
+    scores = problem.score(one).objective, problem.score(other).objective
+    return (one, scores[0]) if scores[0] >= scores[1] else (other, scores[1])
+
+
+def _spent(budget: Budget, started: float, work: int) -> bool:
+    late = budget.seconds is not None and time.perf_counter() - started >= budget.seconds
+    return late or (budget.work is not None and work >= budget.work)
+
+
+def _temperatures(config: GibbsSettings, steps: range) -> NDArray[np.float64]:
+    if config.cooling == "none":
+        return np.full(len(steps), config.temperature)
+    return config.temperature * (1.0 - np.arange(steps.start, steps.stop) / config.sweeps)
+
+
+def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None) -> Chain:
+    """A chain at ``start`` (N,), or at a random possible labelling where that is None."""
+    p = problem.potentials
+    seed = rng.integers(0, 2**63, dtype=np.uint64)
+    arrays = codec(problem)
+    if start is None:
+        backward = max_messages(p)[1]
+        start = _random_labels(p.unary, p.transition, backward, arrays.opens_sentence, seed)
+    labels = start.astype(np.int32)
+    spans = empty_state(problem, config.hard_weight)
+    rows = row_state(problem, labels, config.hard_weight)
+    objective = p.score(labels) - add_labels(spans, arrays, labels, 0, len(problem), 1) - row_penalty(rows)
+    slots = candidate_spans(problem, config.slot_loss) if problem.agreements else None
+    pairs = np.zeros((0, 2), np.int64) if slots is None else np.unique(np.stack([slots.start, slots.end], 1), axis=0)
+    pairs = pairs[pairs[:, 1] - pairs[:, 0] > 1]
+    chain = Chain(
+        p.unary,
+        p.transition,
+        labels,
+        labels.copy(),
+        np.zeros(len(problem), np.int64),
+        np.zeros(len(problem), np.bool_),
+        np.zeros(len(problem)),
+        np.searchsorted(pairs[:, 0], np.arange(len(problem) + 1)).astype(np.int64),
+        np.ascontiguousarray(pairs[:, 1]),
+        np.array([objective, objective, row_penalty(rows)]),
+        np.array([seed, 0, 0, 0], np.uint64),
+        arrays,
+        spans,
+        rows,
+    )
+    _set_margins(chain, 0, len(problem))
+    return chain
+
+
+def sample(
+    problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None = None
+) -> tuple[Trace, NDArray[np.float64]]:
+    """One chain with its trace, and how often each token had each label after a sweep (N, L)."""
+    chain = new_chain(problem, config=config, rng=rng, start=start)
+    objective = np.zeros(config.sweeps)
+    seen = np.zeros(problem.potentials.unary.shape)
+    everywhere = np.arange(len(problem))
+    for sweep in range(config.sweeps):
+        anneal(chain, _temperatures(config, range(sweep, sweep + 1)))
+        objective[sweep] = chain.numbers[0]
+        seen[everywhere, chain.labels] += 1.0
+    return Trace(objective, int(chain.counters[2]), chain.best.copy(), float(chain.numbers[1])), seen / config.sweeps
+
+
+@njit(cache=True, nogil=True)
+def anneal(chain: Any, temperatures: Any) -> None:
+    """One sweep over the document a temperature (> 0), in place."""
+    count, width = chain.unary.shape
+    types = len(chain.codec.opening)
+    single = np.arange(width).astype(np.int32).reshape(width, 1)
+    options = np.empty((types + 1, count), np.int32)
+    grouped = len(chain.spans.table) > 0
+    for temperature in temperatures:
+        for t in range(count):
+            draw = _draw(chain, t, t + 1, chain.margin[t], width, temperature)
+            if draw < 1.0:
+                _resample(chain, t, t + 1, single, width, draw, temperature)
+            if grouped:
+                _resample_type(chain, t, options, temperature)
+                for slot in range(chain.slot_pointer[t], chain.slot_pointer[t + 1]):
+                    _resample_slot(chain, t, chain.slot_end[slot], options, temperature)
+
+
+@njit(cache=True, nogil=True)
+def _uniform(counters: Any) -> Any:
+    """A uniform number in (0, 1): splitmix64 over the chain's own counter."""
+    counters[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = counters[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (np.float64(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
+
+
+@njit(cache=True, nogil=True)
+def _draw(chain: Any, first: int, last: int, gain: float, choices: int, temperature: float) -> Any:
+    """A uniform draw for ``first:last``, or 2 where no draw could change it.
+
+    ``gain`` is the most that another choice gains locally. Its penalty can fall by no more than
+    what the rows and the spans here cost now, so all other choices together have at most the mass
+    (choices − 1) · exp((gain + relief) / temperature).
+    """
+    if gain == -np.inf:
+        return 2.0
+    relief = max(0.0, chain.numbers[2])
+    if len(chain.spans.table):
+        relief += _span_relief(chain, first, last)
+    exponent = (gain + relief) / temperature
+    if exponent < -CERTAIN:
+        return 2.0
+    draw = _uniform(chain.counters)
+    if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):
+        return 2.0
+    return draw
+
+
+@njit(cache=True, nogil=True)
+def _region(chain: Any, first: int, last: int) -> Any:
+    """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
+    codec, labels = chain.codec, chain.labels
+    low = first
+    if not codec.opens_sentence[low] and codec.type_of[labels[low - 1]] >= 0:
+        low -= 1
+        while not codec.opens_sentence[low] and codec.continues[labels[low - 1], labels[low]]:
+            low -= 1
+    high = last
+    if not codec.opens_sentence[high] and codec.type_of[labels[high]] >= 0:
+        high += 1
+        while not codec.opens_sentence[high] and codec.continues[labels[high - 1], labels[high]]:
+            high += 1
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def _span_relief(chain: Any, first: int, last: int) -> Any:
+    """Nats that the spans around ``first:last`` cost now."""
+    low, high = _region(chain, first, last)
+    typed = False
+    for t in range(low, high):
+        typed |= chain.codec.type_of[chain.labels[t]] >= 0
+    if not typed:
+        return 0.0
+    cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
+    add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
+    return cost
+
+
+@njit(cache=True, nogil=True)
+def _local(chain: Any, first: int, last: int, option: Any) -> Any:
+    """Local score of ``option`` at ``first:last``, transitions to both neighbours included."""
+    total = 0.0
+    for i in range(last - first):
+        t = first + i
+        total += chain.unary[t, option[i]]
+        if not chain.codec.opens_sentence[t]:
+            previous = chain.labels[t - 1] if i == 0 else option[i - 1]
+            total += chain.transition[previous, option[i]]
+    if not chain.codec.opens_sentence[last]:
+        total += chain.transition[option[last - first - 1], chain.labels[last]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _write(chain: Any, first: int, last: int, option: Any) -> Any:
+    """Sets labels and row sums; returns by how much the rows' penalty grew."""
+    grown = 0.0
+    for i in range(last - first):
+        grown += set_label(chain.rows, chain.labels, first + i, option[i])
+    return grown
+
+
+@njit(cache=True, nogil=True)
+def _resample(chain: Any, first: int, last: int, options: Any, choices: int, draw: float, temperature: float) -> None:
+    """Resamples ``first:last`` among ``options[:choices]``; its labels now must be one of them."""
+    low, high = _region(chain, first, last)
+    length = last - first
+    old = chain.labels[first:last].copy()
+    old_local = _local(chain, first, last, old)
+    old_cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
+    gain = np.empty(choices)
+    row_growth = np.empty(choices)
+    grown = 0.0
+    current = 0
+    for c in range(choices):
+        option = options[c, :length]
+        local = _local(chain, first, last, option)
+        if (option == old).all():
+            current = c
+        if local == -np.inf:
+            gain[c] = -np.inf
+            row_growth[c] = 0.0
+            continue
+        grown += _write(chain, first, last, option)
+        cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
+        add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
+        gain[c] = local - cost - grown - (old_local - old_cost)
+        row_growth[c] = grown
+    chosen = _choose(gain, current, draw, temperature)
+    _write(chain, first, last, options[chosen, :length])
+    add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
+    chain.counters[3] += np.uint64(1)
+    if chosen != current:
+        _record(chain, first, last, gain[chosen], row_growth[chosen])
+
+
+@njit(cache=True, nogil=True)
+def _choose(gain: Any, current: int, draw: float, temperature: float) -> Any:
+    """The other choices come first in [0, 1), so that a draw above their bound keeps the current one."""
+    weight = np.exp((gain - gain.max()) / temperature)
+    weight /= weight.sum()
+    reached = 0.0
+    for c in range(len(weight)):
+        if c != current:
+            reached += weight[c]
+            if draw < reached:
+                return c
+    return current
+
+
+@njit(cache=True, nogil=True)
+def _record(chain: Any, first: int, last: int, gain: float, row_growth: float) -> None:
+    """Follows a change of labels: margins, objective, best labelling seen."""
+    chain.counters[2] += np.uint64(last - first)
+    chain.numbers[0] += gain
+    chain.numbers[2] += row_growth
+    _set_margins(chain, max(0, first - 1), min(len(chain.labels), last + 1))
+    for t in range(first, last):
+        if not chain.is_dirty[t]:
+            chain.is_dirty[t] = True
+            chain.dirty[chain.counters[1]] = t
+            chain.counters[1] += np.uint64(1)
+    if chain.numbers[0] <= chain.numbers[1]:
+        return
+    chain.numbers[1] = chain.numbers[0]
+    for i in range(chain.counters[1]):
+        t = chain.dirty[i]
+        chain.best[t] = chain.labels[t]
+        chain.is_dirty[t] = False
+    chain.counters[1] = np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def _set_margins(chain: Any, first: int, last: int) -> None:
+    width = chain.unary.shape[1]
+    for t in range(first, last):
+        now, other = 0.0, -np.inf
+        for label in range(width):
+            value = chain.unary[t, label]
+            if not chain.codec.opens_sentence[t]:
+                value += chain.transition[chain.labels[t - 1], label]
+            if not chain.codec.opens_sentence[t + 1]:
+                value += chain.transition[label, chain.labels[t + 1]]
+            if label == chain.labels[t]:
+                now = value
+            else:
+                other = max(other, value)
+        chain.margin[t] = other - now
+
+
+@njit(cache=True, nogil=True)
+def _resample_type(chain: Any, t: int, options: Any, temperature: float) -> None:
+    """Resamples the type of the span of two tokens or more that starts at t, if one does."""
+    codec, labels = chain.codec, chain.labels
+    if codec.type_of[labels[t]] < 0 or codec.opens_sentence[t + 1] or not codec.continues[labels[t], labels[t + 1]]:
+        return
+    if not codec.opens_sentence[t] and codec.continues[labels[t - 1], labels[t]]:
+        return
+    end = t + 2
+    while not codec.opens_sentence[end] and codec.continues[labels[end - 1], labels[end]]:
+        end += 1
+    _resample_spans(chain, t, end, options, 0, temperature)
+
+
+@njit(cache=True, nogil=True)
+def _resample_slot(chain: Any, start: int, end: int, options: Any, temperature: float) -> None:
+    """Resamples ``start:end`` over {what is there without a span, one span of each type}.
+
+    Applies where no token of the slot is in a span now; `_resample_type` serves the other case
+    except for the way back, which is why a slot that is one span is offered all-outside too.
+    """
+    codec, labels = chain.codec, chain.labels
+    outside = -1
+    for label in range(len(codec.type_of)):
+        if codec.type_of[label] < 0:
+            outside = label
+    if outside < 0:
+        return
+    blank, whole = True, codec.type_of[labels[start]] >= 0
+    if whole and not codec.opens_sentence[start] and codec.continues[labels[start - 1], labels[start]]:
+        return
+    for t in range(start, end):
+        blank &= labels[t] == outside
+        whole &= t == start or codec.continues[labels[t - 1], labels[t]]
+    if not blank and not whole:
+        return
+    if whole and not codec.opens_sentence[end] and codec.continues[labels[end - 1], labels[end]]:
+        return
+    options[0, : end - start] = outside
+    _resample_spans(chain, start, end, options, 1, temperature)
+
+
+@njit(cache=True, nogil=True)
+def _resample_spans(chain: Any, start: int, end: int, options: Any, choices: int, temperature: float) -> None:
+    """Resamples ``start:end`` over the given first choices and a span of each type that stays apart."""
+    codec, labels = chain.codec, chain.labels
+    length = end - start
+    old_local = _local(chain, start, end, labels[start:end])
+    gain = -np.inf
+    if choices and labels[start] != options[0, 0]:
+        gain = _local(chain, start, end, options[0, :length]) - old_local
+    for kind in range(len(codec.opening)):
+        opening, inside = codec.opening[kind], codec.inside[kind]
+        if not codec.opens_sentence[start] and codec.continues[labels[start - 1], opening]:
+            continue
+        if not codec.opens_sentence[end] and codec.continues[inside, labels[end]]:
+            continue
+        options[choices, 0] = opening
+        options[choices, 1:length] = inside
+        if opening != labels[start]:
+            gain = max(gain, _local(chain, start, end, options[choices, :length]) - old_local)
+        choices += 1
+    draw = _draw(chain, start, end, gain, choices, temperature)
+    if draw < 1.0:
+        _resample(chain, start, end, options, choices, draw, temperature)
+
+
+@njit(cache=True, nogil=True)
+def _random_labels(unary: Any, transition: Any, backward: Any, opens_sentence: Any, seed: Any) -> Any:
+    """Label by label, uniform among those from which the sentence can still be finished."""
+    count, width = unary.shape
+    counters = np.array([seed])
+    labels = np.zeros(count, np.int32)
+    allowed = np.empty(width, np.int32)
+    for t in range(count):
+        kept = 0
+        for label in range(width):
+            step = 0.0 if opens_sentence[t] else transition[labels[t - 1], label]
+            if step + unary[t, label] + backward[t, label] > -np.inf:
+                allowed[kept] = label
+                kept += 1
+        if kept:
+            labels[t] = allowed[int(_uniform(counters) * kept)]
+    return labels
