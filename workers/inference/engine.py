@@ -7,12 +7,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded
+from schemas.decoded import Budget, Decoded, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import EngineSettings
 
 UNLIMITED = Budget()
+
+TOLERANCE = 1e-9
+"""Nats within which two sums of the same terms are taken as equal."""
 
 
 class Engine(Protocol):
@@ -42,6 +45,13 @@ class Solver(NamedTuple):
     solve: Engine
     settings: type[EngineSettings]
     exact: bool
+
+
+def proven(objective: float, bound: float, *, otherwise: Status) -> Status:
+    """What a bound proves of an objective (both nats), or ``otherwise`` where it leaves a gap."""
+    if bound == -np.inf:
+        return Status.INFEASIBLE
+    return Status.OPTIMAL if objective >= bound - TOLERANCE else otherwise
 
 
 def document_rng(seed: int, doc_id: str) -> np.random.Generator:

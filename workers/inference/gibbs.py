@@ -27,10 +27,9 @@ from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.inference.agreement import AgreementState, Codec, add_labels, codec, empty_state
 from workers.inference.chain import max_messages, viterbi
-from workers.inference.engine import UNLIMITED
+from workers.inference.engine import UNLIMITED, proven
 from workers.inference.rows import RowState, row_penalty, row_state, set_label
 from workers.inference.spans import candidate_spans
-from workers.inference.viterbi import TOLERANCE
 
 CERTAIN = 40.0
 """A margin of this many temperatures leaves less probability than a 53-bit uniform can show."""
@@ -108,11 +107,11 @@ def solve(
             if value > objective:
                 best, objective = seen, value
                 improvements.append(Improvement(time.perf_counter() - started, work, objective))
-    proven = objective >= bound - TOLERANCE
+    spent = _spent(budget, started, work)
     return problem.decoded(
         best,
         bound=bound,
-        status=Status.OPTIMAL if proven else Status.TIMEOUT if _spent(budget, started, work) else Status.FEASIBLE,
+        status=proven(objective, bound, otherwise=Status.TIMEOUT if spent else Status.FEASIBLE),
         work=work,
         seconds=time.perf_counter() - started,
         improvements=improvements,

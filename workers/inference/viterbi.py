@@ -11,10 +11,7 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import EngineSettings
 from workers.inference.chain import viterbi
-from workers.inference.engine import UNLIMITED
-
-TOLERANCE = 1e-9
-"""Nats within which two sums of the same terms are taken as equal."""
+from workers.inference.engine import UNLIMITED, proven
 
 
 def solve(
@@ -41,7 +38,7 @@ def solve(
     return problem.decoded(
         best,
         bound=bound,
-        status=Status.OPTIMAL if objective >= bound - TOLERANCE else Status.FEASIBLE,
+        status=proven(objective, bound, otherwise=Status.FEASIBLE),
         work=len(problem),
         seconds=seconds,
         improvements=[Improvement(seconds, len(problem), objective)],
