@@ -39,7 +39,7 @@ class ColumnsSettings(ReaderSettings):
 
     columns: tuple[str, ...] = Field(("tokens", "labels"), description="column names in order; '_' skips a column")
     separator: Literal["whitespace", "tab"] = Field("whitespace", description="what stands between columns")
-    scheme: Literal["bio", "iob1", "plain"] = Field("bio", description="how labels encode spans; iob1 becomes bio")
+    scheme: Literal["bio", "plain"] = Field("bio", description="how labels encode spans; IOB1 comes out as BIO")
     sentences_per_document: int = Field(1, ge=1, description="sentences (posts) that make a document")
     prefix: str | None = Field(None, description="start of document ids; the file's name by default")
 
@@ -75,3 +75,15 @@ class IngestSettings(Settings):
     group_documents: int = Field(64, ge=1, description="documents a row group, at most")
     group_tokens: int = Field(50_000, ge=1, description="a row group ends with the document that reaches this")
     part_bytes: int = Field(64 << 20, ge=1, description="a part file ends with the row group that reaches this")
+
+
+class CrfSettings(Settings):
+    """How a CRF is trained: its features and the options of CRFsuite's L-BFGS."""
+
+    features: str = Field("rich", description="Feature set by name: finkel, rich, fields; -nopos without tags.")
+    c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
+    c2: float = Field(0.1, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
+    max_iterations: int = Field(100, ge=1, description="L-BFGS iterations at most.")
+    min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
+    all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
+    all_possible_states: bool = Field(False, description="Weights also for attribute-label pairs never seen.")

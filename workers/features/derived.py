@@ -1,0 +1,62 @@
+"""Token columns that follow from the others: small vocabularies that features read like any column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch, Column
+from workers.features.templates import CASE, PLACE
+
+CASES = ("upper", "title", "mixed")
+PLACES = tuple(str(i) for i in range(10))
+
+
+def sentence_case(batch: Batch) -> Column:
+    """How each token's sentence is capitalised.
+
+    ``upper`` has no lower-case letter (headlines, sports tables), ``title`` has fewer than a
+    third of its tokens start in lower case, anything else is ``mixed``.
+    """
+    words = batch.columns[TOKENS]
+    count = len(words)
+    if count == 0:
+        return Column(np.zeros(0, np.int32), CASES)
+    has_lower = _flags([w != w.upper() for w in words.values])[words.codes]
+    starts_lower = _flags([w[:1].islower() for w in words.values])[words.codes]
+    lengths = np.diff(np.append(batch.sentence_starts, count))
+    any_lower = np.add.reduceat(has_lower, batch.sentence_starts) > 0
+    mixed = np.add.reduceat(starts_lower, batch.sentence_starts) * 3 >= lengths
+    code = np.where(~any_lower, 0, np.where(mixed, 2, 1)).astype(np.int32)
+    return Column(np.repeat(code, lengths), CASES)
+
+
+def document_place(batch: Batch) -> Column:
+    """The tenth of its document that each token is in."""
+    lengths = np.diff(batch.doc_starts)
+    within = np.arange(batch.token_count) - np.repeat(batch.doc_starts[:-1], lengths)
+    return Column((within * 10 // np.repeat(lengths, lengths)).astype(np.int32), PLACES)
+
+
+def _flags(values: list[bool]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+DERIVED: dict[str, Callable[[Batch], Column]] = {CASE: sentence_case, PLACE: document_place}
+
+
+def feature_column(batch: Batch, name: str) -> Column:
+    """A column of the batch, derived where it is one of `DERIVED`.
+
+    Raises `ValueError` naming the columns there are.
+    """
+    if name in DERIVED:
+        return DERIVED[name](batch)
+    if name not in batch.columns:
+        raise ValueError(
+            f"the model's features read the column {name!r}, the corpus has {', '.join(sorted(batch.columns))}; "
+            "use a model trained without it or add it to the corpus"
+        )
+    return batch.columns[name]

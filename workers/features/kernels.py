@@ -1,0 +1,218 @@
+"""Compiled kernels of the scorer: hashing attribute strings, filling word tables, scoring tokens.
+
+Strings come as code points end to end: ``text`` (uint32) with ``ends`` (exclusive, one a string).
+A hash table is ``keys`` (uint64) with ``rows`` (int32, −1 for an empty slot), its size a power of
+two. Weights are sparse: row r gives ``weight[i]`` nats to ``label[i]`` for start[r] ≤ i < start[r + 1].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from workers.features.extractors import Pieces
+
+_WHOLE, _SUBSTRINGS, _PREFIXES = int(Pieces.WHOLE), int(Pieces.SUBSTRINGS), int(Pieces.PREFIXES)
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+_ONE = np.uint64(1)
+_FREE = np.int32(-1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mix(state: Any, value: Any) -> Any:
+    # Invertible in the state for every value: strings that differ in one place never collide.
+    state = (state ^ np.uint64(value)) * _FACTOR
+    return state ^ (state >> _SHIFT)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find(keys: Any, rows: Any, key: Any) -> Any:
+    mask = np.uint64(len(keys)) - _ONE
+    slot = key & mask
+    while rows[slot] >= 0:
+        if keys[slot] == key:
+            return rows[slot]
+        slot = (slot + _ONE) & mask
+    return _FREE
+
+
+@njit(cache=True, nogil=True)
+def build_table(hashes: Any, size: int) -> Any:
+    """(keys, rows, clash): row i under hashes[i]; clash is a row whose hash was there, or −1."""
+    keys, rows = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+    mask = np.uint64(size) - _ONE
+    for i in range(len(hashes)):
+        slot = hashes[i] & mask
+        while rows[slot] >= 0:
+            if keys[slot] == hashes[i]:
+                return keys, rows, i
+            slot = (slot + _ONE) & mask
+        keys[slot], rows[slot] = hashes[i], i
+    return keys, rows, -1
+
+
+@njit(cache=True, nogil=True)
+def hash_texts(seeds: Any, text: Any, ends: Any) -> Any:
+    """(n,) uint64 hash of each string, from its own seed."""
+    hashes = np.empty(len(ends), np.uint64)
+    begin = 0
+    for i in range(len(ends)):
+        state = seeds[i]
+        for j in range(begin, ends[i]):
+            state = _mix(state, text[j])
+        hashes[i] = state
+        begin = ends[i]
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def hash_ids(seeds: Any, ids: Any, ends: Any) -> Any:
+    """(n,) uint64 hash of each run of value ids, from its own seed; as `add_conjunctions` makes them."""
+    hashes = np.empty(len(ends), np.uint64)
+    begin = 0
+    for i in range(len(ends)):
+        state = seeds[i]
+        for j in range(begin, ends[i]):
+            state = _mix(state, ids[j])
+        hashes[i] = state
+        begin = ends[i]
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def find_texts(seed: Any, text: Any, ends: Any, keys: Any, rows: Any) -> Any:
+    """(n,) int32 row of each string in the table, −1 where it is not there."""
+    found = np.empty(len(ends), np.int32)
+    begin = 0
+    for i in range(len(ends)):
+        state = seed
+        for j in range(begin, ends[i]):
+            state = _mix(state, text[j])
+        found[i] = _find(keys, rows, state)
+        begin = ends[i]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def add_rows(out: Any, found: Any, start: Any, label: Any, weight: Any) -> None:
+    """Adds weight row found[i] to out[i], (n, L); nothing where found is −1."""
+    for i in range(len(found)):
+        if found[i] >= 0:
+            for f in range(start[found[i]], start[found[i] + 1]):
+                out[i, label[f]] += weight[f]
+
+
+@njit(cache=True, nogil=True)
+def add_pieces(
+    out: Any,
+    text: Any,
+    ends: Any,
+    seed: Any,
+    pieces: int,
+    shortest: int,
+    longest: int,
+    keys: Any,
+    rows: Any,
+    start: Any,
+    label: Any,
+    weight: Any,
+) -> None:
+    """Adds to out[i] (n, L) the weights of all distinct pieces of string i, see `Pieces`."""
+    seen = np.full(len(start), -1, np.int32)
+    begin = 0
+    for i in range(len(ends)):
+        end = ends[i]
+        first = max(begin, end - longest) if pieces > _PREFIXES else begin
+        last = begin + 1 if pieces == _PREFIXES else end
+        for j in range(first, min(last, end)):
+            state = seed
+            for k in range(j, min(end, j + longest)):
+                state = _mix(state, text[k])
+                if k + 1 - j < shortest or (pieces > _PREFIXES and k + 1 < end):
+                    continue
+                row = _find(keys, rows, state)
+                if row >= 0 and seen[row] != i:
+                    seen[row] = i
+                    for f in range(start[row], start[row + 1]):
+                        out[i, label[f]] += weight[f]
+        begin = end
+
+
+@njit(cache=True, nogil=True)
+def add_singles(unary: Any, ids: Any, bounds: Any, offsets: Any, tables: Any) -> None:
+    """Adds tables[k, ids[t + offsets[k]]] to unary[t] (N, L); ids 0 and 1 lie before and after the sentence."""
+    width = unary.shape[1]
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s], bounds[s + 1]):
+            for k in range(len(offsets)):
+                place = t + offsets[k]
+                word = 0 if place < bounds[s] else 1 if place >= bounds[s + 1] else ids[place]
+                for y in range(width):
+                    unary[t, y] += tables[k, word, y]
+
+
+@njit(cache=True, nogil=True)
+def add_window(unary: Any, ids: Any, bounds: Any, first: int, last: int, found: Any, table: Any) -> None:
+    """Adds to unary[t] (N, L) the rows of the distinct attributes found[ids[u]], t + first ≤ u ≤ t + last."""
+    width = unary.shape[1]
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s], bounds[s + 1]):
+            left = max(t + first, bounds[s])
+            for u in range(left, min(t + last + 1, bounds[s + 1])):
+                row = found[ids[u]]
+                new = row >= 0
+                for v in range(left, u):
+                    new = new and found[ids[v]] != row
+                if new:
+                    for y in range(width):
+                        unary[t, y] += table[ids[u], y]
+
+
+@njit(cache=True, nogil=True)
+def add_conjunctions(
+    unary: Any,
+    values: Any,
+    outside: Any,
+    bounds: Any,
+    seeds: Any,
+    place_start: Any,
+    place_source: Any,
+    place_offset: Any,
+    keys: Any,
+    rows: Any,
+    start: Any,
+    label: Any,
+    weight: Any,
+) -> None:
+    """Adds the weights of all conjunctions to unary (N, L).
+
+    ``values`` (E, N) are value ids a source and token, −1 where no conjunction of the model has
+    the value; ``outside`` (E, 2) those before and after a sentence. Conjunction c reads the places
+    place_start[c] to place_start[c + 1].
+    """
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s], bounds[s + 1]):
+            for c in range(len(seeds)):
+                state, known = seeds[c], True
+                for p in range(place_start[c], place_start[c + 1]):
+                    u = t + place_offset[p]
+                    source = place_source[p]
+                    if u < bounds[s]:
+                        value = outside[source, 0]
+                    elif u >= bounds[s + 1]:
+                        value = outside[source, 1]
+                    else:
+                        value = values[source, u]
+                    if value < 0:
+                        known = False
+                        break
+                    state = _mix(state, value)
+                if not known:
+                    continue
+                row = _find(keys, rows, state)
+                if row >= 0:
+                    for f in range(start[row], start[row + 1]):
+                        unary[t, label[f]] += weight[f]

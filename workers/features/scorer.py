@@ -1,0 +1,286 @@
+"""The vocabulary-factored scorer: unary scores of whole batches from tables, without attribute strings.
+
+Nearly every feature of a linear chain is a function of one word at one offset, so the weights of
+all features of a distinct word at an offset sum to one row of a table (word, L). A token's scores
+are a few such rows and hashed look-ups for conjunctions. The weights are those of
+`workers.features.attributes`, to the last bit but the order of the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import Batch
+from schemas.potentials import Floats
+from workers.features import kernels
+from workers.features.derived import feature_column
+from workers.features.extractors import SEPARATOR, Pieces, clean
+from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Single, Source, Template
+
+MAX_TABLE_BYTES = 256 << 20
+"""A column's word tables start anew when they would outgrow this."""
+OUTSIDE_IDS = 2
+"""Word ids 0 and 1 are the places before and after a sentence."""
+
+
+class FeatureError(ValueError):
+    """Weights that do not belong to the feature set."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureWeights:
+    """Weights of a feature set as flat read-only arrays (shared between processes without a copy).
+
+    Attribute r gives ``weight[i]`` nats to ``label[i]`` for start[r] ≤ i < start[r + 1]. Single and
+    window attributes are found by the hash of their string, conjunctions by the hash of their
+    value ids, value ids by the hash of the value. Hashes have 64 bits and do not collide within a
+    model; that a foreign string hits one of a million has a chance of 5 in 10^14.
+    """
+
+    start: NDArray[np.int64]
+    label: NDArray[np.int32]
+    weight: Floats
+    attribute_keys: NDArray[np.uint64]
+    attribute_rows: NDArray[np.int32]
+    conjunction_keys: NDArray[np.uint64]
+    conjunction_rows: NDArray[np.int32]
+    value_keys: NDArray[np.uint64]
+    value_rows: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        # Always read-only, so that kernels are compiled once whether or not the arrays are shared.
+        for name, array in vars(self).items():
+            view = array.view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def __reduce__(self) -> tuple[type[FeatureWeights], tuple[NDArray[Any], ...]]:
+        return FeatureWeights, tuple(vars(self).values())
+
+    @property
+    def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
+        """(start, label, weight), as the kernels take them."""
+        return self.start, self.label, self.weight
+
+
+def code_points(strings: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Strings end to end as code points, and where each ends."""
+    text = np.frombuffer("".join(strings).encode("utf-32-le"), np.uint32)
+    return text, np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
+
+
+def seed_of(name: str) -> np.uint64:
+    """The state in which the hash of a template's (or source's) values starts."""
+    return np.uint64(kernels.hash_texts(np.array([len(name)], np.uint64), *code_points([name]))[0])
+
+
+def compile_weights(
+    features: FeatureSet,
+    attributes: Sequence[str],
+    source: NDArray[np.int32],
+    target: NDArray[np.int32],
+    weight: Floats,
+) -> FeatureWeights:
+    """Arrays of a trained model: feature i gives ``weight[i]`` to label ``target[i]`` for attribute ``source[i]``.
+
+    Raises `FeatureError` where an attribute is of no template of the feature set, or two collide.
+    """
+    order = np.argsort(source, kind="stable")
+    start = np.searchsorted(source[order], np.arange(len(attributes) + 1)).astype(np.int64)
+    templates: dict[str, Template] = {t.name: t for t in features.templates}
+    seeds = {name: seed_of(name) for name in templates}
+    single: list[int] = []
+    single_values: list[str] = []
+    conjoined: list[int] = []
+    value_ids: dict[tuple[Source, str], int] = {}
+    ids: list[int] = []
+    ends: list[int] = []
+    row_seeds = np.zeros(len(attributes), np.uint64)
+    for row, attribute in enumerate(attributes):
+        name, equals, value = attribute.partition("=")
+        template = templates.get(name)
+        if template is None or not equals:
+            raise FeatureError(f"attribute {attribute!r} belongs to no template of feature set {features.name!r}")
+        row_seeds[row] = seeds[name]
+        if not isinstance(template, Conjunction):
+            single.append(row)
+            single_values.append(value)
+            continue
+        conjoined.append(row)
+        values = value.split(SEPARATOR)
+        if len(values) != len(template.places):
+            raise FeatureError(f"attribute {attribute!r} has {len(values)} values, want {len(template.places)}")
+        for (place, _), part in zip(template.places, values, strict=True):
+            ids.append(value_ids.setdefault((place, part), len(value_ids)))
+        ends.append(len(ids))
+    at_single, at_conjoined = np.array(single, np.int64), np.array(conjoined, np.int64)
+    single_hashes = kernels.hash_texts(row_seeds[at_single], *code_points(single_values))
+    hashes = kernels.hash_ids(row_seeds[at_conjoined], np.array(ids, np.int32), np.array(ends, np.int64))
+    source_seeds = {s: seed_of(str(s)) for s in features.conjoined}
+    value_seeds = np.array([source_seeds[s] for s, _ in value_ids], np.uint64)
+    value_hashes = kernels.hash_texts(value_seeds, *code_points([v for _, v in value_ids]))
+    return FeatureWeights(
+        start,
+        target[order].astype(np.int32),
+        weight[order],
+        *_table(single_hashes, at_single),
+        *_table(hashes, at_conjoined),
+        *_table(value_hashes, np.arange(len(value_ids))),
+    )
+
+
+def _table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    size = 1 << max(3, (2 * len(hashes)).bit_length())
+    keys, slots, clash = kernels.build_table(hashes, size)
+    if clash >= 0:
+        raise FeatureError(f"attribute {int(rows[clash])} is there twice, or its hash collides with another's")
+    used = slots >= 0
+    slots[used] = rows[slots[used]]
+    return keys, slots
+
+
+class WordTables:
+    """Rows of one column's distinct words; grows with new words and lasts across batches.
+
+    ``singles`` (K, V, L) sums the single features at each of ``offsets`` (K,). For window w,
+    ``found[w]`` (V,) is the word's attribute and ``windows[w]`` (V, L) its weights. ``values``
+    (E, V) are value ids of the conjoined sources of this column, listed in ``conjoined``.
+    """
+
+    def __init__(self, features: FeatureSet, weights: FeatureWeights, column: str, width: int) -> None:
+        self._weights = weights
+        mine = [t for t in features.singles if t.source.column == column]
+        distinct = sorted({t.offset for t in mine})
+        self.offsets = np.array(distinct, np.int64)
+        self._at_offset: list[tuple[int, Single]] = [(distinct.index(t.offset), t) for t in mine]
+        self.window_templates = tuple(t for t in features.windows if t.source.column == column)
+        self.conjoined = tuple(i for i, s in enumerate(features.conjoined) if s.column == column)
+        self._sources = tuple(features.conjoined[i] for i in self.conjoined)
+        self._limit = MAX_TABLE_BYTES // (8 * width * (len(distinct) + len(self.window_templates)) + 64)
+        self._width = width
+        self._reset()
+
+    def _reset(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._count = 0
+        self.singles = np.zeros((len(self.offsets), 0, self._width))
+        self.windows = np.zeros((len(self.window_templates), 0, self._width))
+        self.found = np.zeros((len(self.window_templates), 0), np.int32)
+        self.values = np.zeros((len(self._sources), 0), np.int32)
+        self._append([], outside=True)
+
+    def ids(self, codes: NDArray[np.int32], values: Sequence[str]) -> NDArray[np.int32]:
+        """(N,) the table ids of a dictionary-encoded column; only values in use get one."""
+        used = np.flatnonzero(np.bincount(codes, minlength=len(values))).tolist()
+        words = [values[i] for i in used]
+        known = self._ids
+        new = [w for w in words if w not in known]
+        if new and self._count + len(new) > self._limit and self._count > OUTSIDE_IDS:
+            self._reset()
+            known, new = self._ids, words
+        if new:
+            new = list(dict.fromkeys(new))
+            known.update(zip(new, range(self._count, self._count + len(new)), strict=True))
+            self._append([clean(w) for w in new])
+        table = np.zeros(len(values), np.int32)
+        table[used] = [known[w] for w in words]
+        return table[codes]
+
+    def _append(self, words: list[str], *, outside: bool = False) -> None:
+        """Fills the rows of new (clean) words, or of the two places outside a sentence."""
+        count = OUTSIDE_IDS if outside else len(words)
+        self._reserve(self._count + count)
+        part = slice(self._count, self._count + count)
+        w = self._weights
+        texts: dict[Any, tuple[NDArray[np.uint32], NDArray[np.int64]]] = {}
+
+        def text_of(source: Source) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+            extract = source.extract
+            if extract.text not in texts or outside:
+                places = [BEFORE, AFTER] if extract.pieces is Pieces.WHOLE else ["", ""]
+                texts[extract.text] = code_points(places if outside else list(map(extract.text, words)))
+            return texts[extract.text]
+
+        for k, single in self._at_offset:
+            extract = single.source.extract
+            text, seed, out = text_of(single.source), seed_of(single.name), self.singles[k, part]
+            if extract.pieces is Pieces.WHOLE:
+                found = kernels.find_texts(seed, *text, w.attribute_keys, w.attribute_rows)
+                kernels.add_rows(out, found, *w.sparse)
+            else:
+                lengths = (int(extract.pieces), extract.shortest, extract.longest)
+                kernels.add_pieces(out, *text, seed, *lengths, w.attribute_keys, w.attribute_rows, *w.sparse)
+        for k, window in enumerate(self.window_templates):
+            text, seed = text_of(window.source), seed_of(window.name)
+            self.found[k, part] = kernels.find_texts(seed, *text, w.attribute_keys, w.attribute_rows)
+            kernels.add_rows(self.windows[k, part], self.found[k, part], *w.sparse)
+        for k, source in enumerate(self._sources):
+            seed = seed_of(str(source))
+            self.values[k, part] = kernels.find_texts(seed, *text_of(source), w.value_keys, w.value_rows)
+        self._count += count
+
+    def _reserve(self, count: int) -> None:
+        if count <= self.values.shape[1] and count <= self.singles.shape[1]:
+            return
+        capacity = max(1024, 2 * count)
+
+        def grown(array: Any, axis: int) -> Any:
+            shape = list(array.shape)
+            shape[axis] = capacity
+            larger = np.zeros(shape, array.dtype)
+            larger[(slice(None),) * axis + (slice(0, self._count),)] = array[
+                (slice(None),) * axis + (slice(0, self._count),)
+            ]
+            return larger
+
+        self.singles, self.windows = grown(self.singles, 1), grown(self.windows, 1)
+        self.found, self.values = grown(self.found, 1), grown(self.values, 1)
+
+
+class Scorer:
+    """Scores batches under one feature set; keeps word tables from batch to batch.
+
+    What the tables hold never changes a score, so the order of the batches does not matter.
+    """
+
+    def __init__(self, features: FeatureSet, weights: FeatureWeights, width: int) -> None:
+        self._features = features
+        self._weights = weights
+        self._width = width
+        self._tables = {name: WordTables(features, weights, name, width) for name in features.columns}
+        sources = {s: i for i, s in enumerate(features.conjoined)}
+        places = [[(sources[s], o) for s, o in c.places] for c in features.conjunctions]
+        flat = [p for conjunction in places for p in conjunction]
+        self._seeds = np.array([seed_of(c.name) for c in features.conjunctions], np.uint64)
+        self._place_start = np.cumsum([0, *(len(p) for p in places)]).astype(np.int64)
+        self._place_source = np.array([s for s, _ in flat], np.int64)
+        self._place_offset = np.array([o for _, o in flat], np.int64)
+
+    def unary(self, batch: Batch) -> Floats:
+        """(N, L) summed weights of each token's features, in nats.
+
+        Raises `ValueError` where the batch lacks a column the features read.
+        """
+        count, w = batch.token_count, self._weights
+        unary = np.zeros((count, self._width))
+        bounds = np.append(batch.sentence_starts, count).astype(np.int64)
+        sources = len(self._features.conjoined)
+        values, outside = np.zeros((sources, count), np.int32), np.zeros((sources, 2), np.int32)
+        for name, table in self._tables.items():
+            column = feature_column(batch, name)
+            ids = table.ids(column.codes, column.values)
+            kernels.add_singles(unary, ids, bounds, table.offsets, table.singles)
+            for k, window in enumerate(table.window_templates):
+                kernels.add_window(unary, ids, bounds, window.first, window.last, table.found[k], table.windows[k])
+            for k, source in enumerate(table.conjoined):
+                values[source] = table.values[k][ids]
+                outside[source] = table.values[k, :OUTSIDE_IDS]
+        places = (self._seeds, self._place_start, self._place_source, self._place_offset)
+        hashed = (w.conjunction_keys, w.conjunction_rows)
+        kernels.add_conjunctions(unary, values, outside, bounds, *places, *hashed, *w.sparse)
+        return unary

@@ -1,0 +1,219 @@
+"""Feature templates and the named feature sets.
+
+A template is pure data, read by two paths that must agree: `workers.features.attributes` spells
+its attributes out in Python for training, `workers.features.scorer` sums their weights from
+tables. Every feature has the value 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from schemas.document import TOKENS
+from workers.features.extractors import EXTRACTORS, Extractor, Pieces
+
+BEFORE, AFTER = "<s>", "</s>"
+"""The values of places before and after the sentence, whatever the extractor, if it gives one value."""
+POS = "pos"
+CASE = "case"
+"""Derived column: how the sentence is capitalised, see `workers.features.derived`."""
+PLACE = "place"
+"""Derived column: the token's tenth of its document."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An extractor applied to a column."""
+
+    column: str
+    extractor: str = "same"
+
+    @property
+    def extract(self) -> Extractor:
+        """The extractor itself."""
+        return EXTRACTORS[self.extractor]
+
+    def __str__(self) -> str:
+        return self.column if self.extractor == "same" else f"{self.column}.{self.extractor}"
+
+
+@dataclass(frozen=True)
+class Single:
+    """All values of one column at one offset."""
+
+    source: Source
+    offset: int = 0
+
+    @cached_property
+    def name(self) -> str:
+        """Distinct a template; attributes are ``name=value``."""
+        return f"{self.source}[{self.offset}]"
+
+
+@dataclass(frozen=True)
+class Window:
+    """The set of values at the offsets from ``first`` to ``last``, inside the sentence."""
+
+    source: Source
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        _require_one_value(self.source)
+
+    @cached_property
+    def name(self) -> str:
+        """Distinct a template; attributes are ``name=value``."""
+        return f"{self.source}[{self.first}:{self.last}]"
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """The values at several places, together."""
+
+    places: tuple[tuple[Source, int], ...]
+
+    def __post_init__(self) -> None:
+        for source, _ in self.places:
+            _require_one_value(source)
+
+    @cached_property
+    def name(self) -> str:
+        """Distinct a template; attributes are ``name=value⟨separator⟩value…``."""
+        return "|".join(f"{source}[{offset}]" for source, offset in self.places)
+
+
+Template = Single | Window | Conjunction
+
+
+def _require_one_value(source: Source) -> None:
+    if source.extract.pieces is not Pieces.WHOLE:
+        raise ValueError(f"{source}: windows and conjunctions need an extractor with one value")
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """A named list of templates."""
+
+    name: str
+    templates: tuple[Template, ...]
+
+    @cached_property
+    def singles(self) -> tuple[Single, ...]:
+        """The single templates, in order."""
+        return tuple(t for t in self.templates if isinstance(t, Single))
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """The window templates, in order."""
+        return tuple(t for t in self.templates if isinstance(t, Window))
+
+    @cached_property
+    def conjunctions(self) -> tuple[Conjunction, ...]:
+        """The conjunctions, in order."""
+        return tuple(t for t in self.templates if isinstance(t, Conjunction))
+
+    @cached_property
+    def conjoined(self) -> tuple[Source, ...]:
+        """The distinct sources of all conjunctions, in order of first use."""
+        return tuple(dict.fromkeys(source for c in self.conjunctions for source, _ in c.places))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns the set reads, derived ones included, sorted."""
+        sources = [*(t.source for t in self.singles), *(t.source for t in self.windows), *self.conjoined]
+        return tuple(sorted({s.column for s in sources}))
+
+
+WORD, LOWER = Source(TOKENS), Source(TOKENS, "lower")
+SHAPE, PATTERN, DIGITS, KIND = (Source(TOKENS, e) for e in ("shape", "pattern", "digits", "kind"))
+TAG = Source(POS)
+
+
+def _singles(source: Source, *offsets: int) -> tuple[Template, ...]:
+    return tuple(Single(source, o) for o in offsets)
+
+
+def _sequence(source: Source, *offsets: int) -> Conjunction:
+    return Conjunction(tuple((source, o) for o in offsets))
+
+
+def _pair(first: Source, offset: int, second: Source, other: int) -> Conjunction:
+    return Conjunction(((first, offset), (second, other)))
+
+
+def _sequences(source: Source, offsets: Sequence[tuple[int, ...]]) -> tuple[Template, ...]:
+    return tuple(_sequence(source, *o) for o in offsets)
+
+
+_NEIGHBOURS = ((-1, 0), (0, 1), (-1, 0, 1))
+
+FINKEL_WORDS: tuple[Template, ...] = (
+    *_singles(WORD, -1, 0, 1),
+    Single(Source(TOKENS, "ngrams")),
+    *_singles(SHAPE, -1, 0, 1),
+    *_sequences(SHAPE, _NEIGHBOURS),
+    Window(WORD, -4, -1),
+    Window(WORD, 1, 4),
+)
+"""Finkel et al. (2005) table 2 without the tags. "Surrounding sequence" is read as the pairs and
+the triple around the current token; n-grams are the substrings of 2 to 6 characters."""
+
+FINKEL_TAGS: tuple[Template, ...] = (*_singles(TAG, -1, 0, 1), *_sequences(TAG, _NEIGHBOURS))
+
+RICH_WORDS: tuple[Template, ...] = (
+    *FINKEL_WORDS,
+    *_singles(WORD, -2, 2),
+    *_singles(LOWER, -2, -1, 0, 1, 2),
+    *_singles(SHAPE, -2, 2),
+    *_singles(PATTERN, -2, -1, 0, 1, 2),
+    *(Single(Source(TOKENS, e), o) for o in (-1, 1) for e in ("prefixes", "suffixes")),
+    *_sequences(LOWER, ((-1, 0), (0, 1))),
+    _pair(LOWER, -1, PATTERN, 0),
+    _pair(LOWER, 1, PATTERN, 0),
+    Conjunction(((LOWER, -2), (PATTERN, -1), (PATTERN, 0))),
+    Conjunction(((LOWER, 2), (PATTERN, 1), (PATTERN, 0))),
+    *_sequences(PATTERN, ((-1, 0, 1), (-2, -1, 0), (0, 1, 2), (-2, -1, 0, 1, 2))),
+    Single(Source(CASE)),
+    Conjunction(((Source(CASE), 0), (SHAPE, 0))),
+    Conjunction(((Source(CASE), 0), (LOWER, 0))),
+)
+
+RICH_TAGS: tuple[Template, ...] = (
+    *FINKEL_TAGS,
+    *_singles(TAG, -2, 2),
+    *_sequences(TAG, ((-2, -1, 0), (0, 1, 2))),
+    _pair(TAG, -1, LOWER, 0),
+    _pair(TAG, 1, LOWER, 0),
+)
+
+FIELDS: tuple[Template, ...] = (
+    *_singles(LOWER, -2, -1, 0, 1, 2),
+    *_singles(DIGITS, -1, 0, 1),
+    *_singles(SHAPE, -1, 0, 1),
+    *_singles(KIND, -2, -1, 0, 1, 2),
+    *_singles(Source(TOKENS, "prefixes"), 0),
+    *_singles(Source(TOKENS, "suffixes"), -1, 0, 1),
+    *_sequences(KIND, (*_NEIGHBOURS, (-2, -1, 0), (0, 1, 2))),
+    *_sequences(LOWER, ((-1, 0), (0, 1))),
+    _pair(LOWER, -1, KIND, 0),
+    _pair(LOWER, 1, KIND, 0),
+    Window(LOWER, -4, -1),
+    Window(LOWER, 1, 4),
+    Single(Source(PLACE)),
+    Conjunction(((Source(PLACE), 0), (KIND, 0))),
+)
+"""For citations and addresses: short documents of ordered fields, in which marks and numbers tell."""
+
+FEATURE_SETS: dict[str, FeatureSet] = {
+    s.name: s
+    for s in (
+        FeatureSet("finkel", FINKEL_WORDS + FINKEL_TAGS),
+        FeatureSet("finkel-nopos", FINKEL_WORDS),
+        FeatureSet("rich", RICH_WORDS + RICH_TAGS),
+        FeatureSet("rich-nopos", RICH_WORDS),
+        FeatureSet("fields", FIELDS),
+    )
+}

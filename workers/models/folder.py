@@ -1,0 +1,109 @@
+"""A model on disk: a folder of files and a manifest that names them, their hashes and their making."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from schemas.labels import LabelSet, Scheme
+
+MANIFEST = "manifest.json"
+VERSION = 1
+
+
+class ModelError(ValueError):
+    """A model folder that is missing, damaged or of another kind; the message names the file."""
+
+
+class Manifest(BaseModel):
+    """What a model folder says of itself.
+
+    ``files`` maps file names to their SHA-256. ``metrics`` and ``extras`` are open: figures of
+    evaluations, and trained parts that are not the model's own (such as consistency costs); they
+    change neither scores nor digest.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str
+    version: int = VERSION
+    labels: tuple[str, ...]
+    scheme: Scheme
+    features: str
+    templates: tuple[str, ...]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    training: dict[str, Any]
+    files: dict[str, str]
+    metrics: dict[str, Any] = Field(default_factory=dict)
+    extras: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels (L) of the model, in the order of its scores."""
+        return LabelSet(self.labels, self.scheme)
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of all that decides the scores: labels, templates and the files."""
+        decisive = self.model_dump_json(include={"kind", "version", "labels", "scheme", "templates", "files"})
+        return hashlib.sha256(decisive.encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_manifest(folder: Path, *, kind: str) -> Manifest:
+    """The manifest of a model folder, after every file's hash was checked.
+
+    Raises `ModelError` where the folder is no model of this kind or one of its files is missing
+    or differs from what was saved.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise ModelError(f"{path}: not there, so {folder} is not a model folder; train one with `concord train`")
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ModelError(f"{path}: {where}: {first['msg']}; this is no manifest of a concord model") from error
+    if manifest.kind != kind or manifest.version != VERSION:
+        raise ModelError(
+            f"{path}: a model of kind {manifest.kind!r} version {manifest.version}, want {kind!r} version {VERSION}"
+        )
+    for name, digest in manifest.files.items():
+        if Path(name).name != name or not (folder / name).is_file():
+            raise ModelError(f"{folder / name}: the model's file is missing; copy the whole folder or train again")
+        if file_digest(folder / name) != digest:
+            raise ModelError(f"{folder / name}: SHA-256 differs from the manifest's; the file is damaged or foreign")
+    return manifest
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Writes the manifest in one step, so that a folder with a manifest is whole."""
+    draft = folder / f"{MANIFEST}.{os.getpid()}.tmp"
+    draft.write_text(manifest.model_dump_json(indent=2) + "\n")
+    draft.replace(folder / MANIFEST)
+
+
+def update_manifest(
+    folder: Path, *, kind: str, metrics: dict[str, Any] | None = None, extras: dict[str, Any] | None = None
+) -> Manifest:
+    """Adds metrics and extras to a saved model; entries of the same name are replaced.
+
+    Raises `ModelError` as `read_manifest` does.
+    """
+    manifest = read_manifest(folder, kind=kind)
+    updated = manifest.model_copy(
+        update={"metrics": manifest.metrics | (metrics or {}), "extras": manifest.extras | (extras or {})}
+    )
+    write_manifest(folder, updated)
+    return updated
