@@ -1,0 +1,192 @@
+"""Feature templates: attribute strings, and the scorer's tables against them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.document import Batch, Document
+from workers.features import scorer as scorer_module
+from workers.features.attributes import AttributeMaker
+from workers.features.derived import document_place, sentence_case
+from workers.features.extractors import EXTRACTORS, SEPARATOR, Pieces, clean, kind, pattern, shape
+from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
+from workers.features.templates import (
+    FEATURE_SETS,
+    LOWER,
+    SHAPE,
+    WORD,
+    Conjunction,
+    FeatureSet,
+    Single,
+    Source,
+    Window,
+)
+
+LABELS = 5
+# Few letters, so that words and n-grams recur; the rest are the awkward ones.
+ALPHABET = "abAB01.-=|[]<>/ß\u0130\u00df\u4e2d\U0001f600\x00\x1f\n \ud800"
+words = st.text(ALPHABET, max_size=8)
+tags = st.sampled_from(["N", "V", "", "<s>"])
+sentences = st.lists(st.tuples(words, tags), min_size=1, max_size=7)
+documents = st.lists(st.lists(sentences, min_size=0, max_size=4), min_size=1, max_size=3)
+
+
+Nested = Sequence[Sequence[Sequence[tuple[str, str]]]]
+
+
+def _documents(nested: Nested) -> list[Document]:
+    return [
+        Document.build(str(i), [[w for w, _ in s] for s in d], pos=[[p for _, p in s] for s in d])
+        for i, d in enumerate(nested)
+    ]
+
+
+def _weights(
+    features: FeatureSet, rows: list[list[str]], rng: np.random.Generator
+) -> tuple[FeatureWeights, dict[str, np.ndarray]]:
+    """Random weights for most of the attributes that occur, as arrays and as a plain dict."""
+    names = sorted({a for row in rows for a in row})
+    names = [n for n in names if rng.random() < 0.8]
+    table = {n: rng.normal(size=LABELS) * (rng.random(LABELS) < 0.6) for n in names}
+    pairs = [(i, y) for i, n in enumerate(names) for y in np.flatnonzero(table[n]).tolist()]
+    source = np.array([i for i, _ in pairs], np.int32)
+    target = np.array([y for _, y in pairs], np.int32)
+    weight = np.array([table[names[i]][y] for i, y in pairs], np.float64)
+    return compile_weights(features, names, source, target, weight), table
+
+
+def _expected(rows: list[list[str]], table: dict[str, np.ndarray]) -> np.ndarray:
+    return np.array([sum((table[a] for a in row if a in table), np.zeros(LABELS)) for row in rows]).reshape(-1, LABELS)
+
+
+@pytest.mark.parametrize("name", sorted(FEATURE_SETS))
+@settings(max_examples=25, deadline=None)
+@given(nested=documents, seed=st.integers(0, 2**32 - 1))
+def test_scorer_sums_the_weights_of_the_attributes(name: str, nested: Nested, seed: int) -> None:
+    features, corpus = FEATURE_SETS[name], _documents(nested)
+    maker = AttributeMaker(features)
+    rows = [row for d in corpus for row in maker(d)]
+    weights, table = _weights(features, rows, np.random.default_rng(seed))
+    unary = Scorer(features, weights, LABELS).unary(Batch.of(corpus))
+    np.testing.assert_allclose(unary, _expected(rows, table), atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(nested=documents, seed=st.integers(0, 2**32 - 1))
+def test_scores_do_not_depend_on_what_the_tables_hold(nested: Nested, seed: int) -> None:
+    features, corpus = FEATURE_SETS["rich"], _documents(nested)
+    rows = [row for d in corpus for row in AttributeMaker(features)(d)]
+    weights, _ = _weights(features, rows, np.random.default_rng(seed))
+    warm = Scorer(features, weights, LABELS)
+    warm.unary(Batch.of(corpus[::-1]))
+    for document in corpus:
+        fresh = Scorer(features, weights, LABELS).unary(Batch.of([document]))
+        assert fresh.tobytes() == warm.unary(Batch.of([document])).tobytes()
+
+
+def test_tables_start_anew_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = FEATURE_SETS["finkel"]
+    corpus = _documents([[[(f"w{i}{j}", "N") for j in range(20)]] for i in range(30)])
+    rows = [row for d in corpus for row in AttributeMaker(features)(d)]
+    weights, table = _weights(features, rows, np.random.default_rng(0))
+    monkeypatch.setattr(scorer_module, "MAX_TABLE_BYTES", 50 * (8 * LABELS * 5 + 64))
+    small = Scorer(features, weights, LABELS)
+    unary = np.concatenate([small.unary(Batch.of([d])) for d in corpus])
+    np.testing.assert_allclose(unary, _expected(rows, table), atol=1e-12)
+
+
+def test_attributes_spelled_out() -> None:
+    features = FeatureSet(
+        "t",
+        (
+            Single(WORD, -1),
+            Single(Source("tokens", "suffixes"), 1),
+            Window(LOWER, 1, 2),
+            Conjunction(((SHAPE, 0), (WORD, 2))),
+        ),
+    )
+    document = Document.build("d", [["Ab", "no", "No"], ["x1"]])
+    pair = "tokens.shape[0]|tokens[2]"
+    assert AttributeMaker(features)(document) == [
+        [
+            *("tokens[-1]=<s>", "tokens.suffixes[1]=o", "tokens.suffixes[1]=no", "tokens.lower[1:2]=no"),
+            f"{pair}=Xx{SEPARATOR}No",
+        ],
+        [
+            *("tokens[-1]=Ab", "tokens.suffixes[1]=o", "tokens.suffixes[1]=No", "tokens.lower[1:2]=no"),
+            f"{pair}=xx{SEPARATOR}</s>",
+        ],
+        ["tokens[-1]=no", f"{pair}=Xx{SEPARATOR}</s>"],
+        ["tokens[-1]=<s>", f"{pair}=xd{SEPARATOR}</s>"],
+    ]
+
+
+def test_extractors() -> None:
+    assert EXTRACTORS["ngrams"].values("ab") == ("<a", "ab", "b>", "<ab", "ab>", "<ab>")
+    assert EXTRACTORS["ngrams"].values("aaa").count("aa") == 1
+    assert EXTRACTORS["prefixes"].values("abcdef") == ("a", "ab", "abc", "abcd")
+    assert EXTRACTORS["suffixes"].values("ab") == ("b", "ab")
+    assert shape("U.S.") == "X.X."
+    assert shape("McDonalds") == "XxXxxx"
+    assert pattern("1996-08-22") == "d-d-d"
+    assert [kind(w) for w in ("IBM", "J", "pp", "Smith", "1996", ",", "--", "eBay")] == [
+        *("upper", "initial", "lower", "capitalised", "number4", ",", "mark", "mixed")
+    ]
+    assert clean("a\x00b\x1fc\ud800") == "a\ufffdb\ufffdc\ufffd"
+    assert clean("plain") == "plain"
+
+
+def test_windows_and_conjunctions_need_one_value() -> None:
+    grams = Source("tokens", "ngrams")
+    assert grams.extract.pieces is not Pieces.WHOLE
+    with pytest.raises(ValueError, match="one value"):
+        Window(grams, 1, 4)
+    with pytest.raises(ValueError, match="one value"):
+        Conjunction(((grams, 0), (WORD, 0)))
+
+
+@pytest.mark.parametrize("features", FEATURE_SETS.values(), ids=lambda f: f.name)
+def test_template_names_are_distinct_and_end_at_the_equals_sign(features: FeatureSet) -> None:
+    names = [t.name for t in features.templates]
+    assert len(set(names)) == len(names)
+    assert not any("=" in n for n in names)
+
+
+def test_derived_columns() -> None:
+    document = Document.build("d", [["SOCCER", "2", "-"], ["Stocks", "Fall", "Again", "on"], ["he", "SAID", "so"]])
+    batch = Batch.of([document, Document.build("e", [[]]), Document.build("f", [["1"]])])
+    assert sentence_case(batch).strings() == ["upper"] * 3 + ["title"] * 4 + ["mixed"] * 3 + ["upper"]
+    assert document_place(batch).strings() == ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "0"]
+    empty = Batch.of([Document.build("e", [])])
+    assert len(sentence_case(empty)) == len(document_place(empty)) == 0
+
+
+def test_foreign_attributes_are_refused() -> None:
+    features, none = FEATURE_SETS["finkel"], np.zeros(0, np.int32)
+    for name in ("nonsense=1", "tokens[0]", f"tokens.shape[-1]|tokens.shape[0]=X{SEPARATOR}X{SEPARATOR}X"):
+        with pytest.raises(FeatureError, match="attribute"):
+            compile_weights(features, [name], none, none, np.zeros(0))
+    with pytest.raises(FeatureError, match="twice"):
+        compile_weights(features, ["tokens[0]=a", "tokens[0]=a"], none, none, np.zeros(0))
+
+
+def test_a_missing_column_is_named() -> None:
+    features = FEATURE_SETS["finkel"]
+    weights = compile_weights(features, [], np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+    with pytest.raises(ValueError, match="'pos'"):
+        Scorer(features, weights, LABELS).unary(Batch.of([Document.build("d", [["a"]])]))
+
+
+def test_weights_stay_read_only_through_pickle() -> None:
+    features = FEATURE_SETS["finkel-nopos"]
+    weights = compile_weights(features, ["tokens[0]=a"], np.zeros(1, np.int32), np.zeros(1, np.int32), np.ones(1))
+    copy = pickle.loads(pickle.dumps(weights, protocol=5))
+    for name, array in vars(copy).items():
+        assert not array.flags.writeable
+        np.testing.assert_array_equal(array, getattr(weights, name))
