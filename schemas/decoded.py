@@ -20,7 +20,7 @@ class Status(StrEnum):
     FEASIBLE = "feasible"
     """A labelling that breaks no hard constraint, found by a method that proves nothing more."""
     TIMEOUT = "timeout"
-    """The budget ran out; the labelling is the best seen and the bound still holds."""
+    """The budget ran out, or the method found nothing feasible; best labelling seen, and a bound that holds."""
     INFEASIBLE = "infeasible"
     """Proven: every labelling breaks a hard constraint."""
 

@@ -87,3 +87,15 @@ class CrfSettings(Settings):
     min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
     all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
     all_possible_states: bool = Field(False, description="Weights also for attribute-label pairs never seen.")
+
+
+class CpSatSettings(EngineSettings):
+    """The whole lattice as one CP-SAT model."""
+
+    deterministic_seconds: float = Field(
+        20.0, gt=0, description="Limit of CP-SAT's deterministic time; a work budget overrides it."
+    )
+    tolerance: float = Field(1e-6, gt=0, description="Nats within which an answer counts as optimal.")
+    most_tokens: int = Field(
+        5_000, ge=1, description="Longer documents are not modelled: the start and the chain's bound come back."
+    )

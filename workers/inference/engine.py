@@ -48,9 +48,14 @@ class Solver(NamedTuple):
 
 
 def proven(objective: float, bound: float, *, otherwise: Status) -> Status:
-    """What a bound proves of an objective (both nats), or ``otherwise`` where it leaves a gap."""
+    """What a bound proves of an objective (both nats), or ``otherwise`` where it leaves a gap.
+
+    A labelling that breaks a hard constraint is never `Status.FEASIBLE`: the search gave up.
+    """
     if bound == -np.inf:
         return Status.INFEASIBLE
+    if objective == -np.inf:
+        return Status.TIMEOUT
     return Status.OPTIMAL if objective >= bound - TOLERANCE else otherwise
 
 

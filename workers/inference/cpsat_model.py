@@ -1,0 +1,110 @@
+"""A CP-SAT model under construction: variables with their cost and their value in a known solution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+TRUE = 0
+"""Variable 0 is the constant 1."""
+FALSE = -1
+"""No variable: the constant 0."""
+
+MOST_COST = 2.0**60
+"""CP-SAT sums objectives in int64."""
+
+
+class CostOverflowError(ArithmeticError):
+    """The scaled objective does not fit CP-SAT's integers; a smaller scale will do."""
+
+
+@dataclass(eq=False)
+class ModelDraft:
+    """Minimises Σ cost · variable over variables 0 … upper.
+
+    Costs are nats and rounded down to multiples of 1/``scale``, so the optimum of the integer
+    model is never above the true one: its bound is a proof. ``hints`` are the variables' values in
+    the labelling the search starts from. A variable is named by its index, `TRUE` or `FALSE`.
+    """
+
+    scale: float
+    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    hints: list[int] = field(default_factory=list)
+    costs: dict[int, int] = field(default_factory=dict)
+    uppers: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        constant = self.model.proto.variables.add()
+        constant.domain.extend([1, 1])
+        self.hints.append(1)
+        self.uppers.append(1)
+
+    def variable(self, *, hint: int, upper: int = 1, cost: float = 0.0) -> int:
+        """A new variable in 0 … upper; ``cost`` in nats a unit, never negative."""
+        index = len(self.uppers)
+        self.model.proto.variables.add().domain.extend([0, upper])
+        self.uppers.append(upper)
+        self.hints.append(hint)
+        self.charge(index, cost)
+        return index
+
+    def charge(self, variable: int, cost: float) -> None:
+        """Adds ``cost`` nats a unit to a variable's cost."""
+        units = int(np.floor(cost * self.scale))
+        if variable != FALSE and units:
+            self.costs[variable] = self.costs.get(variable, 0) + units
+
+    def booleans(self, hints: NDArray[np.bool_], costs: NDArray[np.float64]) -> NDArray[np.int32]:
+        """(M,) new Booleans with their hints and costs (M,), in nats."""
+        first = len(self.uppers)
+        variables = self.model.proto.variables
+        for _ in range(len(hints)):
+            variables.add().domain.extend([0, 1])
+        self.uppers += [1] * len(hints)
+        self.hints += hints.astype(int).tolist()
+        units = np.floor(costs * self.scale).astype(np.int64)
+        indices = np.arange(first, first + len(hints), dtype=np.int32)
+        charged = np.flatnonzero(units)
+        self.costs.update(zip(indices[charged].tolist(), units[charged].tolist(), strict=True))
+        return indices
+
+    def exactly_one(self, literals: Sequence[int]) -> None:
+        """One of the literals holds; −1 − v is the negation of v."""
+        self.model.proto.constraints.add().exactly_one.literals.extend(literals)
+
+    def at_most(self, terms: Iterable[tuple[int, int]], bound: int, *, unless: int = FALSE, given: int = TRUE) -> None:
+        """Σ coefficient · variable − ``unless`` ≤ bound, in case ``given`` holds.
+
+        ``terms`` are pairs (variable, coefficient) in which a variable may come twice.
+        """
+        sums: dict[int, int] = {}
+        for variable, coefficient in [*terms, (unless, -1)]:
+            if variable == TRUE:
+                bound -= coefficient
+            elif variable != FALSE:
+                sums[variable] = sums.get(variable, 0) + coefficient
+        kept = {v: c for v, c in sums.items() if c}
+        if given == FALSE or sum(c * self.uppers[v] for v, c in kept.items() if c > 0) <= bound:
+            return
+        constraint = self.model.proto.constraints.add()
+        if given != TRUE:
+            constraint.enforcement_literal.append(given)
+        least = sum(c * self.uppers[v] for v, c in kept.items() if c < 0)
+        constraint.linear.vars.extend(list(kept))
+        constraint.linear.coeffs.extend(list(kept.values()))
+        constraint.linear.domain.extend([min(least, bound), bound])
+
+    def finish(self) -> cp_model.CpModel:
+        """The model with its objective and hints. Raises `CostOverflowError`."""
+        if sum(c * self.uppers[v] for v, c in self.costs.items()) > MOST_COST:
+            raise CostOverflowError(f"the objective overflows at scale {self.scale:g}")
+        proto = self.model.proto
+        proto.objective.vars.extend(list(self.costs))
+        proto.objective.coeffs.extend(list(self.costs.values()))
+        proto.solution_hint.vars.extend(list(range(len(self.hints))))
+        proto.solution_hint.values.extend(self.hints)
+        return self.model

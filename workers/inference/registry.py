@@ -1,0 +1,13 @@
+"""Every engine by name: one line each, so that what can be chosen can be read here."""
+
+from __future__ import annotations
+
+from schemas.settings import CpSatSettings, EngineSettings, GibbsSettings
+from workers.inference import cpsat, gibbs, viterbi
+from workers.inference.engine import Solver
+
+SOLVERS: dict[str, Solver] = {
+    "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
+    "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
+    "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
+}
