@@ -1,0 +1,207 @@
+"""Constraint sets made of declared templates, as Python objects or from a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from schemas.document import Document
+from schemas.labels import LabelSet
+from schemas.potentials import Potentials
+from schemas.problem import LinearRows, SpanAgreement
+from workers.constraints.constraint_set import ConstraintSet
+from workers.constraints.rows import ConstraintError, stamped
+from workers.constraints.template import AgreementTemplate, FeatureTemplate, Location, RowTemplate, Site, Template
+from workers.constraints.templates import TEMPLATES
+
+KINDS = {template: name for name, template in TEMPLATES.items()}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an entry was declared: file, place in its list (from 1), and the line of each part."""
+
+    file: str
+    entry: int
+    lines: Mapping[Location, int]
+
+    def at(self, place: Location, kind: str) -> str:
+        """``file:line: constraint 3 (lexicon)``, of the deepest part of ``place`` that has a line."""
+        parts = (place[:i] for i in range(len(place), -1, -1))
+        line = next(self.lines[part] for part in parts if part in self.lines)
+        return f"{self.file}:{line}: constraint {self.entry} ({kind})"
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredConstraints:
+    """Templates with their weights, as a `ConstraintSet`.
+
+    ``origins`` (one a template, or none) are for messages only. Raises `ConstraintError` for two
+    entries of one name or of one content.
+    """
+
+    templates: tuple[Template, ...]
+    origins: tuple[Origin, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = []
+        for i, title in enumerate(self.titles):
+            first = self.titles.index(title)
+            if first < i:
+                problems.append(f"{self._at(i, ('name',))}: the same as constraint {first + 1}, {title!r}")
+        if problems:
+            raise ConstraintError("\n".join(problems))
+
+    @cached_property
+    def titles(self) -> tuple[str, ...]:
+        """The name of every template, local features too: the declared one, or one made of its content.
+
+        A made name depends on nothing but the entry and the entries that would be called the same.
+        """
+        short = [t.name or _short_name(t) for t in self.templates]
+        times = Counter(short)
+        pairs = zip(self.templates, short, strict=True)
+        return tuple(s if t.name or times[s] == 1 else f"{s}#{content_digest(t)[:6]}" for t, s in pairs)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """(K,) names of the constraints; local features are none."""
+        pairs = zip(self.templates, self.titles, strict=True)
+        return tuple(title for t, title in pairs if not isinstance(t, FeatureTemplate))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digest of all entries and their names, in their order."""
+        content = [(title, content_digest(t)) for t, title in zip(self.templates, self.titles, strict=True)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def bind(self, labels: LabelSet) -> DeclaredConstraints:
+        """This set, after a check that every label in it is one of ``labels``.
+
+        Raises `ConstraintError` naming file, line and entry of all that are not, with the nearest
+        right name.
+        """
+        problems = [
+            f"{self._at(i, place)}: {problem}"
+            for i, template in enumerate(self.templates)
+            for place, problem in template.check(labels)
+        ]
+        if problems:
+            raise ConstraintError("\n".join(problems))
+        return self
+
+    def without(self, title: str) -> DeclaredConstraints:
+        """The set without one entry. Raises `KeyError` where there is none of that title."""
+        if title not in self.titles:
+            raise KeyError(f"no constraint {title!r}; there are {', '.join(self.titles)}")
+        return self.only([t for t in self.titles if t != title])
+
+    def only(self, titles: Iterable[str]) -> DeclaredConstraints:
+        """The set of these entries alone, in their old order and with their old names."""
+        wanted = set(titles)
+        kept = [i for i, title in enumerate(self.titles) if title in wanted]
+        named = tuple(self.templates[i].model_copy(update={"name": self.titles[i]}) for i in kept)
+        return DeclaredConstraints(named, tuple(self.origins[i] for i in kept) if self.origins else ())
+
+    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
+        """The document's rows and agreements.
+
+        Raises `ConstraintError` naming the entry and the document where one does not fit.
+        """
+        site = Site(document, labels)
+        rows: list[LinearRows] = []
+        agreements: list[SpanAgreement] = []
+        constraint = 0
+        for i, template in enumerate(self.templates):
+            try:
+                if isinstance(template, RowTemplate):
+                    rows.append(stamped(template.rows(site), weight=template.weight, constraint=constraint))
+                elif isinstance(template, AgreementTemplate):
+                    agreements.append(template.agreement(site, constraint))
+            except ConstraintError as error:
+                raise self._on_document(i, document, error) from None
+            constraint += not isinstance(template, FeatureTemplate)
+        return LinearRows.join(rows), tuple(agreements)
+
+    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
+        """The potentials with the declared local features added; the same object where there are none."""
+        site = Site(document, labels)
+        for i, template in enumerate(self.templates):
+            if isinstance(template, FeatureTemplate):
+                try:
+                    potentials = template.adjust(site, potentials)
+                except ConstraintError as error:
+                    raise self._on_document(i, document, error) from None
+        return potentials
+
+    def _at(self, i: int, place: Location) -> str:
+        kind = KINDS[type(self.templates[i])]
+        return self.origins[i].at(place, kind) if self.origins else f"constraint {i + 1} ({kind})"
+
+    def _on_document(self, i: int, document: Document, error: ConstraintError) -> ConstraintError:
+        return ConstraintError(f"{self._at(i, ())}, document {document.doc_id!r}: {error}")
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedConstraints:
+    """Several constraint sets as one, their constraints in the order of the parts.
+
+    Raises `ConstraintError` where two parts use one name.
+    """
+
+    parts: tuple[ConstraintSet, ...]
+
+    def __post_init__(self) -> None:
+        twice = [name for name, times in Counter(self.names).items() if times > 1]
+        if twice:
+            raise ConstraintError(f"constraints of one name in several sets: {', '.join(twice)}")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """(K,) names of all parts."""
+        return tuple(name for part in self.parts for name in part.names)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digest of the parts' digests."""
+        return hashlib.sha256(json.dumps([part.digest for part in self.parts]).encode()).hexdigest()
+
+    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
+        """Rows and agreements of all parts."""
+        rows: list[LinearRows] = []
+        agreements: list[SpanAgreement] = []
+        shift = 0
+        for part in self.parts:
+            own, pairs = part.ground(document, labels)
+            rows.append(replace(own, constraint=own.constraint + np.int32(shift)))
+            agreements += [replace(pair, constraint=pair.constraint + shift) for pair in pairs]
+            shift += len(part.names)
+        return LinearRows.join(rows), tuple(agreements)
+
+    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
+        """The potentials after every part's local features."""
+        for part in self.parts:
+            potentials = part.adjust(document, potentials, labels)
+        return potentials
+
+
+def content_digest(template: Template) -> str:
+    """Hex digest of an entry without its name: template, labels, weight, options."""
+    content = [KINDS[type(template)], template.model_dump(mode="json", exclude={"name"})]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _short_name(template: Template) -> str:
+    """``precedence(author, title)``: template and labels, a few of them."""
+    parts = []
+    for field in template.label_fields:
+        names: Sequence[str] = getattr(template, field) if field in type(template).model_fields else ()
+        if names:
+            parts.append("|".join(names[:3]) + ("|…" if len(names) > 3 else ""))
+    return KINDS[type(template)] + (f"({', '.join(parts)})" if parts else "")

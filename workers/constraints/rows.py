@@ -1,0 +1,159 @@
+"""Building `LinearRows` from whole arrays of positions: the only code that lays out entries.
+
+Every helper below works on M (row, position) pairs at once. A *pair mask* (L, L) says which edges
+1[y_{t−1} = a ∧ y_t = b] count, a *label mask* (L,) which labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.potentials import Floats
+from schemas.problem import ANY, LinearRows
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+MOST_ENTRIES = 8_000_000
+"""Entries one constraint may have in one document (about 250 MB while they are laid out)."""
+
+
+class ConstraintError(ValueError):
+    """A constraint that does not fit its labels or its document; the message says what to change."""
+
+
+class Entries(NamedTuple):
+    """Entries (E,) of some rows, in any order."""
+
+    row: Ints
+    position: Ints
+    previous: Ints
+    label: Ints
+    coefficient: Floats
+
+
+def tokens_in(row: Ints, position: Ints, labels: Mask, coefficient: float | Ints | Floats = 1.0) -> Entries:
+    """coefficient · Σ_{l ∈ labels} 1[y_position = l] for each of the M pairs; coefficient scalar or (M,)."""
+    chosen = np.flatnonzero(labels)
+    _guard(len(position) * len(chosen))
+    width = len(chosen)
+    times = np.broadcast_to(np.asarray(coefficient, np.float64), (len(position),))
+    label = np.tile(chosen, len(position))
+    previous = np.full(len(label), ANY, np.int64)
+    return Entries(np.repeat(row, width), np.repeat(position, width), previous, label, np.repeat(times, width))
+
+
+def edges_in(row: Ints, position: Ints, pairs: Mask, coefficient: float | Ints | Floats = 1.0) -> Entries:
+    """coefficient · Σ_{(a, b) ∈ pairs} 1[y_{position−1} = a ∧ y_position = b] for each of the M pairs.
+
+    A label b that counts after every a becomes one `ANY` entry. No position may start a sentence.
+    """
+    always: Mask = np.logical_and.reduce(pairs, axis=0)
+    before, after = np.nonzero(pairs & ~always[None, :])
+    before = np.concatenate([np.full(int(always.sum()), ANY), before])
+    after = np.concatenate([np.flatnonzero(always), after])
+    _guard(len(position) * len(after))
+    width = len(after)
+    times = np.broadcast_to(np.asarray(coefficient, np.float64), (len(position),))
+    return Entries(
+        np.repeat(row, width),
+        np.repeat(position, width),
+        np.tile(before, len(position)),
+        np.tile(after, len(position)),
+        np.repeat(times, width),
+    )
+
+
+def laid_out(bound: Floats | Ints, parts: Sequence[Entries]) -> LinearRows:
+    """R = len(bound) rows Σ ≤ bound out of the parts' entries.
+
+    Weight 1 and constraint 0: `stamped` gives both. Entries of one row keep the order of the parts.
+    """
+    row, position, previous, label, coefficient = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(row, kind="stable")
+    count = len(bound)
+    pointer = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=count), out=pointer[1:])
+    return LinearRows(
+        pointer,
+        position[order].astype(np.int32),
+        previous[order].astype(np.int32),
+        label[order].astype(np.int32),
+        coefficient[order],
+        np.asarray(bound, np.float64),
+        np.ones(count),
+        np.zeros(count, np.int32),
+    )
+
+
+def merged(rows: LinearRows) -> LinearRows:
+    """The same rows with entries of one edge added up, and those that cancel left out.
+
+    Needed where two label sets of one row may overlap.
+    """
+    row = rows.row_of_entry
+    order = np.lexsort((rows.label, rows.previous, rows.position, row))
+    key = np.stack([row[order], rows.position[order], rows.previous[order], rows.label[order]])
+    first = np.flatnonzero(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))) if len(order) else order
+    total = np.add.reduceat(rows.coefficient[order], first) if len(order) else rows.coefficient
+    kept = first[total != 0]
+    pointer = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(np.bincount(key[0, kept], minlength=len(rows)), out=pointer[1:])
+    position, previous, label = (key[i, kept].astype(np.int32) for i in (1, 2, 3))
+    return LinearRows(pointer, position, previous, label, total[total != 0], rows.bound, rows.weight, rows.constraint)
+
+
+def stamped(rows: LinearRows, *, weight: float, constraint: int) -> LinearRows:
+    """The same rows at ``weight`` nats (inf: hard) a unit of degree, of constraint ``constraint``."""
+    count = len(rows)
+    return LinearRows(
+        rows.pointer,
+        rows.position,
+        rows.previous,
+        rows.label,
+        rows.coefficient,
+        rows.bound,
+        np.full(count, weight),
+        np.full(count, constraint, np.int32),
+    )
+
+
+def forbidden_labels(position: Ints, labels: Mask) -> LinearRows:
+    """One row a position: Σ_{l ∈ labels} 1[y_t = l] ≤ 0, written with as few entries as possible.
+
+    Of more than half the labels the row is 1 − Σ_{l ∉ labels} 1[y_t = l] ≤ 0: the same degree.
+    """
+    row = np.arange(len(position))
+    if 2 * labels.sum() > len(labels):
+        return laid_out(np.full(len(position), -1.0), [tokens_in(row, position, ~labels, -1.0)])
+    return laid_out(np.zeros(len(position)), [tokens_in(row, position, labels)])
+
+
+def forbidden_edges(position: Ints, pairs: Mask) -> LinearRows:
+    """One row a position: Σ_{(a, b) ∈ pairs} 1[y_{t−1} = a ∧ y_t = b] ≤ 0, in the shorter form."""
+    row = np.arange(len(position))
+    if 2 * pairs.sum() > pairs.size:
+        return laid_out(np.full(len(position), -1.0), [edges_in(row, position, ~pairs, -1.0)])
+    return laid_out(np.zeros(len(position)), [edges_in(row, position, pairs)])
+
+
+def ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """All integers of low[i] ≤ z < high[i]: the i each belongs to, and z itself."""
+    length = np.maximum(high - low, 0)
+    total = int(length.sum())
+    _guard(total)
+    owner = np.repeat(np.arange(len(low)), length)
+    first = np.cumsum(length) - length
+    return owner, np.arange(total) - first[owner] + low[owner]
+
+
+def _guard(entries: int) -> None:
+    if entries > MOST_ENTRIES:
+        raise ConstraintError(
+            f"{entries} entries in one document, more than {MOST_ENTRIES}; narrow the constraint "
+            "(scope: sentence, a reach, fewer tokens or labels) or split the document"
+        )
