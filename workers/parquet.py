@@ -1,0 +1,129 @@
+"""Parquet files under a path or any `pyarrow.fs` URI: found, opened and written, with errors that name the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from schemas.columns import Layout, check, stamp
+
+WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, "write_page_checksum": True}
+"""Checksums let a reader tell a damaged page from a good one."""
+
+
+class CorpusError(ValueError):
+    """A corpus that cannot be read: names the file, what is wrong with it and what to do."""
+
+
+class ParquetLocation(NamedTuple):
+    """One Parquet file: the URI it was found under, its path in that file system, its name below the URI."""
+
+    root: str
+    path: str
+    name: str
+
+
+def resolve(uri: str | Path) -> tuple[fs.FileSystem, str]:
+    """The file system and the path in it of a local path or a URI such as ``s3://bucket/corpus``.
+
+    Raises `CorpusError` for a URI of a kind that pyarrow does not know.
+    """
+    if isinstance(uri, str) and "://" in uri:
+        try:
+            system, path = fs.FileSystem.from_uri(uri)
+        except (pa.ArrowException, OSError) as error:
+            raise CorpusError(
+                f"{uri}: cannot be opened ({error}); give a path or a file://, s3:// or gs:// URI"
+            ) from error
+        return system, path
+    return fs.LocalFileSystem(), str(Path(uri).expanduser().absolute())
+
+
+def parquet_files(uri: str | Path) -> list[ParquetLocation]:
+    """The Parquet files at ``uri`` (a file, or a folder with all below it) in the order of their names.
+
+    Names that start with ``_`` or ``.`` are side files and are left out. Raises `CorpusError`
+    where nothing is found.
+    """
+    system, base = resolve(uri)
+    try:
+        info = system.get_file_info(base)
+        found = (
+            system.get_file_info(fs.FileSelector(base, recursive=True)) if info.type == fs.FileType.Directory else []
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise CorpusError(f"{uri}: cannot be listed ({error}); check that it is there and may be read") from error
+    if info.type == fs.FileType.NotFound:
+        raise CorpusError(f"{uri}: no such file or folder; check the path, or make the corpus with `concord ingest`")
+    if info.type == fs.FileType.File:
+        return [ParquetLocation(str(uri), base, info.base_name)]
+    below = {entry.path: entry.path[len(base.rstrip("/")) + 1 :] for entry in found if entry.is_file}
+    files = [
+        ParquetLocation(str(uri), path, name)
+        for path, name in below.items()
+        if name.endswith(".parquet") and not any(part[0] in "_." for part in name.split("/"))
+    ]
+    if not files:
+        raise CorpusError(f"{uri}: no .parquet files in this folder; make a corpus with `concord ingest`")
+    return sorted(files, key=lambda file: file.name)
+
+
+def open_parquet(file: ParquetLocation, *, dictionary_leaves: Sequence[str] = ()) -> pq.ParquetFile:
+    """Opens a file; strings at the Parquet paths ``dictionary_leaves`` are read dictionary-encoded.
+
+    Raises `CorpusError` where the file is missing, truncated or no Parquet file.
+    """
+    system, _ = resolve(file.root)
+    try:
+        return pq.ParquetFile(
+            system.open_input_file(file.path),
+            read_dictionary=list(dictionary_leaves),
+            page_checksum_verification=True,
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise CorpusError(
+            f"{file.path}: not a whole Parquet file ({error}); copy it again, or make the corpus anew with "
+            "`concord ingest`"
+        ) from error
+
+
+def read_row_group(parquet: pq.ParquetFile, file: ParquetLocation, row_group: int, columns: list[str]) -> pa.Table:
+    """One row group's columns. Raises `CorpusError` where its bytes are damaged."""
+    try:
+        return parquet.read_row_group(row_group, columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise CorpusError(
+            f"{file.path}: row group {row_group} is damaged ({error}); the other row groups are not touched by this; "
+            "copy the file again"
+        ) from error
+
+
+def read_tables(uri: str | Path, layout: Layout) -> Iterator[pa.Table]:
+    """The files at ``uri``, one table a file, checked against ``layout``: predictions, times, rejects.
+
+    Side files (``_rejects.parquet``) are read when named. Raises `CorpusError` and `SchemaError`.
+    """
+    for file in parquet_files(uri):
+        parquet = open_parquet(file)
+        check(parquet.schema_arrow, layout, source=file.path)
+        try:
+            table = parquet.read(use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise CorpusError(f"{file.path}: damaged ({error}); make it anew") from error
+        yield table
+
+
+def write_table(table: pa.Table, path: Path, layout: Layout) -> None:
+    """Writes a whole file under a temporary name, then renames it. Raises `SchemaError`.
+
+    The same table gives the same bytes.
+    """
+    stamped = stamp(table, layout, source=str(path))
+    temporary = path.with_name(f".{path.name}.partial")
+    pq.write_table(stamped, temporary, **WRITE_OPTIONS)
+    temporary.replace(path)

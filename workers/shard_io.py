@@ -1,0 +1,90 @@
+"""A shard is one row group of a Parquet corpus; this is how a worker reads it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.columns import (
+    CORPUS,
+    LABELS,
+    Reject,
+    batch_from_table,
+    check,
+    corpus_columns,
+    token_columns,
+)
+from schemas.document import TOKENS, Batch
+from schemas.settings import TextSettings
+from workers.parquet import ParquetLocation, open_parquet, read_row_group, resolve
+from workers.readers.text import batch_from_text_table, check_text
+
+DEFAULT_TEXT = TextSettings()
+
+
+class Shard(NamedTuple):
+    """One row group. ``id`` (hex) names its place in the corpus and its content, whoever reads it.
+
+    ``first_row`` is its first row in the file; ``size`` its bytes, uncompressed.
+    """
+
+    id: str
+    file: ParquetLocation
+    row_group: int
+    first_row: int
+    rows: int
+    size: int
+
+
+def shard_columns(schema: pa.Schema, text: TextSettings, *, source: str) -> list[str]:
+    """The columns a run needs of a corpus file, or of a raw-text file (no tokens). Raises `SchemaError`."""
+    if schema.get_field_index(TOKENS) < 0 and schema.get_field_index(text.text_column) >= 0:
+        check_text(schema, text, source=source)
+        return [text.id_column, text.text_column]
+    check(schema, CORPUS, source=source)
+    return corpus_columns(schema)
+
+
+def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
+    """The shard's rows, string lists dictionary-encoded.
+
+    Raises `CorpusError` where the file or the row group is damaged, `SchemaError` where its
+    columns are wrong.
+    """
+    system, _ = resolve(shard.file.root)
+    info = system.get_file_info(shard.file.path)
+    parquet = _open(_FileVersion(shard.file, info.size, info.mtime_ns))
+    columns = shard_columns(parquet.schema_arrow, text, source=shard.file.path)
+    return read_row_group(parquet, shard.file, shard.row_group, columns)
+
+
+def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batch, list[Reject]]:
+    """The shard's good rows as a batch and its bad rows as rejects; raw text is tokenised on the way.
+
+    Together they are all rows of the shard. Raises as `read_shard`.
+    """
+    table = read_shard(shard, text=text)
+    source = shard.file.path
+    if TOKENS not in table.column_names:
+        return batch_from_text_table(table, text, source=source, first_row=shard.first_row)
+    return batch_from_table(table, source=source, first_row=shard.first_row)
+
+
+class _FileVersion(NamedTuple):
+    """A file as it was when it was opened, so that one that was replaced is opened anew."""
+
+    file: ParquetLocation
+    size: int | None
+    modified: int | None
+
+
+@lru_cache(maxsize=2)
+def _open(version: _FileVersion) -> pq.ParquetFile:
+    """The file, its footer parsed once for all its row groups: that of a huge file has megabytes."""
+    plain = open_parquet(version.file)
+    names = {*token_columns(plain.schema_arrow), LABELS}
+    leaves = [plain.schema.column(i).path for i in range(len(plain.schema))]
+    return open_parquet(version.file, dictionary_leaves=[leaf for leaf in leaves if leaf.split(".")[0] in names])
