@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.settings import Settings
+from schemas.settings import Settings, TextSettings
 
 FORMAT = 1
 """Version of the shard markers and the manifest; a change makes old output be done again."""
@@ -26,6 +26,7 @@ class RunSettings(Settings):
     seconds: float | None = Field(
         None, gt=0, description="limit of wall-clock time a document; the output then depends on the machine"
     )
+    text: TextSettings = Field(default_factory=TextSettings, description="how raw text is cut into tokens")
 
 
 class RunKey(Settings):
@@ -171,3 +172,29 @@ class ShardResult(NamedTuple):
 
     marker: ShardMarker
     seconds: Seconds
+
+
+class RunReport(Figures):
+    """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
+
+    ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
+    now (0 where all were skipped) over the time the workers were at it.
+    """
+
+    documents: int
+    tokens: int
+    rejected: int
+    shards_done: int
+    shards_skipped: int
+    shards_failed: int
+    seconds: float
+    tokens_per_second: float
+    certified: float
+    max_gap: float | None
+    violations_before: float
+    violations: float
+    penalty_before: float
+    penalty: float
+    out: str
+    mlflow_run: str
+    errors: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -71,6 +71,13 @@ class NamedCounts:
     def as_dict(self) -> dict[str, dict[str, int]]:
         """All counts as plain Python values."""
         return {name: self.row(name) for name in self.names}
+
+    @classmethod
+    def from_dict(cls, rows: Mapping[str, Mapping[str, int]]) -> Self:
+        """The inverse of `as_dict`; a missing kind counts 0."""
+        names = sorted(rows)
+        columns = [np.array([rows[n].get(kind, 0) for n in names], np.int64) for kind in cls.kinds]
+        return cls.of_columns(names, columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,191 @@
+"""Ray, started in the one place, and the pool of actors that labels shards."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from workers.shard_io import Shard
+
+from schemas.document import Document
+from schemas.run import RunKey, ShardResult
+from workers.constraints.constraint_set import ConstraintSet
+from workers.models.model import Model
+from workers.remote import actor_class, warm_node
+
+IN_FLIGHT = 2
+"""Shards an actor has at once: the next one is there when the last one ends."""
+
+ATTEMPTS = 3
+"""How often a shard may lose its worker before it counts as failed."""
+
+WORKER_MEMORY = 500 << 20
+"""Bytes an actor asks Ray for; what it really uses depends on the model and the shard's size."""
+
+
+class ClusterError(Exception):
+    """Ray could not be started or reached, or its workers cannot run this code."""
+
+
+class Job(NamedTuple):
+    """What every worker needs, put into Ray's object store once by the driver."""
+
+    model: Model
+    constraints: ConstraintSet
+    key: RunKey
+    out: Path
+    sample: Document | None = None
+    """Any document of the corpus, to compile the numba kernels on."""
+
+
+class Done(NamedTuple):
+    """A shard came back: with a result, or with the reason why it failed."""
+
+    shard: Shard
+    result: ShardResult | None
+    error: str | None = None
+
+
+@contextmanager
+def cluster(address: str | None, *, workers: int | None) -> Iterator[int]:
+    """Ray for the length of the block: on this machine, or at ``address``. Gives the number of workers.
+
+    Leaving the block, however it is left, ends this run's actors within seconds. Raises `ClusterError`.
+    """
+    # Ray 2.60 checks tokens by default. On the loopback interface they only get in the way.
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled" if address is None else "token")
+    with tempfile.TemporaryDirectory(prefix="concord-ray-") as empty:
+        # Without a working directory Ray puts the current folder on the workers' path, where a
+        # user's own `workers/` would win over ours. The code is the one installed on each node.
+        runtime = {"working_dir": empty}
+        try:
+            _start(address, workers, runtime)
+            yield workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        finally:
+            ray.shutdown()
+
+
+def _start(address: str | None, workers: int | None, runtime: dict[str, Any]) -> None:
+    # On this machine: the loopback interface only, no dashboard, as many CPUs as workers.
+    local: dict[str, Any] = {
+        "address": "local",
+        "num_cpus": workers or len(os.sched_getaffinity(0)),
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",
+    }
+    where: dict[str, Any] = local if address is None else {"address": address}
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=runtime, **where)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        place = "on this machine" if address is None else f"at {address}"
+        raise ClusterError(f"Ray does not start {place}: {error}") from error
+
+
+def label_shards(shards: Sequence[Shard], job: Job, *, workers: int, memory: int = WORKER_MEMORY) -> Iterator[Done]:
+    """Labels shards on a pool of actors, inside `cluster`; gives each as it ends, in any order.
+
+    A shard that fails is given with its error and the rest goes on. Raises `ClusterError` where
+    the workers run other code than the driver.
+    """
+    shared = tuple(ray.put(part) for part in (job.model, job.constraints, job.key, str(job.out.absolute())))
+    if job.sample is not None:
+        _warm_nodes(shared, job.sample)
+    pool = _Pool(deque(shards), shared, memory)
+    try:
+        pool.fill(min(workers, len(shards)))
+        yield from pool.drain()
+    finally:
+        pool.close()
+
+
+def _warm_nodes(shared: tuple[Any, ...], sample: Document) -> None:
+    """One process a node compiles first: numba's caches race when many processes start cold."""
+    task: Any = ray.remote(num_cpus=0, max_retries=1)(warm_node)
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    calls = [
+        task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*shared[:3], sample)
+        for node in nodes
+    ]
+    try:
+        ray.get(calls)
+    except ray.exceptions.RayError as error:
+        raise ClusterError(_reason(error)) from error
+
+
+@dataclass
+class _Pool:
+    """Actors, the queue that feeds them, and what is in flight."""
+
+    queue: deque[Shard]
+    shared: tuple[Any, ...]
+    memory: int
+    actors: dict[int, Any] = field(default_factory=dict)
+    flying: dict[Any, tuple[int, Shard]] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)
+    _made: int = 0
+
+    def fill(self, count: int) -> None:
+        for _ in range(count):
+            self._add()
+
+    def _add(self) -> None:
+        self.actors[self._made] = actor_class(memory=self.memory).remote(*self.shared)
+        self._made += 1
+        self._feed(self._made - 1)
+
+    def _feed(self, number: int) -> None:
+        busy = sum(1 for at, _ in self.flying.values() if at == number)
+        while self.queue and busy < IN_FLIGHT:
+            shard = self.queue.popleft()
+            self.flying[self.actors[number].label.remote(shard)] = number, shard
+            busy += 1
+
+    def drain(self) -> Iterator[Done]:
+        while self.flying:
+            # The timeout lets a signal in: Python handles it between two waits.
+            ready, _ = ray.wait(list(self.flying), num_returns=1, timeout=1.0)
+            for call in ready:
+                number, shard = self.flying.pop(call)
+                try:
+                    yield Done(shard, ray.get(call))
+                except ray.exceptions.RayActorError as error:
+                    yield from self._worker_lost(number, shard, error)
+                except ray.exceptions.RayError as error:
+                    yield Done(shard, None, _reason(error))
+                if number in self.actors:
+                    self._feed(number)
+
+    def _worker_lost(self, number: int, shard: Shard, error: Exception) -> Iterator[Done]:
+        """Ray has used up the actor's restarts or the call's retries: another actor takes over."""
+        if number in self.actors:
+            ray.kill(self.actors.pop(number))
+            self._add()
+        self.lost[shard.id] = self.lost.get(shard.id, 0) + 1
+        if self.lost[shard.id] >= ATTEMPTS:
+            yield Done(
+                shard, None, f"its worker died again and again, most often for lack of memory ({_reason(error)})"
+            )
+            return
+        self.queue.append(shard)
+        for running in self.actors:
+            self._feed(running)
+
+    def close(self) -> None:
+        for actor in self.actors.values():
+            ray.kill(actor)
+
+
+def _reason(error: BaseException) -> str:
+    """The worker's own error in one line, without Ray's wrapping and traceback."""
+    cause = getattr(error, "cause", None) or error
+    lines = [line for line in str(cause).splitlines() if line.strip()]
+    return f"{type(cause).__name__}: {lines[-1].strip() if lines else ''}"

@@ -1,0 +1,60 @@
+"""Progress of long work on standard error: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+LINE_SECONDS = 10.0
+"""Without a terminal (a scheduled run's log) a line every so many seconds."""
+
+console = Console(stderr=True)
+
+
+class Meter:
+    """A count that goes up to ``total``; ``note`` says how it is going."""
+
+    def __init__(self, title: str, total: int, progress: Progress | None) -> None:
+        self._title, self._total, self._progress = title, total, progress
+        self._task = None if progress is None else progress.add_task(title, total=total, note="")
+        self._done, self._said = 0, time.monotonic()
+
+    def advance(self, steps: int = 1, *, note: str = "") -> None:
+        """``steps`` more are done."""
+        self._done += steps
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, advance=steps, note=note)
+            return
+        if self._done >= self._total or time.monotonic() - self._said >= LINE_SECONDS:
+            self._said = time.monotonic()
+            sys.stderr.write(f"{self._title}: {self._done} of {self._total} {note}".rstrip() + "\n")
+            sys.stderr.flush()
+
+
+@contextmanager
+def meter(title: str, total: int) -> Iterator[Meter]:
+    """Shows progress for the length of the block."""
+    if not console.is_terminal:
+        yield Meter(title, total, None)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield Meter(title, total, progress)
+
+
+def say(message: str) -> None:
+    """One line for people, on standard error."""
+    console.print(message, highlight=False)

@@ -1,0 +1,29 @@
+"""Every kind of model that can be loaded, by the kind its manifest names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from workers.models import crf
+from workers.models.folder import MANIFEST, ModelError
+from workers.models.model import Model
+
+LOADERS: dict[str, Callable[[Path], Model]] = {crf.KIND: crf.load}
+
+
+def load_model(folder: Path) -> Model:
+    """The model in a folder, whatever its kind. Raises `ModelError`."""
+    path = folder / MANIFEST
+    try:
+        kind = json.loads(path.read_bytes())["kind"]
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path}: not there, so {folder} is not a model folder; train one with `concord train`"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{path}: no manifest of a concord model ({error}); train again") from error
+    if kind not in LOADERS:
+        raise ModelError(f"{path}: a model of unknown kind {kind!r}; this concord loads {', '.join(sorted(LOADERS))}")
+    return LOADERS[kind](folder)

@@ -1,0 +1,65 @@
+"""The Ray actor around `label_shard`: one a process, the model shared where Ray can share it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from schemas.document import Batch, Document
+from schemas.run import RunKey, ShardResult
+from workers.code import code_digest
+from workers.constraints.constraint_set import ConstraintSet
+from workers.models.model import Model
+from workers.shard import label_batch, label_shard
+from workers.shard_io import Shard
+
+MAX_RESTARTS = 8
+MAX_TASK_RETRIES = 3
+"""A killed actor comes back and its queued shards run again: a shard's write is idempotent."""
+
+
+class CodeMismatchError(RuntimeError):
+    """A worker would run other code than the driver's."""
+
+
+def check_code(expected: str) -> None:
+    """Raises `CodeMismatchError` where this process runs other code than the driver."""
+    here = code_digest()
+    if here != expected:
+        raise CodeMismatchError(
+            f"worker {os.uname().nodename} runs concord code {here[:12]} from {Path(__file__).parent.parent}, "
+            f"the driver runs {expected[:12]}; install the same version on every node"
+        )
+
+
+class ShardWorker:
+    """Holds what all shards of a run share, and labels one shard a call."""
+
+    def __init__(self, model: Model, constraints: ConstraintSet, key: RunKey, out: str) -> None:
+        """Raises `CodeMismatchError` before anything is done with other code."""
+        check_code(key.code)
+        self._model, self._constraints, self._key, self._out = model, constraints, key, Path(out)
+
+    def ready(self) -> int:
+        """The process id, once the model is there."""
+        return os.getpid()
+
+    def label(self, shard: Shard) -> ShardResult:
+        """See `label_shard`."""
+        return label_shard(shard, model=self._model, constraints=self._constraints, key=self._key, out=self._out)
+
+
+def actor_class(*, memory: int) -> Any:
+    """`ShardWorker` as a Ray actor class on one CPU; ``memory`` is in bytes."""
+    decorate = ray.remote(num_cpus=1, memory=memory, max_restarts=MAX_RESTARTS, max_task_retries=MAX_TASK_RETRIES)
+    return decorate(ShardWorker)
+
+
+def warm_node(model: Model, constraints: ConstraintSet, key: RunKey, sample: Document) -> str:
+    """Compiles or loads every numba kernel once on a node, before its actors race for the cache."""
+    check_code(key.code)
+    label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=key.settings)
+    return os.uname().nodename

@@ -1,0 +1,144 @@
+"""Labels one shard: a plain loop over its documents, and an atomic write. No Ray here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ValidationError
+
+from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
+from schemas.columns import nest, rejects_table, stamp
+from schemas.decoded import Budget, Decoded
+from schemas.document import Batch, Column
+from schemas.labels import Labels
+from schemas.predictions import predictions_table, times_table
+from schemas.problem import Score
+from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
+from workers.constraints.constraint_set import ConstraintSet, build_problem
+from workers.inference.chain import viterbi
+from workers.inference.engine import document_rng
+from workers.inference.registry import SOLVERS
+from workers.models.model import Model
+from workers.output import MARKERS, PREDICTIONS, REJECTS, TIMES, shard_key, shard_name, write_bytes, write_table
+from workers.shard_io import Shard, read_batch
+from workers.shard_report import report_of
+
+SCORE_TOKENS = 100_000
+"""Tokens scored at once: bounds the memory of the unary table, whatever the size of a row group."""
+
+VITERBI_LABELS = "viterbi_labels"
+"""Extra column of the predictions: the chain's own answer, so that every change can be explained."""
+
+
+class EngineError(ValueError):
+    """An engine that is not there, or options that it does not have."""
+
+
+@dataclass
+class Labelled:
+    """A batch with its answers: one `Decoded` a document, and the Viterbi labelling it is compared to.
+
+    ``first`` holds the Viterbi labels of each document, ``before`` their score under the constraints.
+    """
+
+    decoded: list[Decoded] = field(default_factory=list)
+    first: list[Labels] = field(default_factory=list)
+    before: list[Score] = field(default_factory=list)
+    score_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+
+def check_settings(settings: RunSettings) -> RunSettings:
+    """The same settings with every option of the engine written out.
+
+    Raises `EngineError` for an unknown engine, an unknown option or a value out of range.
+    """
+    if settings.engine not in SOLVERS:
+        raise EngineError(f"no engine is called {settings.engine!r}; there are {', '.join(sorted(SOLVERS))}")
+    kind = SOLVERS[settings.engine].settings
+    try:
+        options = kind.model_validate(dict(settings.options))
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        known = ", ".join(kind.model_fields) or "no options"
+        raise EngineError(f"options of engine {settings.engine!r}: {faults} (it has {known})") from error
+    return settings.model_copy(update={"options": options.model_dump(mode="json")})
+
+
+def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> Labelled:
+    """Scores and decodes every document, in order; no answer depends on what else is in the batch."""
+    solver = SOLVERS[settings.engine]
+    config = solver.settings.model_validate(dict(settings.options))
+    budget = Budget(settings.seconds, settings.work)
+    labelled = Labelled()
+    for part in _parts(batch):
+        started = time.perf_counter()
+        potentials = model.potentials(part)
+        scored = time.perf_counter()
+        for i, document in enumerate(part):
+            local = potentials.part(int(part.doc_starts[i]), int(part.doc_starts[i + 1]))
+            problem = build_problem(document, local, model.labels, constraints)
+            first = viterbi(problem.potentials)
+            rng = document_rng(settings.seed, document.doc_id)
+            labelled.decoded.append(solver.solve(problem, config=config, rng=rng, budget=budget))
+            labelled.first.append(first)
+            labelled.before.append(problem.score(first))
+        labelled.score_seconds += scored - started
+        labelled.decode_seconds += time.perf_counter() - scored
+    return labelled
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    """The batch in runs of whole documents of at most `SCORE_TOKENS` tokens (or one longer document)."""
+    first = 0
+    while first < len(batch):
+        limit = batch.doc_starts[first] + SCORE_TOKENS
+        last = max(first + 1, int(np.searchsorted(batch.doc_starts, limit, side="right")) - 1)
+        whole = last - first == len(batch)
+        yield batch if whole else Batch.of([batch.document(i) for i in range(first, last)])
+        first = last
+
+
+def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: RunKey, out: Path) -> ShardResult:
+    """Reads a shard, labels it, and writes its predictions, rejects, times and, last, its marker.
+
+    Safe to run twice, even at the same time: the bytes are the same and every file is replaced as
+    a whole. Raises what reading raises; a document that cannot be read is a reject instead.
+    """
+    started = time.perf_counter()
+    name = shard_name(shard)
+    batch, rejects = read_batch(shard, text=key.settings.text)
+    read = time.perf_counter() - started
+    labelled = label_batch(batch, model=model, constraints=constraints, settings=key.settings)
+    report = report_of(batch, labelled, labels=model.labels, names=constraints.names, rejected=len(rejects))
+    decided = time.perf_counter()
+    files = [write_table(_table(batch, labelled, model, constraints, key), out, PREDICTIONS, name)]
+    if rejects:
+        files.append(write_table(rejects_table(rejects), out, REJECTS, name))
+    else:
+        (out / REJECTS / f"{name}.parquet").unlink(missing_ok=True)
+    write_table(times_table(batch, labelled.decoded), out, TIMES, name)
+    marker = ShardMarker(shard=name, key=shard_key(shard, key), files=tuple(files), report=report)
+    write_bytes(marker.model_dump_json(indent=1).encode(), out, f"{MARKERS}/{name}.json")
+    seconds = Seconds(read, labelled.score_seconds, labelled.decode_seconds, time.perf_counter() - decided)
+    return ShardResult(marker, seconds)
+
+
+def _table(batch: Batch, labelled: Labelled, model: Model, constraints: ConstraintSet, key: RunKey) -> pa.Table:
+    table = predictions_table(
+        batch,
+        labelled.decoded,
+        model.labels,
+        engine=key.settings.engine,
+        constraint_names=constraints.names,
+        model_digest=model.digest,
+        constraint_digest=constraints.digest,
+    )
+    first = np.concatenate([np.zeros(0, np.int32), *labelled.first])
+    column = nest(Column(first, model.labels.names), batch.doc_starts)
+    return stamp(table.append_column(VITERBI_LABELS, column), PREDICTIONS_LAYOUT)
