@@ -60,6 +60,16 @@ class ConllSettings(ReaderSettings):
     prefix: str | None = Field(None, description="start of document ids; the file's name by default")
 
 
+class CitationSettings(ReaderSettings):
+    """Citations with fields: a token and its field a line, or a citation a line with inline tags."""
+
+    form: Literal["auto", "columns", "tags"] = Field("auto", description="'auto' looks at the first file")
+    gold: bool = Field(
+        default=True, description="whether the fields are gold labels; off for a file with a dummy column"
+    )
+    prefix: str | None = Field(None, description="start of document ids; the file's name by default")
+
+
 class TextSettings(ReaderSettings):
     """Raw text: a Parquet file or folder, or .txt files."""
 
