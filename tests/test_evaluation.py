@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import accuracy_score, precision_recall_fscore_support
 
+from schemas.document import Column
 from schemas.labels import Labels, LabelSet, Scheme
 from workers.evaluation.changes import EntityChanges, TokenChanges
 from workers.evaluation.conlleval import EntityCounts, LabelCounts, entity_counts_by_document
+from workers.evaluation.label_ids import shared_label_ids
 from workers.evaluation.named_counts import MatchCounts
 from workers.evaluation.tally import Tally, entity_report
 
@@ -212,6 +214,14 @@ def test_counts_of_names_that_differ() -> None:
     assert merged.names == ("a", "b", "c")
     assert merged.table[:, 0].tolist() == [2, 8, 5]
     assert merged.row("never seen") == {"gold": 0, "predicted": 0, "correct": 0}
+
+
+@given(st.lists(st.tuples(st.sampled_from(BIO.names), st.sampled_from(["O", "B-MISC", "B-LOC"])), max_size=8))
+def test_columns_of_different_dictionaries_share_a_label_set(rows: list[tuple[str, str]]) -> None:
+    columns = [Column.encode(["I-unused", *(row[i] for row in rows)])[1:] for i in (0, 1)]
+    labels, ids = shared_label_ids(*columns)
+    assert [labels.decode(part) for part in ids] == [[row[i] for row in rows] for i in (0, 1)]
+    assert "unused" not in labels.types
 
 
 def test_bad_input_is_refused() -> None:

@@ -112,10 +112,6 @@ def _topic(draws: Draws) -> str:
     return subject if draws.chance(0.6) else f"{draws.choice(_QUALITIES)} {subject}"
 
 
-def _place_topic(draws: Draws) -> str:
-    return f"{draws.choice(_METHODS)} , {PLACES.draw(draws)} , {draws.between(1950, 2003)}"
-
-
 _TITLES: tuple[Callable[[Draws], str], ...] = (
     lambda draws: f"{draws.choice(_QUALITIES)} {draws.choice(_METHODS).lower()} of {_topic(draws)}",
     lambda draws: f"{draws.choice(_METHODS)} with {_topic(draws)}",
@@ -126,7 +122,7 @@ _TITLES: tuple[Callable[[Draws], str], ...] = (
     lambda draws: f"{_topic(draws)} : proceedings of a debate in {PLACES.draw(draws)}",
     lambda draws: f"{_topic(draws)} and {_topic(draws)}",
     lambda draws: f"{draws.choice(_QUALITIES)} {FIRMS.draw(draws)} in {draws.between(1950, 2003)}",
-    _place_topic,
+    lambda draws: f"{draws.choice(_METHODS)} , {PLACES.draw(draws)} , {draws.between(1950, 2003)}",
 )
 
 

@@ -237,7 +237,7 @@ _STORIES = ("politics", "politics", "business", "business", "region", "culture",
 
 
 def news(draws: Draws, doc_id: str) -> Document:
-    """One news-like document of some 60 to 400 tokens with PER, LOC, ORG and MISC in BIO."""
+    """One news-like document of some 30 to 400 tokens with PER, LOC, ORG and MISC in BIO."""
     story = Story(draws)
     kind = draws.choice(_STORIES)
     if kind == "table":

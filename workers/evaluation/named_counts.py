@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ class NamedCounts:
     def __post_init__(self) -> None:
         if self.table.shape != (len(self.names), len(self.kinds)):
             raise ValueError(f"counts are {self.table.shape}, want ({len(self.names)}, {len(self.kinds)})")
-        if any(a >= b for a, b in zip(self.names, self.names[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(self.names)):
             raise ValueError(f"names must be sorted and distinct, not {self.names}")
 
     @classmethod

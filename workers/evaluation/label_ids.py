@@ -1,0 +1,26 @@
+"""From label columns as they are stored to ids of one label set, which all counts take."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.document import Column
+from schemas.labels import Labels, LabelSet
+
+
+def shared_label_ids(*columns: Column) -> tuple[LabelSet, tuple[Labels, ...]]:
+    """The label set of all names that occur in any column, and each column (N,) as ids of it.
+
+    Gold and predictions may know different labels; counts of batches whose label sets differ
+    still add up, because they are kept by name.
+    """
+    used = [np.unique(column.codes).tolist() for column in columns]
+    labels = LabelSet.infer(column.values[i] for column, codes in zip(columns, used, strict=True) for i in codes)
+    return labels, tuple(_ids(column, codes, labels) for column, codes in zip(columns, used, strict=True))
+
+
+def _ids(column: Column, used: list[int], labels: LabelSet) -> Labels:
+    table = np.zeros(len(column.values), np.int32)
+    table[used] = [labels.index[column.values[i]] for i in used]
+    ids: Labels = table[column.codes]
+    return ids
