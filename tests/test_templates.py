@@ -592,5 +592,5 @@ def test_entries_of_one_edge_add_up() -> None:
 
 def test_a_label_after_every_other_is_one_entry() -> None:
     pairs = np.array([[True, False], [True, True]])
-    entries = edges_in(np.zeros(1, np.int64), np.ones(1, np.int64), pairs)
-    assert list(zip(entries.previous, entries.label, strict=True)) == [(-1, 0), (1, 1)]
+    part = edges_in(np.zeros(1, np.int64), np.ones(1, np.int64), pairs)
+    assert list(zip(part.before, part.after, strict=True)) == [(-1, 0), (1, 1)]

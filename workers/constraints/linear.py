@@ -12,8 +12,8 @@ from pydantic import FiniteFloat, model_validator
 from schemas.problem import LinearRows
 from schemas.settings import Settings
 from workers.constraints.rows import (
-    Entries,
     Ints,
+    Part,
     edges_in,
     forbidden_edges,
     forbidden_labels,
@@ -117,7 +117,7 @@ class Linear(RowTemplate):
         return len(at), [(np.arange(len(at)), at + term.offset) for term in self.terms]
 
 
-def _entries(site: Site, term: Term, row: Ints, at: Ints, sign: float) -> Entries:
+def _entries(site: Site, term: Term, row: Ints, at: Ints, sign: float) -> Part:
     label = site.mask_of(term.label)
     if term.previous is None:
         return tokens_in(row, at, label, sign * term.coefficient)

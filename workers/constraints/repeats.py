@@ -13,7 +13,7 @@ from schemas.labels import LabelSet
 from schemas.potentials import Floats
 from schemas.problem import NO_KEY, LinearRows, Relation, SpanAgreement
 from workers.constraints.consistency import WIDTH
-from workers.constraints.rows import Entries, Ints, edges_in, laid_out, ranges, tokens_in
+from workers.constraints.rows import Ints, Part, edges_in, laid_out, ranges, tokens_in
 from workers.constraints.template import (
     AgreementTemplate,
     Names,
@@ -110,7 +110,7 @@ class ConsistentLastWord(RowTemplate):
         return laid_out(np.zeros(len(at)), [*_closings(site, at, self.labels, others), occurrences])
 
 
-def _closings(site: Site, at: Ints, names: tuple[str, ...], times: Ints) -> list[Entries]:
+def _closings(site: Site, at: Ints, names: tuple[str, ...], times: Ints) -> list[Part]:
     """times · 1[a run of ``names`` ends at the token], row i for at[i]."""
     row = np.arange(len(at))
     last = np.append(site.starts_sentence, True)[at + 1]

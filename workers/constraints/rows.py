@@ -1,15 +1,16 @@
 """Building `LinearRows` from whole arrays of positions: the only code that lays out entries.
 
-Every helper below works on M (row, position) pairs at once. A *pair mask* (L, L) says which edges
+Every helper below works on M places (a row and a position) at once. A *pair mask* (L, L) says which edges
 1[y_{t−1} = a ∧ y_t = b] count, a *label mask* (L,) which labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from schemas.potentials import Floats
@@ -26,68 +27,108 @@ class ConstraintError(ValueError):
     """A constraint that does not fit its labels or its document; the message says what to change."""
 
 
-class Entries(NamedTuple):
-    """Entries (E,) of some rows, in any order."""
+class Part(NamedTuple):
+    """A share of some rows: for each of M places, the same P edges with the place's own coefficient.
+
+    ``row``, ``position`` and ``coefficient`` are (M,), ``before`` (`ANY` for a token label) and
+    ``after`` (P,).
+    """
 
     row: Ints
     position: Ints
-    previous: Ints
-    label: Ints
     coefficient: Floats
+    before: Ints
+    after: Ints
 
 
-def tokens_in(row: Ints, position: Ints, labels: Mask, coefficient: float | Ints | Floats = 1.0) -> Entries:
-    """coefficient · Σ_{l ∈ labels} 1[y_position = l] for each of the M pairs; coefficient scalar or (M,)."""
-    chosen = np.flatnonzero(labels)
-    _guard(len(position) * len(chosen))
-    width = len(chosen)
-    times = np.broadcast_to(np.asarray(coefficient, np.float64), (len(position),))
-    label = np.tile(chosen, len(position))
-    previous = np.full(len(label), ANY, np.int64)
-    return Entries(np.repeat(row, width), np.repeat(position, width), previous, label, np.repeat(times, width))
+def tokens_in(row: Ints, position: Ints, labels: Mask, coefficient: float | Ints | Floats = 1.0) -> Part:
+    """coefficient · Σ_{l ∈ labels} 1[y_position = l] for each of the M places; coefficient scalar or (M,)."""
+    after = np.flatnonzero(labels)
+    return Part(row, position, _spread(coefficient, len(position)), np.full(len(after), ANY, np.int64), after)
 
 
-def edges_in(row: Ints, position: Ints, pairs: Mask, coefficient: float | Ints | Floats = 1.0) -> Entries:
-    """coefficient · Σ_{(a, b) ∈ pairs} 1[y_{position−1} = a ∧ y_position = b] for each of the M pairs.
+def edges_in(row: Ints, position: Ints, pairs: Mask, coefficient: float | Ints | Floats = 1.0) -> Part:
+    """coefficient · Σ_{(a, b) ∈ pairs} 1[y_{position−1} = a ∧ y_position = b] for each of the M places.
 
     A label b that counts after every a becomes one `ANY` entry. No position may start a sentence.
     """
     always: Mask = np.logical_and.reduce(pairs, axis=0)
-    before, after = np.nonzero(pairs & ~always[None, :])
-    before = np.concatenate([np.full(int(always.sum()), ANY), before])
-    after = np.concatenate([np.flatnonzero(always), after])
-    _guard(len(position) * len(after))
-    width = len(after)
-    times = np.broadcast_to(np.asarray(coefficient, np.float64), (len(position),))
-    return Entries(
-        np.repeat(row, width),
-        np.repeat(position, width),
-        np.tile(before, len(position)),
-        np.tile(after, len(position)),
-        np.repeat(times, width),
-    )
+    before, after = np.nonzero(pairs & ~always)
+    whole = np.flatnonzero(always)
+    if len(whole):
+        before = np.concatenate([np.full(len(whole), ANY, np.int64), before])
+        after = np.concatenate([whole, after])
+    return Part(row, position, _spread(coefficient, len(position)), before, after)
 
 
-def laid_out(bound: Floats | Ints, parts: Sequence[Entries]) -> LinearRows:
-    """R = len(bound) rows Σ ≤ bound out of the parts' entries.
+def laid_out(bound: Floats | Ints, parts: Sequence[Part]) -> LinearRows:
+    """R = len(bound) rows Σ ≤ bound out of all parts together.
 
-    Weight 1 and constraint 0: `stamped` gives both. Entries of one row keep the order of the parts.
+    Weight 1 and constraint 0: `stamped` gives both. Entries of one row keep the order of the
+    parts. Raises `ConstraintError` for more than `MOST_ENTRIES` entries.
     """
-    row, position, previous, label, coefficient = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    order = np.argsort(row, kind="stable")
+    _guard(sum(len(part.row) * len(part.after) for part in parts))
+    pointer, position, previous, label, coefficient = _expand(
+        len(bound),
+        _ends([len(part.row) for part in parts]),
+        np.concatenate([part.row for part in parts], dtype=np.int64),
+        np.concatenate([part.position for part in parts], dtype=np.int64),
+        np.concatenate([part.coefficient for part in parts]),
+        _ends([len(part.after) for part in parts]),
+        np.concatenate([part.before for part in parts], dtype=np.int64),
+        np.concatenate([part.after for part in parts], dtype=np.int64),
+    )
     count = len(bound)
-    pointer = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=count), out=pointer[1:])
     return LinearRows(
         pointer,
-        position[order].astype(np.int32),
-        previous[order].astype(np.int32),
-        label[order].astype(np.int32),
-        coefficient[order],
+        position,
+        previous,
+        label,
+        coefficient,
         np.asarray(bound, np.float64),
         np.ones(count),
         np.zeros(count, np.int32),
     )
+
+
+@njit(cache=True, nogil=True)
+def _expand(
+    count: int, place_end: Any, row: Any, position: Any, times: Any, edge_end: Any, before: Any, after: Any
+) -> Any:
+    pointer = np.zeros(count + 1, np.int64)
+    place, edge = 0, 0
+    for part in range(len(place_end)):
+        for m in range(place, place_end[part]):
+            pointer[row[m] + 1] += edge_end[part] - edge
+        place, edge = place_end[part], edge_end[part]
+    for r in range(count):
+        pointer[r + 1] += pointer[r]
+    total = pointer[count]
+    at = pointer[:count].copy()
+    positions, previous, label = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32)
+    coefficient = np.empty(total, np.float64)
+    place, edge = 0, 0
+    for part in range(len(place_end)):
+        for m in range(place, place_end[part]):
+            for k in range(edge, edge_end[part]):
+                e = at[row[m]]
+                at[row[m]] += 1
+                positions[e] = position[m]
+                previous[e] = before[k]
+                label[e] = after[k]
+                coefficient[e] = times[m]
+        place, edge = place_end[part], edge_end[part]
+    return pointer, positions, previous, label, coefficient
+
+
+def _ends(sizes: Sequence[int]) -> Ints:
+    return np.cumsum(np.array(sizes, np.int64))
+
+
+def _spread(coefficient: float | Ints | Floats, count: int) -> Floats:
+    if isinstance(coefficient, np.ndarray):
+        return coefficient.astype(np.float64)
+    return np.full(count, float(coefficient))
 
 
 def merged(rows: LinearRows) -> LinearRows:

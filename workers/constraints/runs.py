@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from schemas.problem import LinearRows
-from workers.constraints.rows import forbidden_edges, laid_out, merged
+from workers.constraints.rows import Part, forbidden_edges, laid_out, merged
 from workers.constraints.template import PUNCTUATION, Names, RowTemplate, Scope, Site, Tokens, TokenTest, same_run
 
 
@@ -29,7 +29,12 @@ class AppearsOnce(RowTemplate):
 
     def rows(self, site: Site) -> LinearRows:
         """One row a label and document (or sentence)."""
-        return LinearRows.join([_at_most(site, (one,), 1, self.scope) for one in self.labels or site.labels.types])
+        names = self.labels or site.labels.types
+        segment, count = site.segment(self.scope), len(site.bounds(self.scope)[0])
+        parts: list[Part] = []
+        for i, one in enumerate(names):
+            parts += site.openings(segment + i * count, site.positions, (one,))
+        return laid_out(np.ones(len(names) * count), parts)
 
 
 class AtMostRuns(RowTemplate):
@@ -44,7 +49,9 @@ class AtMostRuns(RowTemplate):
 
     def rows(self, site: Site) -> LinearRows:
         """One row a document (or sentence)."""
-        return _at_most(site, self.labels, self.limit, self.scope)
+        count = len(site.bounds(self.scope)[0])
+        parts = site.openings(site.segment(self.scope), site.positions, self.labels)
+        return laid_out(np.full(count, float(self.limit)), parts)
 
 
 class AtLeastRuns(RowTemplate):
@@ -89,11 +96,6 @@ class SequenceImpliesSequence(RowTemplate):
             *site.openings(segment, site.positions, self.implies, -times),
         ]
         return merged(laid_out(np.zeros(len(starts)), parts))
-
-
-def _at_most(site: Site, names: tuple[str, ...], limit: int, scope: Scope) -> LinearRows:
-    count = len(site.bounds(scope)[0])
-    return laid_out(np.full(count, float(limit)), site.openings(site.segment(scope), site.positions, names))
 
 
 class Side(StrEnum):

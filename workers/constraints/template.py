@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from schemas.potentials import Potentials
 from schemas.problem import LinearRows, SpanAgreement
 from schemas.settings import Settings
 from workers.constraints.consistency import WIDTH, span_keys
-from workers.constraints.rows import ConstraintError, Entries, Ints, Mask, edges_in, tokens_in
+from workers.constraints.rows import ConstraintError, Ints, Mask, Part, edges_in, tokens_in
 
 HARD = "hard"
 PUNCTUATION = r"[^\w\s]+"
@@ -107,10 +107,12 @@ class TokenTest(Settings):
     def _compiled(self) -> re.Pattern[str]:
         return re.compile(self.pattern or r"(?!)", re.IGNORECASE if self.ignore_case else 0)
 
-    def holds(self, string: str) -> bool:
-        """Does one token's string pass?"""
-        word = string.casefold() if self.ignore_case else string
-        return word in self._known or self._compiled.fullmatch(string) is not None
+    def held(self, strings: Sequence[str], folded: Sequence[str]) -> Mask:
+        """(V,) which of the strings pass; ``folded`` are the same without case."""
+        passed = np.fromiter(map(self._known.__contains__, folded if self.ignore_case else strings), np.bool_)
+        if self.pattern is not None:
+            passed |= np.fromiter((self._compiled.fullmatch(s) is not None for s in strings), np.bool_)
+        return passed
 
 
 def _as_test(value: Any) -> Any:
@@ -158,6 +160,14 @@ def closing_edges(labels: LabelSet, names: tuple[str, ...]) -> Mask:
     return inside[:, None] & ~(inside[None, :] & same_run(labels))
 
 
+class Used(NamedTuple):
+    """Distinct strings (V) of a column, as they are and without case; ``of_token`` (N,) is each token's."""
+
+    strings: list[str]
+    folded: list[str]
+    of_token: Ints
+
+
 @dataclass(frozen=True, eq=False)
 class Site:
     """A document about to be grounded on, with what several templates need of it."""
@@ -202,11 +212,11 @@ class Site:
         """(N,) tokens that pass; all where there is no test. Raises `ConstraintError` without the column."""
         if test is None:
             return np.ones(len(self), np.bool_)
-        values, local = self._used(test.column)
-        return np.fromiter((test.holds(v) for v in values), np.bool_, len(values))[local]
+        used = self._used(test.column)
+        return test.held(used.strings, used.folded)[used.of_token]
 
-    def _used(self, column: str) -> tuple[list[str], Ints]:
-        """Distinct strings of a column that this document uses, and their index (N,)."""
+    def _used(self, column: str) -> Used:
+        """What this document uses of a column's dictionary."""
         if column in self._columns:
             return self._columns[column]
         if column not in self.document.columns:
@@ -215,25 +225,27 @@ class Site:
             )
         encoded = self.document.columns[column]
         codes, local = np.unique(encoded.codes, return_inverse=True)
-        self._columns[column] = ([encoded.values[i] for i in codes.tolist()], local)
+        strings = [encoded.values[i] for i in codes.tolist()]
+        self._columns[column] = Used(strings, [s.casefold() for s in strings], local)
         return self._columns[column]
 
     @cached_property
-    def _columns(self) -> dict[str, tuple[list[str], Ints]]:
+    def _columns(self) -> dict[str, Used]:
         return {}
 
     @cached_property
     def folded(self) -> Ints:
         """(N,) an id of each word without its case."""
-        values, local = self._used(TOKENS)
+        used = self._used(TOKENS)
         ids: dict[str, int] = {}
-        table = np.fromiter((ids.setdefault(v.casefold(), len(ids)) for v in values), np.int64, len(values))
-        return table[local]
+        table = np.fromiter((ids.setdefault(word, len(ids)) for word in used.folded), np.int64, len(used.folded))
+        return table[used.of_token]
 
     @cached_property
     def words(self) -> list[str]:
         """(N,) the words without their case."""
-        return [w.casefold() for w in self.document.tokens]
+        used = self._used(TOKENS)
+        return [used.folded[i] for i in used.of_token.tolist()]
 
     @cached_property
     def keys(self) -> NDArray[np.int32]:
@@ -246,13 +258,15 @@ class Site:
 
     def openings(
         self, row: Ints, position: Ints, names: tuple[str, ...], coefficient: float | Ints = 1.0
-    ) -> list[Entries]:
+    ) -> list[Part]:
         """coefficient · 1[a run of ``names`` opens at the position] for each (row, position)."""
         first = self.starts_sentence[position]
-        times = np.broadcast_to(np.asarray(coefficient, np.float64), (len(position),))
+        inner = ~first
+        at_first = coefficient[first] if isinstance(coefficient, np.ndarray) else coefficient
+        at_inner = coefficient[inner] if isinstance(coefficient, np.ndarray) else coefficient
         return [
-            tokens_in(row[first], position[first], self.mask_of(names), times[first]),
-            edges_in(row[~first], position[~first], opening_edges(self.labels, names), times[~first]),
+            tokens_in(row[first], position[first], self.mask_of(names), at_first),
+            edges_in(row[inner], position[inner], opening_edges(self.labels, names), at_inner),
         ]
 
 
