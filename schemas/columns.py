@@ -126,9 +126,6 @@ REJECTS = Layout(
 )
 
 
-# Checks
-
-
 def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
     """Raises `SchemaError` where a file's schema is not the layout's; other columns are allowed.
 
@@ -136,10 +133,10 @@ def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
     large variants of a type, and any signed integer, are fine.
     """
     metadata = schema.metadata or {}
-    name = metadata.get(NAME_KEY, layout.name.encode()).decode()
+    name = metadata.get(NAME_KEY, layout.name.encode()).decode(errors="replace")
     if name != layout.name:
         raise SchemaError(f"{source}: this is a {name} file, not a {layout.name} file; {layout.remedy}")
-    version = metadata.get(VERSION_KEY, b"1").decode()
+    version = metadata.get(VERSION_KEY, b"1").decode(errors="replace")
     if not version.isdecimal() or int(version) > layout.version:
         raise SchemaError(
             f"{source}: {layout.name} version {version}, this concord reads up to {layout.version}; upgrade concord"
@@ -181,7 +178,7 @@ def corpus_columns(schema: pa.Schema) -> list[str]:
 
 
 def _extra_columns(schema: pa.Schema) -> list[str]:
-    listed = (schema.metadata or {}).get(COLUMNS_KEY, b"").decode()
+    listed = (schema.metadata or {}).get(COLUMNS_KEY, b"").decode(errors="replace")
     return [n for n in listed.split(",") if n]
 
 
@@ -445,4 +442,6 @@ def _assemble(table: pa.Table) -> Batch:
 
 def _column(column: pa.ChunkedArray) -> Column:
     values = _Lists.of(column).encoded()
-    return Column(values.indices.to_numpy().astype(np.int32, copy=False), values.dictionary.to_pylist())
+    # The dictionary may still hold broken strings of rejected rows.
+    strings = [string or "" for string in decode(pa.chunked_array([values.dictionary]))]
+    return Column(values.indices.to_numpy().astype(np.int32, copy=False), strings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -56,14 +56,29 @@ def ingest(
     """
     if reader not in READERS:
         raise IngestError(f"reader {reader!r} is unknown; choose one of {', '.join(READERS)}")
-    entry, target = READERS[reader], Path(out).expanduser().absolute()
+    entry = READERS[reader]
+    items = entry.read(str(source), settings or entry.settings())
+    return write_corpus(items, out, source=str(source), layout=layout, overwrite=overwrite, progress=progress)
+
+
+def write_corpus(
+    items: Iterable[Document | Reject],
+    out: str | Path,
+    *,
+    source: str,
+    layout: IngestSettings = DEFAULT_LAYOUT,
+    overwrite: bool = False,
+    progress: Callable[[IngestReport], None] | None = None,
+) -> IngestReport:
+    """Writes a stream of documents and rejects as a corpus, see `ingest`; ``source`` is for the rejects."""
+    target = Path(out).expanduser().absolute()
     _check_target(target, overwrite=overwrite)
     seen: set[str] = set()
     rejects: list[Reject] = []
     with _Staging(target) as folder, _Parts(folder, layout) as parts:
-        for item in entry.read(str(source), settings or entry.settings()):
+        for item in items:
             if isinstance(item, Document) and item.doc_id in seen:
-                rejects.append(Reject(str(source), None, item.doc_id, "doc_id was seen before in this ingest"))
+                rejects.append(Reject(source, None, item.doc_id, "doc_id was seen before in this ingest"))
             elif isinstance(item, Document):
                 seen.add(item.doc_id)
                 if parts.add(item) and progress is not None:
@@ -97,8 +112,11 @@ class _Staging:
     def __init__(self, target: Path) -> None:
         self.target = target
         self.folder = target.with_name(f".{target.name}.partial")
+        self.retired = target.with_name(f".{target.name}.old")
 
     def __enter__(self) -> Path:
+        if self.retired.exists() and not self.target.exists():
+            self.retired.replace(self.target)  # an earlier run ended between the two renames
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
@@ -108,12 +126,11 @@ class _Staging:
         if error is not None:
             shutil.rmtree(self.folder)
             return
-        retired = self.target.with_name(f".{self.target.name}.old")
+        shutil.rmtree(self.retired, ignore_errors=True)
         if self.target.exists():
-            self.target.replace(retired)
+            self.target.replace(self.retired)
         self.folder.replace(self.target)
-        if retired.exists():
-            shutil.rmtree(retired)
+        shutil.rmtree(self.retired, ignore_errors=True)
 
 
 class _Parts:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
@@ -85,7 +86,7 @@ def open_parquet(file: ParquetLocation, *, dictionary_leaves: Sequence[str] = ()
             read_dictionary=list(dictionary_leaves),
             page_checksum_verification=True,
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorpusError(
             f"{file.path}: not a whole Parquet file ({error}); copy it again, or make the corpus anew with "
             "`concord ingest`"
@@ -95,12 +96,29 @@ def open_parquet(file: ParquetLocation, *, dictionary_leaves: Sequence[str] = ()
 def read_row_group(parquet: pq.ParquetFile, file: ParquetLocation, row_group: int, columns: list[str]) -> pa.Table:
     """One row group's columns. Raises `CorpusError` where its bytes are damaged."""
     try:
-        return parquet.read_row_group(row_group, columns=columns, use_threads=False)
+        table = parquet.read_row_group(row_group, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise CorpusError(
-            f"{file.path}: row group {row_group} is damaged ({error}); the other row groups are not touched by this; "
-            "copy the file again"
-        ) from error
+        raise _damaged(file, row_group, str(error)) from error
+    for name in table.column_names:
+        if not _codes_are_known(table[name]):
+            raise _damaged(file, row_group, f"column {name!r} points outside its dictionary")
+    return table
+
+
+def _damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
+    return CorpusError(
+        f"{file.path}: row group {row_group} is damaged ({what}); the other row groups are not touched by this; "
+        "copy the file again"
+    )
+
+
+def _codes_are_known(column: pa.ChunkedArray) -> bool:
+    """Is every dictionary code of a list column in its dictionary? Files without checksums can differ."""
+    if not (pa.types.is_list(column.type) and pa.types.is_dictionary(column.type.value_type)):
+        return True
+    flat = [chunk.flatten() for chunk in column.chunks]
+    highest = [pc.max(values.indices).as_py() for values in flat]
+    return all(top is None or top < len(values.dictionary) for top, values in zip(highest, flat, strict=True))
 
 
 def read_tables(uri: str | Path, layout: Layout) -> Iterator[pa.Table]:

@@ -45,6 +45,9 @@ def source_files(source: str, *, suffix: str = "") -> list[tuple[Path, str]]:
         raise CorpusError(f"{source}: no such file or folder; check the path")
     named = {path.relative_to(root).as_posix(): path for path in root.rglob(f"*{suffix}") if path.is_file()}
     files = [(path, name) for name, path in sorted(named.items()) if not any(p[0] in "_." for p in name.split("/"))]
+    for _, name in files:
+        if not name.isprintable():
+            raise CorpusError(f"{source}: file name {name!r} has characters that cannot be in a document id; rename it")
     if not files:
         raise CorpusError(f"{source}: no {suffix or 'readable'} files in this folder; check the path")
     return files

@@ -25,6 +25,8 @@ RUN_LIMIT = 256
 STRING_LIMIT = 200_000
 """Distinct strings after which the tokenizer is made anew, so that its memory stays flat."""
 ATTRIBUTES = ["ORTH", "IDX", "LENGTH", "IS_SPACE"]
+RARE_SPACE = re.compile(r"[^\S \t\r\n]")
+"""White space that sentencex 1.0 panics on (it takes every space for one byte)."""
 NUMBER_INFIX = "[+\\-\\*^]"
 """In the infix rule that would cut dates and scores such as 1996-08-22 and 6-3."""
 
@@ -91,7 +93,7 @@ class Tokenizer:
         """Positions of the tokens that start a sentence."""
         if not len(start):
             return np.zeros(0, np.int64)
-        bounds = [b["start_index"] for b in sentencex.get_sentence_boundaries(self.language, text)]
+        bounds = [b["start_index"] for b in sentencex.get_sentence_boundaries(self.language, RARE_SPACE.sub(" ", text))]
         found = np.unique(np.searchsorted(start, np.array([0, *bounds])))
         found = found[found < len(start)]
         lengths = np.diff(np.append(found, len(start)))
