@@ -109,3 +109,20 @@ class CpSatSettings(EngineSettings):
     most_tokens: int = Field(
         5_000, ge=1, description="Longer documents are not modelled: the start and the chain's bound come back."
     )
+
+
+class SearchSettings(EngineSettings):
+    """What the search engines share. A run's own budget, of seconds or of work, comes before ``work``."""
+
+    work: int | None = Field(
+        1_000_000, ge=1, description="Work where the run's budget sets no limit; null searches to the end."
+    )
+
+
+class DiscrepancySettings(SearchSettings):
+    """Limited discrepancy search; defaults of Stokman (2011) table 6. Work is in expanded nodes."""
+
+    branching: int = Field(3, ge=1, description="b: labels tried a token in the first iteration.")
+    branching_step: int = Field(1, ge=1, description="δb: how many more in each later iteration.")
+    token_multiplier: float = Field(1.3, gt=0, description="α: nats of discrepancy allowed a token.")
+    iteration_multiplier: float = Field(1.5, gt=1, description="m: growth of that allowance an iteration.")

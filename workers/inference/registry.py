@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from schemas.settings import CpSatSettings, EngineSettings, GibbsSettings
-from workers.inference import cpsat, gibbs, viterbi
+from schemas.settings import CpSatSettings, DiscrepancySettings, EngineSettings, GibbsSettings
+from workers.inference import cpsat, discrepancy, gibbs, viterbi
 from workers.inference.engine import Solver
 
 SOLVERS: dict[str, Solver] = {
     "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
     "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
+    "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
 }

@@ -1,0 +1,87 @@
+"""The best labelling of a search so far, its improvements, and its budget."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from schemas.decoded import Budget, Decoded, Improvement, Status
+from schemas.labels import Labels
+from schemas.problem import Problem
+from workers.inference.chain import viterbi
+from workers.inference.engine import TOLERANCE, proven
+
+
+class Race:
+    """Starts from the better of the Viterbi labelling and the incumbent (N,), under one clock.
+
+    ``top`` is the local optimum and ``loss`` how far the best labelling is below it (nats; inf
+    where it breaks something hard). ``work`` is counted by the engine. ``clock`` is a reading of
+    `time.perf_counter` where the document's time began before.
+    """
+
+    def __init__(
+        self, problem: Problem, *, budget: Budget, incumbent: Labels | None, clock: float | None = None
+    ) -> None:
+        self.problem, self.budget = problem, budget
+        self.started = time.perf_counter() if clock is None else clock
+        self.work = 0
+        self.viterbi = viterbi(problem.potentials)
+        self.top = problem.potentials.score(self.viterbi)
+        self.labels = self.viterbi
+        self.objective = problem.score(self.viterbi).objective
+        self.improvements = [Improvement(self.seconds, 0, self.objective)]
+        if incumbent is not None:
+            self.offer(incumbent)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def loss(self) -> float:
+        """Nats between the local optimum and the best labelling."""
+        return self.top - self.objective
+
+    @property
+    def settled(self) -> bool:
+        """Is nothing left to search? No labelling is possible, there is only one, or none can be better."""
+        return len(self.problem) == 0 or not self.loss > TOLERANCE
+
+    @property
+    def spent(self) -> bool:
+        """Has the budget run out?"""
+        seconds, work = self.budget
+        return (seconds is not None and self.seconds >= seconds) or (work is not None and self.work >= work)
+
+    def room(self, most: int) -> int:
+        """Units of work until the next look at the clock: ``most``, or what the budget leaves."""
+        return most if self.budget.work is None else max(0, min(most, self.budget.work - self.work))
+
+    def offer(self, labels: Labels) -> bool:
+        """Takes a labelling (N,) if `Problem.score` finds it better; tells whether it did."""
+        objective = self.problem.score(labels).objective
+        if not objective > self.objective:
+            return False
+        self.labels, self.objective = labels.copy(), objective
+        self.improvements.append(Improvement(self.seconds, self.work, objective))
+        return True
+
+    def decoded(self, least_loss: float, *, otherwise: Status | None = None) -> Decoded:
+        """The answer, given that every labelling loses at least ``least_loss`` or is no better than the best.
+
+        ``otherwise`` is the status where that proves nothing: by default `Status.TIMEOUT` where
+        the budget ran out or nothing that keeps the hard constraints was found, else `Status.FEASIBLE`.
+        """
+        bound = self.objective if len(self.problem) == 0 else max(self.objective, self.top - least_loss)
+        unfinished = self.spent or self.objective == -math.inf
+        other = otherwise or (Status.TIMEOUT if unfinished else Status.FEASIBLE)
+        return self.problem.decoded(
+            self.labels,
+            bound=bound,
+            status=proven(self.objective, bound, otherwise=other),
+            work=self.work,
+            seconds=self.seconds,
+            improvements=self.improvements,
+        )
