@@ -1,0 +1,9 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# A busy machine must not fail a test, and a run must be repeatable.
+settings.register_profile("concord", deadline=None, derandomize=True)
+settings.load_profile("concord")
