@@ -148,7 +148,7 @@ class SpanAgreement:
         weighted = np.zeros((len(names), len(self.cost)))
         np.add.at(weighted, (group, kind[known]), weight)
         if self.relation is Relation.CONTAINED:
-            outer, inner = self.parts(start, length)
+            outer, inner = self._parts(start, length)
             place = np.minimum(np.searchsorted(names, inner), max(len(names) - 1, 0))
             hit = names[place] == inner if len(names) else np.zeros(len(inner), np.bool_)
             pairs = np.zeros_like(self.cost)
@@ -163,7 +163,7 @@ class SpanAgreement:
         total = counts.sum(axis=0)
         return _halve_diagonal(np.outer(total, total) - counts.T @ counts)
 
-    def parts(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def _parts(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Pairs (index of the span, key of a proper part of it), each once, for spans of at most W tokens."""
         outer, inner = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         longest = int(length.max(initial=0))

@@ -184,12 +184,21 @@ class _AgreementCost:
             swap = self.kind[j] < self.kind[i]
             i, j = np.where(swap, j, i)[keep], np.where(swap, i, j)[keep]
             weight = np.where(self.kind[i] == self.kind[j], (self.weight[i] + self.weight[j]) / 2.0, self.weight[i])
-            self._pairs(i, j, self.agreement.cost[self.kind[i], self.kind[j]], weight)
+            cost = self.agreement.cost[self.kind[i], self.kind[j]]
+            # Overlapping spans never stand together.
+            apart = (self.end[i] <= self.start[j]) | (self.end[j] <= self.start[i])
+            for k in np.flatnonzero(apart & (cost > 0)).tolist():
+                terms = [(self.variables[int(j[k])], 1)]
+                self._charge(self.variables[int(i[k])], terms, 0, 1, float(cost[k] * weight[k]))
             return
-        counts = {int(b): self._count(group[self.kind[group] == b]) for b in np.unique(self.kind[group])}
+        self._symmetric_counts(group)
+
+    def _symmetric_counts(self, group: NDArray[np.int64]) -> None:
+        different = self.agreement.relation is Relation.DIFFERENT
+        counts = self._counts(group, np.ones_like(self.weight))
         for i in group.tolist():
+            own = int(self.kind[i])
             for kind, (count, most) in counts.items():
-                own = int(self.kind[i])
                 cost = float(self.agreement.cost[own, kind])
                 if kind < own or not cost:
                     continue
@@ -199,63 +208,90 @@ class _AgreementCost:
                 # Its own type is met from both sides, and a span is no partner of itself.
                 itself = int(kind == own and not different)
                 share = 0.5 if kind == own else 1.0
-                self._charge(i, terms, itself, most, share * cost * float(self.weight[i]))
+                self._charge(self.variables[i], terms, itself, most, share * cost * float(self.weight[i]))
 
     def _contained(self) -> None:
-        """Each longer span and each key of a proper part of it, against all spans of that key."""
-        outer, inner = self.agreement.parts(self.start[self.compared], (self.end - self.start)[self.compared])
-        outer = self.compared[outer]
-        for key, places in _groups(inner).items():
+        """Each key of a proper part of a longer span against all spans of that key.
+
+        Longer spans of one type around one place never stand together, so they share a variable.
+        """
+        outer, inner, place = self._parts()
+        for key, found in _groups(inner).items():
             group = self.members.get(key)
             if group is None:
                 continue
-            holders = outer[places]
-            if len(holders) * len(group) <= MOST_PAIRS:
-                i, j = (a.ravel() for a in np.meshgrid(holders, group, indexing="ij"))
-                self._pairs(i, j, self.agreement.cost[self.kind[i], self.kind[j]], self.weight[j].astype(np.float64))
-                continue
-            counts = {
-                int(b): self._count(group[self.kind[group] == b], weigh=True) for b in np.unique(self.kind[group])
-            }
-            for i in holders.tolist():
+            around = outer[found]
+            shared = _groups(place[found] * len(self.agreement.cost) + self.kind[around])
+            counted = len(shared) * len(group) > MOST_PAIRS
+            counts = self._counts(group, self.weight) if counted else {}
+            for label, spans in shared.items():
+                at, own = divmod(label, len(self.agreement.cost))
+                apart = group[(self.end[group] <= at) | (self.start[group] > at)]
+                costs = self.agreement.cost[own, self.kind[apart]]
+                if not (costs > 0).any():
+                    continue
+                longer = self._any(around[spans])
                 for kind, (count, most) in counts.items():
-                    self._charge(i, [(count, 1)], 0, most, float(self.agreement.cost[int(self.kind[i]), kind]))
+                    self._charge(longer, [(count, 1)], 0, most, float(self.agreement.cost[own, kind]))
+                if counted:
+                    continue
+                for j, cost in zip(apart[costs > 0].tolist(), costs[costs > 0].tolist(), strict=True):
+                    self._charge(longer, [(self.variables[j], 1)], 0, 1, cost * float(self.weight[j]))
 
-    def _pairs(
-        self, i: NDArray[np.int64], j: NDArray[np.int64], cost: NDArray[np.float64], weight: NDArray[np.float64]
-    ) -> None:
-        """A variable for each pair that costs something; overlapping spans never stand together."""
-        apart = (self.end[i] <= self.start[j]) | (self.end[j] <= self.start[i])
-        for k in np.flatnonzero(apart & (cost > 0)).tolist():
-            a, b = int(i[k]), int(j[k])
-            self._charge(a, [(self.variables[b], 1)], 0, 1, float(cost[k] * weight[k]))
+    def _parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs (span, key of a proper part of it), each once, and where that part first starts."""
+        found = [np.zeros((3, 0), np.int64)]
+        length = (self.end - self.start)[self.compared]
+        longest = int(length.max(initial=0))
+        for offset in range(longest):
+            for width in range(1, longest - offset + 1):
+                fits = self.compared[(offset + width <= length) & (width < length)]
+                parts = self.agreement.key[self.start[fits] + offset, width - 1].astype(np.int64)
+                known = parts != NO_KEY
+                found.append(np.stack([fits[known], parts[known], self.start[fits[known]] + offset]))
+        outer, inner, place = np.concatenate(found, axis=1)
+        _, first = np.unique(np.stack([outer, inner]), axis=1, return_index=True)
+        return outer[first], inner[first], place[first]
 
-    def _count(self, group: NDArray[np.int64], *, weigh: bool = False) -> tuple[int, int]:
-        """A variable that is at least the (weighted) number of spans of the group, and its upper bound."""
-        weights = self.weight[group].tolist() if weigh else [1] * len(group)
-        most = int(sum(weights))
-        hint = sum(w * self.variables.hint(i) for i, w in zip(group.tolist(), weights, strict=True))
-        count = self.draft.variable(hint=hint, upper=most)
-        terms = [(self.variables[i], w) for i, w in zip(group.tolist(), weights, strict=True)]
-        self.draft.at_most(terms, 0, unless=count)
-        return count, most
+    def _any(self, spans: NDArray[np.int64]) -> int:
+        """A variable that is 1 where one of these spans stands, of which at most one can."""
+        terms = [(self.variables[i], 1) for i in spans.tolist() if self.variables[i] != FALSE]
+        if len(terms) <= 1:
+            return terms[0][0] if terms else FALSE
+        anyone = self.draft.variable(hint=max(self.draft.hints[v] for v, _ in terms))
+        self.draft.at_most(terms, 0, unless=anyone)
+        return anyone
 
-    def _charge(self, i: int, terms: list[tuple[int, int]], but: int, most: int, cost: float) -> None:
-        """Given span i, the sum of ``terms`` less ``but`` costs ``cost`` nats a unit (inf: is at most 0)."""
-        span = self.variables[i]
-        if cost <= 0.0 or span == FALSE or all(v == FALSE for v, _ in terms):
+    def _counts(self, group: NDArray[np.int64], weights: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
+        """By type: a variable at least as great as the weighted number of the group's spans, and its most."""
+        counts = {}
+        for kind in np.unique(self.kind[group]).tolist():
+            spans = group[self.kind[group] == kind].tolist()
+            terms = [(self.variables[i], int(weights[i])) for i in spans]
+            most = sum(w for _, w in terms)
+            count = self.draft.variable(hint=self._hinted(terms), upper=most)
+            self.draft.at_most(terms, 0, unless=count)
+            counts[int(kind)] = count, most
+        return counts
+
+    def _hinted(self, terms: list[tuple[int, int]]) -> int:
+        """The sum's value in the labelling the search starts from."""
+        return sum(c * self.draft.hints[v] for v, c in terms if v != FALSE)
+
+    def _charge(self, span: int, terms: list[tuple[int, int]], but: int, most: int, cost: float) -> None:
+        """Given ``span``, the sum of ``terms`` less ``but`` costs ``cost`` nats a unit (inf: is at most 0)."""
+        terms = [(v, c) for v, c in terms if v != FALSE]
+        if cost <= 0.0 or span == FALSE or not terms:
             return
         if np.isinf(cost):
             self.draft.at_most(terms, but, given=span)
             return
         if but == 0 and len(terms) == 1 and TRUE in (span, terms[0][0]):
-            if terms[0][0] != TRUE:
-                self.draft.charge(terms[0][0], cost * terms[0][1])
-                return
-            self.draft.charge(span, cost * terms[0][1])
+            other = span if terms[0][0] == TRUE else terms[0][0]
+            self.draft.charge(other, cost * terms[0][1])
             return
-        value = sum(c * (self.draft.hints[v] if v != FALSE else 0) for v, c in terms) - but
-        paid = self.draft.variable(hint=max(0, value) * self.variables.hint(i), upper=most, cost=cost)
+        hint = max(0, self._hinted(terms) - but) * self.draft.hints[span]
+        paid = self.draft.variable(hint=hint, upper=most, cost=cost)
         self.draft.at_most(terms, but, unless=paid, given=span)
 
 

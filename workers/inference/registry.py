@@ -11,4 +11,5 @@ SOLVERS: dict[str, Solver] = {
     "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
     "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
+    "ilp": Solver(cpsat.solve, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
 }
