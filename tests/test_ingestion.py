@@ -1,0 +1,155 @@
+"""Ingest: counts, layout, atomicity, and the same bytes every time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.shards import plan
+from schemas.columns import REJECTS, Reject, SchemaError, batch_from_table, rejects_from_table
+from schemas.document import Document
+from schemas.settings import ColumnsSettings, IngestSettings
+from workers.ingestion import IngestError, IngestReport, ingest, write_corpus
+from workers.parquet import CorpusError, read_tables
+from workers.shard_io import read_batch
+
+SMALL = IngestSettings(group_documents=3, group_tokens=12, part_bytes=4000)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """40 documents of one sentence, of which every tenth is bad."""
+    posts = [f"w{i}\tO\nAnn\tB-PER\nLee\t{'X' if i % 10 == 9 else 'I'}-PER\n" for i in range(40)]
+    path = tmp_path / "posts.tsv"
+    path.write_text("\n".join(posts))
+    return path
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
+
+
+def stored(folder: Path) -> list[Document]:
+    return [document for shard in plan(folder) for document in read_batch(shard)[0]]
+
+
+def test_counts_add_up_and_rejects_say_why(source: Path, tmp_path: Path) -> None:
+    seen: list[IngestReport] = []
+    report = ingest("columns", source, tmp_path / "out", layout=SMALL, progress=seen.append)
+    assert report == IngestReport(read=40, written=36, rejected=4, tokens=108, sentences=36)
+    assert seen[-1] == report
+    assert all(r.read == r.written + r.rejected for r in seen)
+    assert [d.tokens[0] for d in stored(tmp_path / "out")] == [f"w{i}" for i in range(40) if i % 10 != 9]
+    rejects = rejects_from_table(next(read_tables(tmp_path / "out" / "_rejects.parquet", REJECTS)))
+    assert [r.doc_id for r in rejects] == ["posts-0010", "posts-0020", "posts-0030", "posts-0040"]
+    assert rejects[0].row == 39
+    assert "'X-PER'" in rejects[0].reason
+
+
+def test_row_groups_and_parts_follow_the_layout(source: Path, tmp_path: Path) -> None:
+    ingest("columns", source, tmp_path / "out", layout=SMALL)
+    parts = sorted((tmp_path / "out").glob("part-*.parquet"))
+    assert len(parts) > 1
+    assert all(p.stat().st_size < 3 * SMALL.part_bytes for p in parts)
+    assert {s.rows for s in plan(tmp_path / "out")} == {3}
+    ingest("columns", source, tmp_path / "few", layout=IngestSettings(group_documents=64, group_tokens=10))
+    assert {s.rows for s in plan(tmp_path / "few")} == {4}
+
+
+def test_the_same_source_gives_the_same_bytes(source: Path, tmp_path: Path) -> None:
+    ingest("columns", source, tmp_path / "a", layout=SMALL)
+    ingest("columns", source, tmp_path / "b", layout=SMALL)
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_a_second_document_with_an_id_is_rejected(tmp_path: Path) -> None:
+    table = pa.table({"doc_id": ["a", "b", "a"], "text": ["One.", "Two.", "Three."]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    report = ingest("text", tmp_path / "t.parquet", tmp_path / "out")
+    assert (report.read, report.written, report.rejected) == (3, 2, 1)
+    (reject,) = rejects_from_table(next(read_tables(tmp_path / "out" / "_rejects.parquet", REJECTS)))
+    assert (reject.doc_id, reject.reason) == ("a", "doc_id was seen before in this ingest")
+    assert [d.text for d in stored(tmp_path / "out")] == ["One.", "Two."]
+
+
+def test_text_and_offsets_survive(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.txt").write_text("Élan met Ann. 😀 Done!")
+    ingest("text", tmp_path / "in", tmp_path / "out")
+    (document,) = stored(tmp_path / "out")
+    assert document.text is not None
+    assert document.token_start is not None
+    assert document.token_end is not None
+    spans = zip(document.token_start.tolist(), document.token_end.tolist(), strict=True)
+    assert [document.text[a:b] for a, b in spans] == document.tokens
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ingest("columns", source, out)
+    before = digests(out)
+    with pytest.raises(IngestError, match="not empty"):
+        ingest("columns", source, out)
+    assert digests(out) == before
+    settings = ColumnsSettings(prefix="new")
+    ingest("columns", source, out, settings=settings, overwrite=True)
+    assert stored(out)[0].doc_id == "new-0001"
+    (out / "thesis.doc").touch()
+    with pytest.raises(IngestError, match=r"thesis\.doc"):
+        ingest("columns", source, out, overwrite=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "posts.tsv"]
+
+
+def test_a_failed_ingest_leaves_nothing_behind(source: Path, tmp_path: Path) -> None:
+    ingest("columns", source, tmp_path / "out")
+    before = digests(tmp_path / "out")
+
+    def broken() -> Iterator[Document | Reject]:
+        yield from stored(tmp_path / "out")
+        raise CorpusError("the disk is gone")
+
+    for name in ("out", "fresh"):
+        with pytest.raises(CorpusError, match="the disk is gone"):
+            write_corpus(broken(), tmp_path / name, source="s", layout=SMALL, overwrite=True)
+    assert digests(tmp_path / "out") == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "posts.tsv"]
+
+
+def test_an_ingest_cut_off_between_its_renames_is_mended(source: Path, tmp_path: Path) -> None:
+    ingest("columns", source, tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / ".out.old")
+    (tmp_path / ".out.partial").mkdir()
+    ingest("columns", source, tmp_path / "out")
+    assert len(stored(tmp_path / "out")) == 36
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "posts.tsv"]
+
+
+def test_documents_with_other_columns_do_not_mix(tmp_path: Path) -> None:
+    documents = [Document.build("a", [["x"]]), Document.build("b", [["x"]], pos=[["N"]])]
+    with pytest.raises(SchemaError, match=r"'b'.*different folders"):
+        write_corpus(documents, tmp_path / "out", source="s", layout=IngestSettings(group_documents=1))
+
+
+def test_an_unknown_reader_names_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(IngestError, match="conll"):
+        ingest("xml", tmp_path, tmp_path / "out")
+
+
+def test_a_corpus_without_a_good_document_still_has_its_rejects(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    report = ingest("text", tmp_path / "empty.txt", tmp_path / "out")
+    assert report == IngestReport(read=1, written=0, rejected=1)
+    with pytest.raises(CorpusError, match=r"no \.parquet files"):
+        plan(tmp_path / "out")
+
+
+def test_stored_corpora_pass_their_own_checks(source: Path, tmp_path: Path) -> None:
+    ingest("columns", source, tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / "part-00000.parquet")
+    assert table.schema.metadata[b"concord.version"] == b"1"
+    assert batch_from_table(table)[1] == []
