@@ -163,6 +163,22 @@ def stamped(rows: LinearRows, *, weight: float, constraint: int) -> LinearRows:
     )
 
 
+def selected(rows: LinearRows, chosen: Mask) -> LinearRows:
+    """The rows where ``chosen`` (R,) holds."""
+    entries = chosen[rows.row_of_entry]
+    lengths = np.diff(rows.pointer)[chosen]
+    return LinearRows(
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+        rows.position[entries],
+        rows.previous[entries],
+        rows.label[entries],
+        rows.coefficient[entries],
+        rows.bound[chosen],
+        rows.weight[chosen],
+        rows.constraint[chosen],
+    )
+
+
 def forbidden_labels(position: Ints, labels: Mask) -> LinearRows:
     """One row a position: Σ_{l ∈ labels} 1[y_t = l] ≤ 0, written with as few entries as possible.
 

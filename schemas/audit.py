@@ -1,0 +1,103 @@
+"""What `concord constraints check` and `concord constraints explain` answer."""
+
+from __future__ import annotations
+
+from schemas.run import Figures
+
+
+class Breaches(Figures):
+    """How one constraint fares under one labelling of the corpus.
+
+    ``documents`` break it, in ``places`` rows or span agreements, with ``degree`` in total;
+    ``penalty`` in nats, inf where it is hard and broken.
+    """
+
+    documents: int = 0
+    places: int = 0
+    degree: float = 0.0
+    penalty: float = 0.0
+
+
+class ConstraintCheck(Figures):
+    """One constraint on a corpus: it applies in ``documents``, at ``places`` rows or span agreements.
+
+    ``gold`` and ``model`` are its breaches there, None where there is no gold or no model was given.
+    ``weight`` is in nats, inf: hard.
+    """
+
+    name: str
+    weight: float
+    documents: int
+    places: int
+    gold: Breaches | None
+    model: Breaches | None
+    warnings: tuple[str, ...]
+
+
+class Conflict(Figures):
+    """Constraints that cannot all hold, while all but any one of them can.
+
+    ``documents`` of those looked at have it, ``doc_id`` is the first. ``hard``: all are hard, so
+    those documents have no labelling at all.
+    """
+
+    constraints: tuple[str, ...]
+    hard: bool
+    documents: int
+    doc_id: str
+
+
+class CheckReport(Figures):
+    """A constraint file on a corpus. ``searched`` documents were looked at for conflicts.
+
+    ``undecided`` of them ran into the limit of work or of conflicts and say nothing.
+    """
+
+    documents: int
+    tokens: int
+    with_gold: int
+    searched: int
+    undecided: int
+    constraints: tuple[ConstraintCheck, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+class LabelChange(Figures):
+    """A token whose label a constraint changes: without it, and with all constraints."""
+
+    position: int
+    token: str
+    without: str
+    label: str
+
+
+class ConstraintEffect(Figures):
+    """What one entry does in one document.
+
+    ``degree`` and ``penalty`` (nats) are those of the answer, ``degree_before`` that of the
+    labelling of the local scores alone; None for a local feature, which has no degree. ``changes``
+    compares with the answer without the entry; ``cost`` is how much local score (nats) the change
+    gave up.
+    """
+
+    name: str
+    degree_before: float | None
+    degree: float | None
+    penalty: float | None
+    cost: float
+    changes: tuple[LabelChange, ...]
+
+
+class Explanation(Figures):
+    """One document with and without its constraints; labels by name, scores in nats."""
+
+    doc_id: str
+    tokens: tuple[str, ...]
+    gold: tuple[str, ...] | None
+    unconstrained: tuple[str, ...]
+    labels: tuple[str, ...]
+    local: float
+    penalty: float
+    gap: float
+    status: str
+    effects: tuple[ConstraintEffect, ...]

@@ -1,0 +1,219 @@
+"""What constraints do on a corpus: counts, warnings, smallest conflicting sets, explanations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from schemas.audit import CheckReport, ConstraintCheck
+from schemas.document import Batch, Document
+from schemas.labels import LabelSet, Scheme
+from schemas.potentials import Floats, Potentials
+from workers.auditing import Decoder, check, explain
+from workers.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.features import TokenFeature
+from workers.constraints.presence import MustAppear, StartsWith
+from workers.constraints.repeats import Consistent
+from workers.constraints.rows import ConstraintError
+from workers.constraints.runs import AppearsOnce, AtMostRuns
+from workers.constraints.template import Template, TokenTest
+from workers.constraints.words import Lexicon, ShouldBeTagged
+
+LABELS = LabelSet(("author", "title", "date"), Scheme.PLAIN)
+HARD = float("inf")
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """Fixed scores for each word; 0 for a word it does not know."""
+
+    words: dict[str, list[float]]
+    labels: LabelSet = LABELS
+    digest: str = "table"
+
+    def potentials(self, batch: Batch) -> Potentials:
+        table: Floats = np.array([self.words.get(w, [0.0] * 3) for w in batch.columns["tokens"].strings()])
+        return Potentials(table, np.zeros((3, 3)), batch.sentence_starts)
+
+
+MODEL = TableModel({"Ann": [2.0, 0.0, 0.0], "rain": [0.0, 2.0, 0.0], "1990": [0.0, 0.5, 0.0], ",": [0.1, 0.0, 0.0]})
+
+
+def batch() -> Batch:
+    return Batch.of(
+        [
+            Document.build("one", [["Ann", ",", "rain", "1990"]], labels=[["author", "author", "title", "date"]]),
+            Document.build("two", [["rain", "Ann", "1990"]], labels=[["title", "author", "date"]]),
+        ]
+    )
+
+
+def declared(*templates: Template) -> DeclaredConstraints:
+    return DeclaredConstraints(templates)
+
+
+def lexicon(words: str, labels: tuple[str, ...], weight: float = 1.0) -> Lexicon:
+    return Lexicon(words=TokenTest(words=tuple(words.split())), labels=labels, weight=weight)
+
+
+def row(report: CheckReport, name: str) -> ConstraintCheck:
+    return next(c for c in report.constraints if c.name == name)
+
+
+def test_counts_in_gold_and_in_the_models_output() -> None:
+    start = StartsWith(labels=("author",), weight=2.0, name="start")
+    year = lexicon("1990", ("date",), 1.5).model_copy(update={"name": "year"})
+    report = check([batch()], declared(start, year), LABELS, model=MODEL)
+    assert (report.documents, report.tokens, report.with_gold) == (2, 7, 2)
+    first = row(report, "start")
+    assert (first.documents, first.places, first.weight) == (2, 2, 2.0)
+    assert first.gold is not None
+    assert first.model is not None
+    assert (first.gold.documents, first.gold.places, first.gold.degree, first.gold.penalty) == (1, 1, 1.0, 2.0)
+    second = row(report, "year")
+    assert second.gold is not None
+    assert second.model is not None
+    assert (second.gold.places, second.model.places, second.model.penalty) == (0, 2, 3.0)
+    assert not second.warnings
+
+
+def test_the_engines_output_is_what_is_counted_when_one_is_given() -> None:
+    year = lexicon("1990", ("date",), 1.5)
+    report = check([batch()], declared(year), LABELS, model=MODEL, decoder=Decoder.of("cpsat"))
+    (only,) = report.constraints
+    assert only.model is not None
+    assert only.model.places == 0
+    assert any("always holds in the model's output" in w for w in only.warnings)
+
+
+def test_warnings() -> None:
+    report = check(
+        [batch()],
+        declared(
+            lexicon("nowhere", ("date",)).model_copy(update={"name": "never"}),
+            MustAppear(labels=("title",), weight=1.0, name="holds"),
+            StartsWith(labels=("author",), weight=HARD, name="hard"),
+            lexicon("rain", ("author",)).model_copy(update={"name": "wrong way"}),
+        ),
+        LABELS,
+        model=MODEL,
+    )
+    assert row(report, "never").warnings == ("never applies: no document has a place for it",)
+    assert row(report, "never").places == 0
+    assert row(report, "holds").warnings == ("always holds in the model's output: it changes nothing there",)
+    assert any("hard, but the gold labels of 1 documents" in w for w in row(report, "hard").warnings)
+    hard = row(report, "hard").gold
+    assert hard is not None
+    assert hard.penalty == np.inf
+
+
+def test_without_gold_and_without_a_model() -> None:
+    plain = Batch.of([Document.build("d", [["Ann"]])])
+    (only,) = check([plain], declared(StartsWith(labels=("author",), weight=1.0)), LABELS).constraints
+    assert (only.gold, only.model, only.warnings) == (None, None, ())
+
+
+def test_labels_are_checked_first() -> None:
+    with pytest.raises(ConstraintError, match="unknown label 'autor'"):
+        check([], declared(StartsWith(labels=("autor",), weight=1.0)), LABELS)
+
+
+def test_a_smallest_conflicting_set_is_found_and_named() -> None:
+    sets = declared(
+        MustAppear(labels=("title",), weight=HARD, name="needs a title"),
+        lexicon("Ann rain", ("author",), HARD).model_copy(update={"name": "words"}),
+        lexicon("1990", ("date",), HARD).model_copy(update={"name": "year"}),
+        lexicon(",", ("author", "date"), HARD).model_copy(update={"name": "comma"}),
+        AppearsOnce(weight=1.0, name="once"),
+    )
+    report = check([batch()], sets, LABELS)
+    assert all(conflict.hard and conflict.documents == 1 for conflict in report.conflicts)
+    found = {conflict.doc_id: conflict.constraints for conflict in report.conflicts}
+    three = ("needs a title", "words", "year")
+    assert found == {"one": (*three, "comma"), "two": three}
+    assert any("contradicts words, year in 1 documents" in w for w in row(report, "needs a title").warnings)
+    assert not any("contradicts" in w for w in row(report, "once").warnings)
+
+
+def test_soft_constraints_that_cannot_both_hold_are_told_apart_from_hard_ones() -> None:
+    sets = declared(
+        StartsWith(labels=("author",), weight=1.0, name="a"),
+        ShouldBeTagged(position=0, labels=("title",), weight=HARD, name="b"),
+    )
+    report = check([batch()], sets, LABELS)
+    (conflict,) = report.conflicts
+    assert (conflict.constraints, conflict.hard, conflict.documents, conflict.doc_id) == (("a", "b"), False, 2, "one")
+
+
+def test_feasibility_and_minimality_agree_with_enumeration() -> None:
+    rng = np.random.default_rng(5)
+    words = ("x", "y", "z")
+    infeasible = 0
+    for _ in range(12):
+        document = Document.build("d", [[words[i] for i in rng.integers(3, size=3)]])
+        sets = declared(
+            *(
+                lexicon(w, tuple(LABELS.names[i] for i in np.flatnonzero(rng.random(3) < 0.4)) or ("date",))
+                for w in words
+            ),
+            MustAppear(labels=("title",), weight=1.0),
+            AtMostRuns(labels=("author", "title", "date"), limit=int(rng.integers(1, 3)), weight=1.0),
+            StartsWith(labels=(LABELS.names[rng.integers(3)],), weight=1.0),
+            Consistent(weight=1.0),
+        )
+        problem = strict_problem(document, LABELS, sets)
+        degrees = np.array(
+            [problem.score(np.array(y, np.int32)).degree for y in product(range(3), repeat=len(document))]
+        )
+
+        def holds(group: list[int], degrees: Floats = degrees) -> bool:
+            return bool((degrees[:, group] == 0).all(axis=1).any())
+
+        for size in (1, 2):
+            for group in combinations(range(len(sets.names)), size):
+                assert feasible(problem, group, "d") == holds(list(group))
+        everything = list(range(len(sets.names)))
+        if holds(everything):
+            continue
+        infeasible += 1
+        smallest = smallest_conflict(problem, everything, "d")
+        assert not holds(smallest)
+        assert all(holds([k for k in smallest if k != left_out]) for left_out in smallest)
+    assert infeasible > 2
+
+
+def test_the_same_conflict_in_more_documents_is_counted_and_not_searched_again() -> None:
+    sets = declared(
+        StartsWith(labels=("author",), weight=HARD, name="a"),
+        ShouldBeTagged(position=0, labels=("title",), weight=HARD, name="b"),
+    )
+    conflicts = Conflicts(sets, LABELS, frozenset({"a", "b"}))
+    for i in range(3):
+        conflicts.look_at(Document.build(f"d{i}", [["x"]]))
+    (conflict,) = conflicts.report()
+    assert (conflict.documents, conflict.doc_id, conflict.hard, conflicts.searched) == (3, "d0", True, 3)
+
+
+def test_explanation_shows_what_each_constraint_changed_and_cost() -> None:
+    sets = declared(
+        lexicon("1990", ("date",), 3.0).model_copy(update={"name": "year"}),
+        StartsWith(labels=("author",), weight=0.5, name="start"),
+        TokenFeature(tokens=TokenTest(words=(",",)), labels=("date",), weight=1.0, name="comma"),
+    )
+    one = batch().document(1)
+    potentials = MODEL.potentials(Batch.of([one]))
+    found = explain(one, potentials, sets, LABELS, decoder=Decoder.of("cpsat"))
+    assert found.unconstrained == ("title", "author", "title")
+    assert found.labels == ("title", "author", "date")
+    assert found.gold == ("title", "author", "date")
+    year, start, comma = found.effects
+    assert [(c.position, c.token, c.without, c.label) for c in year.changes] == [(2, "1990", "title", "date")]
+    assert (year.degree_before, year.degree, year.penalty) == (1.0, 0.0, 0.0)
+    assert year.cost == pytest.approx(0.5)
+    assert (start.changes, start.degree, start.penalty, start.cost) == ((), 1.0, 0.5, 0.0)
+    assert (comma.degree_before, comma.degree, comma.changes) == (None, None, ())
+    assert found.local - found.penalty == pytest.approx(4.0 - 0.5)
