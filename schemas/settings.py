@@ -126,3 +126,29 @@ class DiscrepancySettings(SearchSettings):
     branching_step: int = Field(1, ge=1, description="δb: how many more in each later iteration.")
     token_multiplier: float = Field(1.3, gt=0, description="α: nats of discrepancy allowed a token.")
     iteration_multiplier: float = Field(1.5, gt=1, description="m: growth of that allowance an iteration.")
+
+
+class EvolutionSettings(SearchSettings):
+    """Evolutionary search; defaults of Stokman (2011) table 6. Work is in labellings evaluated."""
+
+    work: int | None = Field(
+        20_000, ge=1, description="Work where the run's budget sets no limit; null breeds without end."
+    )
+    population: int = Field(30, ge=2, description="μ and λ: individuals, and offspring a generation.")
+    mutation: float = Field(0.25, gt=0, le=1, description="β: share of offspring that mutate.")
+    shift: float = Field(
+        0.9, ge=0, le=1, description="ω: share of mutations that shift a border; others flip a section."
+    )
+    pressure: float = Field(1.5, ge=1, le=2, description="s: selection pressure; 1 ignores rank.")
+    hard_weight: float = Field(2.0, ge=0, description="γs: nats a unit of a hard constraint costs at first.")
+    hard_weight_step: float = Field(1.0, ge=0, description="γδ: how much more in each generation.")
+    branching: int = Field(3, ge=1, description="Labels tried a token in the best-first start.")
+    start_nodes: int = Field(20_000, ge=1, description="Nodes that the best-first start may expand.")
+
+
+class AnytimeSettings(EngineSettings):
+    """Discrepancy search up to a length, evolution above; Stokman (2011) table 6."""
+
+    tokens: int = Field(60, ge=0, description="The longest document that discrepancy search takes.")
+    discrepancy: DiscrepancySettings = DiscrepancySettings()
+    evolution: EvolutionSettings = EvolutionSettings()

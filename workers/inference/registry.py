@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from schemas.settings import CpSatSettings, DiscrepancySettings, EngineSettings, GibbsSettings
-from workers.inference import cpsat, discrepancy, gibbs, viterbi
+from schemas.settings import (
+    AnytimeSettings,
+    CpSatSettings,
+    DiscrepancySettings,
+    EngineSettings,
+    EvolutionSettings,
+    GibbsSettings,
+)
+from workers.inference import anytime, cpsat, discrepancy, evolution, gibbs, viterbi
 from workers.inference.engine import Solver
 
 SOLVERS: dict[str, Solver] = {
     "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
     "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
     "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
+    "evolution": Solver(evolution.solve, EvolutionSettings, exact=False),
+    "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
     "ilp": Solver(cpsat.solve, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
 }
