@@ -14,19 +14,22 @@ from typing import Any, NamedTuple
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-from workers.shard_io import Shard
 
 from schemas.document import Document
 from schemas.run import RunKey, ShardResult
 from workers.constraints.constraint_set import ConstraintSet
 from workers.models.model import Model
 from workers.remote import actor_class, warm_node
+from workers.shard_io import Shard
 
 IN_FLIGHT = 2
 """Shards an actor has at once: the next one is there when the last one ends."""
 
 ATTEMPTS = 3
 """How often a shard may lose its worker before it counts as failed."""
+
+LOST_WORKERS = 8
+"""How many workers a run may lose for good before it gives up."""
 
 WORKER_MEMORY = 500 << 20
 """Bytes an actor asks Ray for; what it really uses depends on the model and the shard's size."""
@@ -96,10 +99,10 @@ def label_shards(shards: Sequence[Shard], job: Job, *, workers: int, memory: int
     A shard that fails is given with its error and the rest goes on. Raises `ClusterError` where
     the workers run other code than the driver.
     """
-    shared = tuple(ray.put(part) for part in (job.model, job.constraints, job.key, str(job.out.absolute())))
+    shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.out.absolute())]
     if job.sample is not None:
         _warm_nodes(shared, job.sample)
-    pool = _Pool(deque(shards), shared, memory)
+    pool = _Pool(deque(shards), shared, job.key.code, memory)
     try:
         pool.fill(min(workers, len(shards)))
         yield from pool.drain()
@@ -107,7 +110,7 @@ def label_shards(shards: Sequence[Shard], job: Job, *, workers: int, memory: int
         pool.close()
 
 
-def _warm_nodes(shared: tuple[Any, ...], sample: Document) -> None:
+def _warm_nodes(shared: list[Any], sample: Document) -> None:
     """One process a node compiles first: numba's caches race when many processes start cold."""
     task: Any = ray.remote(num_cpus=0, max_retries=1)(warm_node)
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
@@ -123,63 +126,78 @@ def _warm_nodes(shared: tuple[Any, ...], sample: Document) -> None:
 
 @dataclass
 class _Pool:
-    """Actors, the queue that feeds them, and what is in flight."""
+    """Actors, the queue that feeds them, and the calls in flight: of a shard, or (None) an actor's start."""
 
     queue: deque[Shard]
-    shared: tuple[Any, ...]
+    shared: list[Any]
+    code: str
     memory: int
     actors: dict[int, Any] = field(default_factory=dict)
-    flying: dict[Any, tuple[int, Shard]] = field(default_factory=dict)
+    flying: dict[Any, tuple[int, Shard | None]] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
-    _made: int = 0
+    made: int = 0
+    limit: int = 0
 
     def fill(self, count: int) -> None:
+        """Starts ``count`` actors; a lost one is replaced, but not without end."""
+        self.limit = count + LOST_WORKERS
         for _ in range(count):
             self._add()
 
     def _add(self) -> None:
-        self.actors[self._made] = actor_class(memory=self.memory).remote(*self.shared)
-        self._made += 1
-        self._feed(self._made - 1)
+        if self.made >= self.limit:
+            raise ClusterError(f"{LOST_WORKERS} workers died; see Ray's logs, and give them more memory")
+        actor = actor_class(memory=self.memory).remote(self.code)
+        self.flying[actor.ready.options(max_task_retries=0).remote(self.shared)] = self.made, None
+        self.actors[self.made] = actor
+        self.made += 1
 
     def _feed(self, number: int) -> None:
         busy = sum(1 for at, _ in self.flying.values() if at == number)
         while self.queue and busy < IN_FLIGHT:
             shard = self.queue.popleft()
-            self.flying[self.actors[number].label.remote(shard)] = number, shard
+            self.flying[self.actors[number].label.remote(shard, self.shared)] = number, shard
             busy += 1
 
     def drain(self) -> Iterator[Done]:
+        """Every shard once, as it ends."""
         while self.flying:
             # The timeout lets a signal in: Python handles it between two waits.
             ready, _ = ray.wait(list(self.flying), num_returns=1, timeout=1.0)
             for call in ready:
                 number, shard = self.flying.pop(call)
                 try:
-                    yield Done(shard, ray.get(call))
+                    answer = ray.get(call)
                 except ray.exceptions.RayActorError as error:
                     yield from self._worker_lost(number, shard, error)
                 except ray.exceptions.RayError as error:
+                    assert shard is not None
                     yield Done(shard, None, _reason(error))
+                else:
+                    if shard is not None:
+                        yield Done(shard, answer)
                 if number in self.actors:
                     self._feed(number)
 
-    def _worker_lost(self, number: int, shard: Shard, error: Exception) -> Iterator[Done]:
+    def _worker_lost(self, number: int, shard: Shard | None, error: Exception) -> Iterator[Done]:
         """Ray has used up the actor's restarts or the call's retries: another actor takes over."""
+        if shard is None and "creation task" in str(error):
+            raise ClusterError(_reason(error)) from error
         if number in self.actors:
             ray.kill(self.actors.pop(number))
             self._add()
+        if shard is None:
+            return
         self.lost[shard.id] = self.lost.get(shard.id, 0) + 1
         if self.lost[shard.id] >= ATTEMPTS:
             yield Done(
-                shard, None, f"its worker died again and again, most often for lack of memory ({_reason(error)})"
+                shard, None, f"its worker died {ATTEMPTS} times, most often for lack of memory ({_reason(error)})"
             )
-            return
-        self.queue.append(shard)
-        for running in self.actors:
-            self._feed(running)
+        else:
+            self.queue.append(shard)
 
     def close(self) -> None:
+        """Ends the actors, whatever they are doing."""
         for actor in self.actors.values():
             ray.kill(actor)
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 LINE_SECONDS = 10.0
 """Without a terminal (a scheduled run's log) a line every so many seconds."""
@@ -17,9 +25,9 @@ console = Console(stderr=True)
 
 
 class Meter:
-    """A count that goes up to ``total``; ``note`` says how it is going."""
+    """A count that goes up to ``total`` (None: not known); ``note`` says how it is going."""
 
-    def __init__(self, title: str, total: int, progress: Progress | None) -> None:
+    def __init__(self, title: str, total: int | None, progress: Progress | None) -> None:
         self._title, self._total, self._progress = title, total, progress
         self._task = None if progress is None else progress.add_task(title, total=total, note="")
         self._done, self._said = 0, time.monotonic()
@@ -28,16 +36,18 @@ class Meter:
         """``steps`` more are done."""
         self._done += steps
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=steps, note=note)
+            # Training holds the interpreter, so the bar is drawn here and not by its own thread.
+            self._progress.update(self._task, advance=steps, note=note, refresh=True)
             return
-        if self._done >= self._total or time.monotonic() - self._said >= LINE_SECONDS:
+        if self._done == self._total or time.monotonic() - self._said >= LINE_SECONDS:
             self._said = time.monotonic()
-            sys.stderr.write(f"{self._title}: {self._done} of {self._total} {note}".rstrip() + "\n")
+            goal = "" if self._total is None else f" of {self._total}"
+            sys.stderr.write(f"{self._title}: {self._done}{goal} {note}".rstrip() + "\n")
             sys.stderr.flush()
 
 
 @contextmanager
-def meter(title: str, total: int) -> Iterator[Meter]:
+def meter(title: str, total: int | None) -> Iterator[Meter]:
     """Shows progress for the length of the block."""
     if not console.is_terminal:
         yield Meter(title, total, None)
@@ -46,7 +56,7 @@ def meter(title: str, total: int) -> Iterator[Meter]:
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        MofNCompleteColumn(),
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
@@ -55,6 +65,6 @@ def meter(title: str, total: int) -> Iterator[Meter]:
         yield Meter(title, total, progress)
 
 
-def say(message: str) -> None:
+def say(message: str, *, style: str | None = None) -> None:
     """One line for people, on standard error."""
-    console.print(message, highlight=False)
+    console.print(message, highlight=False, markup=False, soft_wrap=True, style=style)

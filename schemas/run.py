@@ -198,3 +198,23 @@ class RunReport(Figures):
     out: str
     mlflow_run: str
     errors: tuple[str, ...] = ()
+
+
+class TrainReport(Figures):
+    """What ``concord train --json`` prints. F1 is a fraction, on the held-out part; null where nothing was tuned."""
+
+    documents: int
+    tokens: int
+    rejected: int
+    labels: int
+    iterations: int
+    loss: float
+    exact_scale: float | None
+    subsequence_scale: float | None
+    held_out_f1_without_consistency: float | None
+    held_out_f1: float | None
+    seconds: float
+    out: str
+    model_digest: str
+    mlflow_run: str
+    registered: str | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 
@@ -35,21 +36,41 @@ def check_code(expected: str) -> None:
         )
 
 
+class Shared(NamedTuple):
+    """What all shards of a run share, fetched from Ray's object store once a process."""
+
+    model: Model
+    constraints: ConstraintSet
+    key: RunKey
+    out: Path
+
+
 class ShardWorker:
-    """Holds what all shards of a run share, and labels one shard a call."""
+    """Labels one shard a call.
 
-    def __init__(self, model: Model, constraints: ConstraintSet, key: RunKey, out: str) -> None:
+    The references to the shared parts come with every call and not with the constructor, so that
+    an actor that Ray has restarted finds them again.
+    """
+
+    def __init__(self, code: str) -> None:
         """Raises `CodeMismatchError` before anything is done with other code."""
-        check_code(key.code)
-        self._model, self._constraints, self._key, self._out = model, constraints, key, Path(out)
+        check_code(code)
+        self._shared: Shared | None = None
 
-    def ready(self) -> int:
+    def ready(self, shared: Sequence[Any]) -> int:
         """The process id, once the model is there."""
+        self._fetch(shared)
         return os.getpid()
 
-    def label(self, shard: Shard) -> ShardResult:
+    def label(self, shard: Shard, shared: Sequence[Any]) -> ShardResult:
         """See `label_shard`."""
-        return label_shard(shard, model=self._model, constraints=self._constraints, key=self._key, out=self._out)
+        model, constraints, key, out = self._fetch(shared)
+        return label_shard(shard, model=model, constraints=constraints, key=key, out=out)
+
+    def _fetch(self, shared: Sequence[Any]) -> Shared:
+        if self._shared is None:
+            self._shared = Shared(*ray.get(list(shared)))
+        return self._shared
 
 
 def actor_class(*, memory: int) -> Any:

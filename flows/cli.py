@@ -1,0 +1,280 @@
+"""The console script. Heavy imports stay inside the commands: ``concord --help`` answers at once."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from flows.constraints_cli import app as constraints_app
+from flows.failures import Exit, reported
+from flows.progress import say
+
+app = typer.Typer(
+    name="concord",
+    help="Labels the words of document corpora so that the labels agree: with the local evidence, with each other "
+    "across a document, and with declared knowledge.",
+    epilog="Exit codes: 0 done, 1 an error in concord, 2 wrong usage, 3 a corpus, model or folder that cannot be "
+    "used, 4 some shards failed, 5 Ray or MLflow out of reach, 130 and 143 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    add_completion=False,
+)
+app.add_typer(constraints_app, name="constraints")
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
+Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus.")]
+Options = Annotated[list[str] | None, typer.Option("--option", help="NAME=VALUE; may be given many times.")]
+Tracking = Annotated[
+    str | None,
+    typer.Option(help="MLflow tracking URI; otherwise MLFLOW_TRACKING_URI, otherwise SQLite in .concord/."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
+
+
+@app.callback()
+def main() -> None:
+    """Sets up what every command shares."""
+    # The flow's own errors are shown once, by this command line; Prefect keeps its logs for its pages.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
+
+@app.command(epilog="Example: concord synthesize --documents 2000 --out corpus/")
+def synthesize(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
+    documents: Annotated[int, typer.Option(min=1, help="How many documents.")] = 2000,
+    kind: Annotated[Literal["news", "citations"], typer.Option(help="What to make up.")] = "news",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same corpus.")] = 0,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Make up a corpus with gold labels, of any size."""
+    with reported():
+        from flows.corpora import synthesize_corpus
+        from schemas.settings import IngestSettings
+
+        report = synthesize_corpus(
+            out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
+        )
+        _show_ingest(report._asdict(), out, as_json=as_json)
+
+
+@app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
+def ingest(
+    reader: Annotated[str, typer.Argument(help="What the source is; `concord readers` lists them.")],
+    source: Annotated[str, typer.Argument(help="File or folder to read.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
+    option: Options = None,
+    group_documents: Annotated[int, typer.Option(min=1, help="Documents a row group, the unit of work.")] = 64,
+    group_tokens: Annotated[int, typer.Option(min=1, help="Tokens that end a row group.")] = 50_000,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Turn files of other formats into a Parquet corpus; what cannot be read becomes a counted reject."""
+    with reported():
+        from flows.corpora import ingest_corpus
+        from flows.options import OptionError, parse_options
+        from schemas.settings import IngestSettings
+        from workers.readers.registry import READERS
+
+        if reader not in READERS:
+            raise OptionError(f"no reader is called {reader!r}; there are {', '.join(READERS)}")
+        report = ingest_corpus(
+            reader,
+            source,
+            out,
+            settings=parse_options(option or [], READERS[reader].settings, owner=f"reader {reader}"),
+            layout=IngestSettings(group_documents=group_documents, group_tokens=group_tokens),
+            overwrite=overwrite,
+        )
+        _show_ingest(report._asdict(), out, as_json=as_json)
+
+
+@app.command(epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/")
+def train(
+    *,
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    features: Annotated[str, typer.Option(help="Feature set: finkel, rich, fields; -nopos without tags.")] = "rich",
+    option: Options = None,
+    consistency: Annotated[
+        bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
+    ] = True,
+    held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of documents held out for that.")] = 0.2,
+    register: Annotated[str | None, typer.Option(help="Name in MLflow's model registry.")] = None,
+    alias: Annotated[str, typer.Option(help="Alias the new version gets there.")] = "champion",
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Train a CRF and its label consistency on a labelled corpus."""
+    with reported():
+        from flows.options import option_values
+        from flows.train import train as run_training
+        from schemas.settings import CrfSettings
+
+        report = run_training(
+            corpus,
+            str(out),
+            features=features,
+            options=option_values(option or [], CrfSettings, owner="the CRF"),
+            consistency=consistency,
+            held_out=held_out,
+            register_as=register,
+            alias=alias,
+            tracking=tracking,
+        )
+        if as_json:
+            _print_json(report.model_dump_json())
+            return
+        say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+        if report.held_out_f1 is not None:
+            say(
+                f"label consistency: scales {report.exact_scale:g} (exact) and {report.subsequence_scale:g} "
+                f"(subsequence); held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
+            )
+        say(f"model in {out}" + (f", registered as {report.registered}" if report.registered else ""))
+
+
+@app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --engine gibbs --out out/")
+def reprocess(
+    *,
+    corpus: Corpus,
+    model: Annotated[str, typer.Option(help="Model folder, or models:/NAME@ALIAS in the registry.")],
+    out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
+    engine: Annotated[str, typer.Option(help="How documents are decoded; `concord engines` lists them.")] = "gibbs",
+    option: Options = None,
+    constraints: Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; many are joined.")] = None,
+    consistency: Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")] = 0,
+    work: Annotated[int | None, typer.Option(min=1, help="Limit of deterministic work a document.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Limit of time a document; output then depends on the machine.")
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Column of raw text, for a corpus without tokens.")] = "text",
+    id_column: Annotated[str, typer.Option(help="Column of document ids, for a corpus without tokens.")] = "doc_id",
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")] = None,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
+    with reported():
+        from flows.options import OptionError, option_values
+        from flows.reprocess import reprocess as run_reprocess
+        from workers.inference.registry import SOLVERS
+
+        if engine not in SOLVERS:
+            raise OptionError(f"no engine is called {engine!r}; there are {', '.join(SOLVERS)}")
+        report = run_reprocess(
+            corpus,
+            model,
+            str(out),
+            engine=engine,
+            options=option_values(option or [], SOLVERS[engine].settings, owner=f"engine {engine}"),
+            seed=seed,
+            work=work,
+            seconds=seconds,
+            text={"text_column": text_column, "id_column": id_column},
+            constraints=[str(path.absolute()) for path in constraints or []],
+            consistency=consistency,
+            ray=ray,
+            workers=workers,
+            tracking=tracking,
+        )
+        if as_json:
+            _print_json(report.model_dump_json())
+        else:
+            _show_run(report.model_dump())
+        for error in report.errors:
+            say(f"failed: {error}", style="red")
+        if report.errors:
+            raise typer.Exit(Exit.SHARDS)
+
+
+@app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/")
+def evaluate(
+    *,
+    predictions: Annotated[str, typer.Option(help="Output folder of `concord reprocess`.")],
+    gold: Annotated[str, typer.Option(help="Corpus with gold labels.")],
+    as_json: Json = False,
+) -> None:
+    """Score predictions against gold as conlleval does, and show what changed against Viterbi."""
+    with reported():
+        from flows.evaluate import evaluate as run_evaluate
+        from flows.tables import evaluation_lines, evaluation_table
+
+        evaluation = run_evaluate(predictions, gold)
+        if as_json:
+            _print_json(evaluation.report.model_dump_json())
+            return
+        Console().print(evaluation_table(evaluation))
+        for line in evaluation_lines(evaluation):
+            say(line)
+
+
+@app.command(epilog="Example: concord engines")
+def engines() -> None:
+    """List the engines and their options."""
+    from flows.options import describe
+    from workers.inference.registry import SOLVERS
+
+    for name, solver in SOLVERS.items():
+        _show_options(name, "exact" if solver.exact else "", describe(solver.settings))
+
+
+@app.command(epilog="Example: concord readers")
+def readers() -> None:
+    """List what `concord ingest` reads, and the readers' options."""
+    from flows.options import describe
+    from workers.readers.registry import READERS
+
+    for name, entry in READERS.items():
+        _show_options(name, entry.summary, describe(entry.settings))
+
+
+def _print_json(text: str) -> None:
+    typer.echo(json.dumps(json.loads(text), ensure_ascii=False))
+
+
+def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(json.dumps(counts | {"out": str(out)}))
+        return
+    say(
+        f"{counts['read']:,} documents read, {counts['written']:,} written ({counts['tokens']:,} tokens, "
+        f"{counts['sentences']:,} sentences), {counts['rejected']:,} rejected"
+    )
+    say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if counts["rejected"] else ""))
+
+
+def _show_run(report: dict[str, Any]) -> None:
+    say(
+        f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
+        f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
+    )
+    say(
+        f"{report['seconds']:.1f} s, {report['tokens_per_second']:,.0f} tokens a second; "
+        f"{report['certified']:.1%} of documents certified"
+    )
+    say(
+        f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
+        f"penalty {report['penalty_before']:,.1f} → {report['penalty']:,.1f} nats"
+    )
+    say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
+
+
+def _show_options(name: str, note: str, rows: list[tuple[str, str, str]]) -> None:
+    table = Table(title=f"[bold]{name}[/bold] {note}", title_justify="left", show_edge=False, box=None, pad_edge=True)
+    for column in ("option", "default", "meaning"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table if rows else f"[bold]{name}[/bold] {note} (no options)", "")

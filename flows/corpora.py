@@ -1,0 +1,41 @@
+"""Making corpora: from other formats, or made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flows.progress import meter
+from schemas.settings import IngestSettings, ReaderSettings
+from workers.ingestion import IngestReport, ingest, write_corpus
+from workers.synthesis import Kind, synthesize
+
+
+def synthesize_corpus(
+    out: Path, *, documents: int, seed: int, kind: Kind, layout: IngestSettings, overwrite: bool
+) -> IngestReport:
+    """Writes a made-up corpus with gold labels; streams, so any number of documents will do."""
+    with meter("writing", documents) as bar:
+        written = 0
+
+        def show(report: IngestReport) -> None:
+            nonlocal written
+            bar.advance(report.written - written, note=f"documents, {report.tokens:,} tokens")
+            written = report.written
+
+        items = synthesize(documents, seed=seed, kind=kind)
+        return write_corpus(items, out, source=f"synthesize {kind}", layout=layout, overwrite=overwrite, progress=show)
+
+
+def ingest_corpus(
+    reader: str, source: str, out: Path, *, settings: ReaderSettings, layout: IngestSettings, overwrite: bool
+) -> IngestReport:
+    """Reads a source into a corpus. Its length is not known beforehand, so progress only counts."""
+    with meter("reading", None) as bar:
+        read = 0
+
+        def show(report: IngestReport) -> None:
+            nonlocal read
+            bar.advance(report.read - read, note=f"documents, {report.tokens:,} tokens, {report.rejected} rejected")
+            read = report.read
+
+        return ingest(reader, source, out, settings=settings, layout=layout, overwrite=overwrite, progress=show)

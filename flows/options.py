@@ -1,0 +1,49 @@
+"""``--option NAME=VALUE`` parsed into a settings class, and settings classes described for people."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.settings import Settings
+
+S = typing.TypeVar("S", bound=Settings)
+
+
+class OptionError(ValueError):
+    """An option that is not there, or a value that it does not take."""
+
+
+def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> dict[str, Any]:
+    """Values by name from ``NAME=VALUE`` strings; lists are written with commas. Raises `OptionError`."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or name not in kind.model_fields:
+            known = ", ".join(kind.model_fields) or "none"
+            raise OptionError(f"--option {pair}: want NAME=VALUE; options of {owner}: {known}")
+        many = typing.get_origin(kind.model_fields[name].annotation) is tuple
+        values[name] = tuple(v.strip() for v in value.split(",")) if many else value
+    return values
+
+
+def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str) -> S:
+    """An instance of the settings class. Raises `OptionError` for a value out of range."""
+    try:
+        return kind.model_validate(option_values(pairs, kind, owner=owner))
+    except ValidationError as error:
+        raise OptionError(f"options of {owner}: {faults(error)}") from error
+
+
+def faults(error: ValidationError) -> str:
+    """What pydantic found, in one line."""
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+
+
+def describe(kind: type[Settings]) -> list[tuple[str, str, str]]:
+    """Name, default and meaning of every option."""
+    return [(name, str(f.default), f.description or "") for name, f in kind.model_fields.items()]
