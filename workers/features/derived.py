@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Column
-from workers.features.templates import CASE, PLACE
+from workers.features.templates import CASE, PLACE, TOPIC
 
 CASES = ("upper", "title", "mixed")
 PLACES = tuple(str(i) for i in range(10))
@@ -40,11 +40,20 @@ def document_place(batch: Batch) -> Column:
     return Column((within * 10 // np.repeat(lengths, lengths)).astype(np.int32), PLACES)
 
 
+def document_topic(batch: Batch) -> Column:
+    """The first word of each token's document, in lower case."""
+    lengths = np.diff(batch.doc_starts)
+    words = batch.columns[TOKENS]
+    first = words.codes[batch.doc_starts[:-1][lengths > 0]].tolist()
+    codes = np.repeat(np.arange(len(first), dtype=np.int32), lengths[lengths > 0])
+    return Column(codes, [words.values[i].lower() for i in first])
+
+
 def _flags(values: list[bool]) -> NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
-DERIVED: dict[str, Callable[[Batch], Column]] = {CASE: sentence_case, PLACE: document_place}
+DERIVED: dict[str, Callable[[Batch], Column]] = {CASE: sentence_case, PLACE: document_place, TOPIC: document_topic}
 
 
 def feature_column(batch: Batch, name: str) -> Column:

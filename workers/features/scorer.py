@@ -22,7 +22,7 @@ from workers.features.derived import feature_column
 from workers.features.extractors import SEPARATOR, Pieces, clean
 from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Single, Source, Template
 
-MAX_TABLE_BYTES = 256 << 20
+MAX_TABLE_BYTES = 128 << 20
 """A column's word tables start anew when they would outgrow this."""
 OUTSIDE_IDS = 2
 """Word ids 0 and 1 are the places before and after a sentence."""
@@ -227,7 +227,7 @@ class WordTables:
     def _reserve(self, count: int) -> None:
         if count <= self.values.shape[1] and count <= self.singles.shape[1]:
             return
-        capacity = max(1024, 2 * count)
+        capacity = max(count, min(self._limit, 2 * count + 1024))
 
         def grown(array: Any, axis: int) -> Any:
             shape = list(array.shape)

@@ -21,6 +21,8 @@ CASE = "case"
 """Derived column: how the sentence is capitalised, see `workers.features.derived`."""
 PLACE = "place"
 """Derived column: the token's tenth of its document."""
+TOPIC = "topic"
+"""Derived column: the document's first word in lower case; newswire opens with its desk's name."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,11 @@ RICH_WORDS: tuple[Template, ...] = (
     Single(Source(CASE)),
     Conjunction(((Source(CASE), 0), (SHAPE, 0))),
     Conjunction(((Source(CASE), 0), (LOWER, 0))),
+    *_singles(DIGITS, -2, -1, 0, 1, 2),
+    Single(Source(TOPIC)),
+    _pair(Source(TOPIC), 0, SHAPE, 0),
+    _pair(Source(TOPIC), 0, LOWER, 0),
+    Conjunction(((Source(TOPIC), 0), (Source(CASE), 0), (PATTERN, 0))),
 )
 
 RICH_TAGS: tuple[Template, ...] = (
