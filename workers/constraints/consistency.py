@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from schemas.document import TOKENS, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Potentials
-from schemas.problem import NO_KEY, LinearRows, Relation, SpanAgreement
+from schemas.problem import NO_KEY, LinearRows, Problem, Relation, SpanAgreement
 
 WIDTH = 12
 """Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""
@@ -185,6 +185,11 @@ class LabelConsistency:
             SpanAgreement(0, Relation.EXACT, keys, exact),
             SpanAgreement(1, Relation.CONTAINED, keys, subsequence),
         )
+
+    def with_costs(self, problem: Problem) -> Problem:
+        """A problem that a `LabelConsistency` grounded, under this one's costs; the keys are kept."""
+        agreements = tuple(replace(a, cost=self._costs[a.constraint]) for a in problem.agreements)
+        return replace(problem, agreements=agreements)
 
     def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
         """The potentials as they are."""

@@ -1,11 +1,11 @@
 """Annealed Gibbs sampling over a whole document: Finkel, Grenager & Manning (2005) §2 and §6.
 
 One sweep visits every token. Its label is resampled from the conditional given all others
-(eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. Two blocked
-moves follow at the same token, because a span of several tokens cannot change its type one label
-at a time: the span that starts there is resampled over all types, and a candidate span slot is
-resampled over {no span, one span of each type}. Each is a Gibbs step over a set of labellings that
-looks the same from all its members, so the stationary distribution is that of the model.
+(eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. A blocked move
+follows at the same token, because a span of several tokens cannot change its type one label at a
+time: each slot there (a place where the local model could see a span) is resampled over {no span,
+one span of each type}. That is a Gibbs step over a set of labellings that looks the same from all
+its members, so the stationary distribution stays that of the model.
 
 Most sites are certain. The mass of all other labels is bounded from the local margin and the
 penalty that the site's spans carry now; where a uniform draw falls above that bound nothing can
@@ -34,15 +34,19 @@ from workers.inference.spans import candidate_spans
 CERTAIN = 40.0
 """A margin of this many temperatures leaves less probability than a 53-bit uniform can show."""
 
+UNKNOWN = np.inf
+ROUNDING = 1e-9
+
 
 class Chain(NamedTuple):
     """One Markov chain over labellings: all arrays that the kernel reads and writes.
 
     ``labels`` (N,) is where it stands, ``best`` (N,) the best labelling seen; ``dirty`` lists the
     positions at which the two may differ, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best
-    local gain of any other label. ``numbers``: objective now, best objective, penalty of rows now.
-    ``counters``: random state, length of ``dirty``, flips, sites that were not certain. Slots are
-    ordered by start; those of token t are ``slot_pointer[t]:slot_pointer[t + 1]`` of ``slot_end``.
+    local gain of any other label. ``numbers``: objective now, best objective, penalty of rows and
+    of spans now. ``counters``: random state, length of ``dirty``, flips, sites that were not
+    certain. Slots are ordered by start; those of token t are ``slot_pointer[t]:slot_pointer[t + 1]``
+    of ``slot_end`` and ``slot_gain`` (the best local gain, or `UNKNOWN`); ``reach`` is the longest.
     """
 
     unary: NDArray[np.float64]
@@ -54,6 +58,8 @@ class Chain(NamedTuple):
     margin: NDArray[np.float64]
     slot_pointer: NDArray[np.int64]
     slot_end: NDArray[np.int64]
+    slot_gain: NDArray[np.float64]
+    reach: NDArray[np.int64]
     numbers: NDArray[np.float64]
     counters: NDArray[np.uint64]
     codec: Codec
@@ -145,7 +151,8 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     labels = start.astype(np.int32)
     spans = empty_state(problem, config.hard_weight)
     rows = row_state(problem, labels, config.hard_weight)
-    objective = p.score(labels) - add_labels(spans, arrays, labels, 0, len(problem), 1) - row_penalty(rows)
+    cost = add_labels(spans, arrays, labels, 0, len(problem), 1)
+    objective = p.score(labels) - cost - row_penalty(rows)
     slots = candidate_spans(problem, config.slot_loss) if problem.agreements else None
     pairs = np.zeros((0, 2), np.int64) if slots is None else np.unique(np.stack([slots.start, slots.end], 1), axis=0)
     pairs = pairs[pairs[:, 1] - pairs[:, 0] > 1]
@@ -159,7 +166,9 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         np.zeros(len(problem)),
         np.searchsorted(pairs[:, 0], np.arange(len(problem) + 1)).astype(np.int64),
         np.ascontiguousarray(pairs[:, 1]),
-        np.array([objective, objective, row_penalty(rows)]),
+        np.full(len(pairs), UNKNOWN),
+        np.array([(pairs[:, 1] - pairs[:, 0]).max(initial=0)]),
+        np.array([objective, objective, row_penalty(rows), cost]),
         np.array([seed, 0, 0, 0], np.uint64),
         arrays,
         spans,
@@ -198,9 +207,8 @@ def anneal(chain: Any, temperatures: Any) -> None:
             if draw < 1.0:
                 _resample(chain, t, t + 1, single, width, draw, temperature)
             if grouped:
-                _resample_type(chain, t, options, temperature)
                 for slot in range(chain.slot_pointer[t], chain.slot_pointer[t + 1]):
-                    _resample_slot(chain, t, chain.slot_end[slot], options, temperature)
+                    _resample_slot(chain, slot, t, options, temperature)
 
 
 @njit(cache=True, nogil=True)
@@ -219,18 +227,17 @@ def _draw(chain: Any, first: int, last: int, gain: float, choices: int, temperat
     """A uniform draw for ``first:last``, or 2 where no draw could change it.
 
     ``gain`` is the most that another choice gains locally. Its penalty can fall by no more than
-    what the rows and the spans here cost now, so all other choices together have at most the mass
-    (choices − 1) · exp((gain + relief) / temperature).
+    the document's whole penalty now, and by no more than what all rows and the spans here cost, so
+    all other choices together have at most the mass (choices − 1) · exp((gain + relief) /
+    temperature). The cheap bound goes first.
     """
-    if gain == -np.inf:
-        return 2.0
-    relief = max(0.0, chain.numbers[2])
-    if len(chain.spans.table):
-        relief += _span_relief(chain, first, last)
-    exponent = (gain + relief) / temperature
+    exponent = (gain + chain.numbers[2] + chain.numbers[3]) / temperature
     if exponent < -CERTAIN:
         return 2.0
     draw = _uniform(chain.counters)
+    if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):
+        return 2.0
+    exponent = (gain + chain.numbers[2] + _span_relief(chain, first, last)) / temperature
     if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):
         return 2.0
     return draw
@@ -255,7 +262,9 @@ def _region(chain: Any, first: int, last: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _span_relief(chain: Any, first: int, last: int) -> Any:
-    """Nats that the spans around ``first:last`` cost now."""
+    """Nats that the spans around ``first:last`` cost now, and a little for rounding."""
+    if chain.numbers[3] <= 0.0:
+        return 0.0
     low, high = _region(chain, first, last)
     typed = False
     for t in range(low, high):
@@ -264,7 +273,7 @@ def _span_relief(chain: Any, first: int, last: int) -> Any:
         return 0.0
     cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
     add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
-    return cost
+    return cost + ROUNDING
 
 
 @njit(cache=True, nogil=True)
@@ -298,31 +307,44 @@ def _resample(chain: Any, first: int, last: int, options: Any, choices: int, dra
     length = last - first
     old = chain.labels[first:last].copy()
     old_local = _local(chain, first, last, old)
-    old_cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
     gain = np.empty(choices)
-    row_growth = np.empty(choices)
-    grown = 0.0
     current = 0
     for c in range(choices):
-        option = options[c, :length]
-        local = _local(chain, first, last, option)
-        if (option == old).all():
+        gain[c] = _local(chain, first, last, options[c, :length]) - old_local
+        if (options[c, :length] == old).all():
             current = c
-        if local == -np.inf:
-            gain[c] = -np.inf
-            row_growth[c] = 0.0
+    old_cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
+    if _stays(gain, current, old_cost + chain.numbers[2] + ROUNDING, draw, temperature):
+        add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
+        return
+    row_growth = np.zeros(choices)
+    span_growth = np.zeros(choices)
+    grown = 0.0
+    for c in range(choices):
+        if gain[c] == -np.inf:
             continue
-        grown += _write(chain, first, last, option)
+        grown += _write(chain, first, last, options[c, :length])
         cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
         add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
-        gain[c] = local - cost - grown - (old_local - old_cost)
+        gain[c] -= cost - old_cost + grown
         row_growth[c] = grown
+        span_growth[c] = cost - old_cost
     chosen = _choose(gain, current, draw, temperature)
     _write(chain, first, last, options[chosen, :length])
     add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
     chain.counters[3] += np.uint64(1)
     if chosen != current:
-        _record(chain, first, last, gain[chosen], row_growth[chosen])
+        _record(chain, first, last, gain[chosen], row_growth[chosen], span_growth[chosen])
+
+
+@njit(cache=True, nogil=True)
+def _stays(gain: Any, current: int, relief: float, draw: float, temperature: float) -> Any:
+    """Is the draw above what all other choices can have, each bounded on its own?"""
+    mass = 0.0
+    for c in range(len(gain)):
+        if c != current:
+            mass += np.exp((gain[c] + relief) / temperature)
+    return draw >= mass
 
 
 @njit(cache=True, nogil=True)
@@ -340,11 +362,17 @@ def _choose(gain: Any, current: int, draw: float, temperature: float) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _record(chain: Any, first: int, last: int, gain: float, row_growth: float) -> None:
+def _record(chain: Any, first: int, last: int, gain: float, row_growth: float, span_growth: float) -> None:
     """Follows a change of labels: margins, objective, best labelling seen."""
     chain.counters[2] += np.uint64(last - first)
     chain.numbers[0] += gain
-    chain.numbers[2] += row_growth
+    chain.numbers[2] = max(0.0, chain.numbers[2] + row_growth)
+    chain.numbers[3] = max(0.0, chain.numbers[3] + span_growth)
+    for slot in range(
+        chain.slot_pointer[max(0, first - chain.reach[0])], chain.slot_pointer[min(len(chain.labels), last + 1)]
+    ):
+        if chain.slot_end[slot] >= first:
+            chain.slot_gain[slot] = UNKNOWN
     _set_margins(chain, max(0, first - 1), min(len(chain.labels), last + 1))
     for t in range(first, last):
         if not chain.is_dirty[t]:
@@ -380,69 +408,64 @@ def _set_margins(chain: Any, first: int, last: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _resample_type(chain: Any, t: int, options: Any, temperature: float) -> None:
-    """Resamples the type of the span of two tokens or more that starts at t, if one does."""
+def _is_span(chain: Any, start: int, end: int) -> Any:
+    """Is exactly ``start:end`` one labelled span now?"""
     codec, labels = chain.codec, chain.labels
-    if codec.type_of[labels[t]] < 0 or codec.opens_sentence[t + 1] or not codec.continues[labels[t], labels[t + 1]]:
-        return
-    if not codec.opens_sentence[t] and codec.continues[labels[t - 1], labels[t]]:
-        return
-    end = t + 2
-    while not codec.opens_sentence[end] and codec.continues[labels[end - 1], labels[end]]:
-        end += 1
-    _resample_spans(chain, t, end, options, 0, temperature)
+    if codec.type_of[labels[start]] < 0:
+        return False
+    if not codec.opens_sentence[start] and codec.continues[labels[start - 1], labels[start]]:
+        return False
+    for t in range(start + 1, end):
+        if not codec.continues[labels[t - 1], labels[t]]:
+            return False
+    return codec.opens_sentence[end] or not codec.continues[labels[end - 1], labels[end]]
 
 
 @njit(cache=True, nogil=True)
-def _resample_slot(chain: Any, start: int, end: int, options: Any, temperature: float) -> None:
-    """Resamples ``start:end`` over {what is there without a span, one span of each type}.
+def _slot_options(chain: Any, start: int, end: int, options: Any) -> Any:
+    """Writes what the slot ``start:end`` can hold; returns how many, and the best local gain.
 
-    Applies where no token of the slot is in a span now; `_resample_type` serves the other case
-    except for the way back, which is why a slot that is one span is offered all-outside too.
+    A slot holds one span of any type that stays apart from its neighbours, or, where the label
+    set has an outside label, no span at all. While anything else stands there (a part of a longer
+    span, say) it can hold nothing, and 0 is returned.
     """
     codec, labels = chain.codec, chain.labels
-    outside = -1
+    length = end - start
+    choices = 0
+    blank = codec.type_of[labels[start]] < 0
+    for t in range(start + 1, end):
+        blank &= labels[t] == labels[start]
+    if not blank and not _is_span(chain, start, end):
+        return 0, -np.inf
     for label in range(len(codec.type_of)):
         if codec.type_of[label] < 0:
-            outside = label
-    if outside < 0:
-        return
-    blank, whole = True, codec.type_of[labels[start]] >= 0
-    if whole and not codec.opens_sentence[start] and codec.continues[labels[start - 1], labels[start]]:
-        return
-    for t in range(start, end):
-        blank &= labels[t] == outside
-        whole &= t == start or codec.continues[labels[t - 1], labels[t]]
-    if not blank and not whole:
-        return
-    if whole and not codec.opens_sentence[end] and codec.continues[labels[end - 1], labels[end]]:
-        return
-    options[0, : end - start] = outside
-    _resample_spans(chain, start, end, options, 1, temperature)
+            options[choices, :length] = label
+            choices += 1
+    for kind in range(len(codec.opening)):
+        opening, inside = codec.opening[kind], codec.inside[kind]
+        apart = codec.opens_sentence[start] or not codec.continues[labels[start - 1], opening]
+        if apart and (codec.opens_sentence[end] or not codec.continues[inside, labels[end]]):
+            options[choices, 0] = opening
+            options[choices, 1:length] = inside
+            choices += 1
+    now = _local(chain, start, end, labels[start:end])
+    gain = -np.inf
+    for c in range(choices):
+        if options[c, 0] != labels[start]:
+            gain = max(gain, _local(chain, start, end, options[c, :length]) - now)
+    return choices, gain
 
 
 @njit(cache=True, nogil=True)
-def _resample_spans(chain: Any, start: int, end: int, options: Any, choices: int, temperature: float) -> None:
-    """Resamples ``start:end`` over the given first choices and a span of each type that stays apart."""
-    codec, labels = chain.codec, chain.labels
-    length = end - start
-    old_local = _local(chain, start, end, labels[start:end])
-    gain = -np.inf
-    if choices and labels[start] != options[0, 0]:
-        gain = _local(chain, start, end, options[0, :length]) - old_local
-    for kind in range(len(codec.opening)):
-        opening, inside = codec.opening[kind], codec.inside[kind]
-        if not codec.opens_sentence[start] and codec.continues[labels[start - 1], opening]:
-            continue
-        if not codec.opens_sentence[end] and codec.continues[inside, labels[end]]:
-            continue
-        options[choices, 0] = opening
-        options[choices, 1:length] = inside
-        if opening != labels[start]:
-            gain = max(gain, _local(chain, start, end, options[choices, :length]) - old_local)
-        choices += 1
-    draw = _draw(chain, start, end, gain, choices, temperature)
+def _resample_slot(chain: Any, slot: int, start: int, options: Any, temperature: float) -> None:
+    """Resamples one slot among its options; its gain is remembered until a label near it changes."""
+    end = chain.slot_end[slot]
+    most = len(chain.codec.opening) + 1
+    if chain.slot_gain[slot] == UNKNOWN:
+        chain.slot_gain[slot] = _slot_options(chain, start, end, options)[1]
+    draw = _draw(chain, start, end, chain.slot_gain[slot], most, temperature)
     if draw < 1.0:
+        choices, _ = _slot_options(chain, start, end, options)
         _resample(chain, start, end, options, choices, draw, temperature)
 
 

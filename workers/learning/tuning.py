@@ -1,0 +1,92 @@
+"""Scales of the label-consistency families, chosen on documents the model has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.document import Batch, Document
+from schemas.problem import Problem
+from schemas.settings import GibbsSettings
+from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.constraint_set import build_problem
+from workers.evaluation.conlleval import EntityCounts
+from workers.inference import gibbs
+from workers.inference.engine import document_rng
+from workers.models.model import Model
+
+SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
+"""What is tried for each family; 1 is the paper's model, 0 is without the family."""
+
+
+@dataclass(frozen=True)
+class ScaleTrial:
+    """Entity F1 (a fraction) on the held-out documents under one pair of scales."""
+
+    exact: float
+    subsequence: float
+    f1: float
+
+
+def tune_scales(
+    documents: Sequence[Document],
+    model: Model,
+    counts: PairCounts,
+    *,
+    scales: Sequence[float] = SCALES,
+    config: GibbsSettings | None = None,
+    seed: int = 0,
+    progress: Callable[[ScaleTrial], None] | None = None,
+) -> tuple[LabelConsistency, list[ScaleTrial]]:
+    """The scales with the best entity F1 on ``documents``, and every trial.
+
+    ``model`` must not have been trained on ``documents``: on its own training data a model is so
+    sure of itself that consistency never seems to matter. Among equals the smaller scales win.
+    Raises `ValueError` where a document has no gold labels.
+    """
+    held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
+    settings = config or GibbsSettings(sweeps=50)
+    trials: list[ScaleTrial] = []
+    for exact in scales:
+        for subsequence in scales:
+            f1 = held_out.f1(LabelConsistency(counts).scaled(exact, subsequence), settings, seed)
+            trials.append(ScaleTrial(exact, subsequence, f1))
+            if progress is not None:
+                progress(trials[-1])
+    best = max(trials, key=lambda trial: (trial.f1, -trial.exact - trial.subsequence))
+    return LabelConsistency(counts).scaled(best.exact, best.subsequence), trials
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Held-out documents as problems grounded once; trials differ in costs alone."""
+
+    documents: Sequence[Document]
+    problems: Sequence[Problem]
+    gold: Sequence[np.ndarray[tuple[int], np.dtype[np.int32]]]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], model: Model, consistency: LabelConsistency) -> _HeldOut:
+        batch = Batch.of(documents)
+        potentials = model.potentials(batch)
+        problems, gold = [], []
+        for i, document in enumerate(documents):
+            if document.labels is None:
+                raise ValueError(f"document {document.doc_id!r} has no gold labels to tune on")
+            part = potentials.part(int(batch.doc_starts[i]), int(batch.doc_starts[i + 1]))
+            problems.append(build_problem(document, part, model.labels, consistency))
+            gold.append(model.labels.encode(document.labels.strings()))
+        return cls(documents, problems, gold)
+
+    def f1(self, consistency: LabelConsistency, config: GibbsSettings, seed: int) -> float:
+        total: EntityCounts | None = None
+        for document, problem, gold in zip(self.documents, self.problems, self.gold, strict=True):
+            trial = consistency.with_costs(problem)
+            decoded = gibbs.solve(trial, config=config, rng=document_rng(seed, document.doc_id))
+            counts = EntityCounts.of(gold, decoded.labels, problem.labels, document.sentence_starts)
+            total = counts if total is None else total + counts
+        if total is None:
+            raise ValueError("no held-out documents to tune the scales on")
+        return total.f1()
