@@ -96,7 +96,11 @@ def _evaluated(walker: Walker, labels: NDArray[np.int32]) -> Population:
 
 
 def _joined(one: Population, other: Population) -> Population:
-    return Population(*(np.concatenate(pair) for pair in zip(one, other, strict=True)))
+    return Population(
+        np.concatenate([one.labels, other.labels]),
+        np.concatenate([one.soft, other.soft]),
+        np.concatenate([one.hard, other.hard]),
+    )
 
 
 def _survivors(race: Race, pool: Population, *, weight: float, pressure: float, spin: float) -> Population:
