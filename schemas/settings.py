@@ -152,3 +152,15 @@ class AnytimeSettings(EngineSettings):
     tokens: int = Field(60, ge=0, description="The longest document that discrepancy search takes.")
     discrepancy: DiscrepancySettings = DiscrepancySettings()
     evolution: EvolutionSettings = EvolutionSettings()
+
+
+class AstarSettings(SearchSettings):
+    """A*. Work is in expanded nodes."""
+
+    nodes: int = Field(4_000_000, ge=1, description="Nodes held in memory (28 bytes each) before the search gives up.")
+
+
+class BeamSettings(EngineSettings):
+    """Beam search. Work is in expanded nodes."""
+
+    width: int = Field(50, ge=1, description="Partial labellings that stay after each token.")

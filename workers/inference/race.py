@@ -68,15 +68,15 @@ class Race:
         self.improvements.append(Improvement(self.seconds, self.work, objective))
         return True
 
-    def decoded(self, least_loss: float, *, otherwise: Status | None = None) -> Decoded:
+    def decoded(self, least_loss: float, *, cut_short: bool = False) -> Decoded:
         """The answer, given that every labelling loses at least ``least_loss`` or is no better than the best.
 
-        ``otherwise`` is the status where that proves nothing: by default `Status.TIMEOUT` where
-        the budget ran out or nothing that keeps the hard constraints was found, else `Status.FEASIBLE`.
+        Where that proves nothing the status is `Status.TIMEOUT` if the budget ran out, the search
+        was ``cut_short``, or nothing that keeps the hard constraints was found; else `Status.FEASIBLE`.
         """
         bound = self.objective if len(self.problem) == 0 else max(self.objective, self.top - least_loss)
         unfinished = self.spent or self.objective == -math.inf
-        other = otherwise or (Status.TIMEOUT if unfinished else Status.FEASIBLE)
+        other = Status.TIMEOUT if unfinished or cut_short else Status.FEASIBLE
         return self.problem.decoded(
             self.labels,
             bound=bound,

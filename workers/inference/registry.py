@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from schemas.settings import (
     AnytimeSettings,
+    AstarSettings,
+    BeamSettings,
     CpSatSettings,
     DiscrepancySettings,
     EngineSettings,
     EvolutionSettings,
     GibbsSettings,
 )
-from workers.inference import anytime, cpsat, discrepancy, evolution, gibbs, viterbi
+from workers.inference import anytime, astar, beam, cpsat, discrepancy, evolution, gibbs, viterbi
 from workers.inference.engine import Solver
 
 SOLVERS: dict[str, Solver] = {
     "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
     "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
     "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
+    "beam": Solver(beam.solve, BeamSettings, exact=False),
+    "astar": Solver(astar.solve, AstarSettings, exact=True),
     "evolution": Solver(evolution.solve, EvolutionSettings, exact=False),
     "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
