@@ -1,0 +1,96 @@
+"""`concord constraints`: what a constraint file does, before it is used. Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flows.failures import reported
+
+app = typer.Typer(no_args_is_help=True, help="Check a constraint file on a corpus, or explain it on a document.")
+
+File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
+Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI.")]
+Tracking = Annotated[str | None, typer.Option(help="MLflow tracking URI, for a model of the registry.")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", help="NAME=VALUE of the engine; may be given many times.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
+
+
+@app.command(epilog="Example: concord constraints check constraints.yaml --corpus corpora/dev/ --model models/cite/")
+def check(
+    file: File,
+    *,
+    corpus: Corpus,
+    model: Annotated[str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: looks at its output.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="How that output is decoded; viterbi shows it unconstrained.")
+    ] = "viterbi",
+    option: Options = None,
+    documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 1000,
+    conflicts: Annotated[int, typer.Option(min=0, help="Documents to search for contradictions.")] = 50,
+    seed: Seed = 0,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Count how often each constraint applies, holds and is broken in gold and in a model's output."""
+    with reported():
+        from flows.constraints import check_file
+        from flows.constraints_tables import check_lines, check_table
+
+        report = check_file(
+            file,
+            corpus,
+            model=model,
+            engine=engine,
+            options=option or [],
+            documents=documents,
+            conflict_documents=conflicts,
+            seed=seed,
+            tracking=tracking,
+        )
+        if as_json:
+            typer.echo(json.dumps(json.loads(report.model_dump_json()), ensure_ascii=False))
+            return
+        console = Console()
+        console.print(check_table(report))
+        for line in check_lines(report):
+            console.print(line, highlight=False, markup=False)
+
+
+@app.command(
+    epilog="Example: concord constraints explain c.yaml --corpus corpora/dev/ --model models/cite/ --doc dev-7"
+)
+def explain(
+    file: File,
+    *,
+    corpus: Corpus,
+    model: Annotated[str, typer.Option(help="Model folder, or models:/NAME@ALIAS in the registry.")],
+    doc: Annotated[str, typer.Option(help="Id of the document.")],
+    engine: Annotated[str, typer.Option(help="How documents are decoded; `concord engines` lists them.")] = "cpsat",
+    option: Options = None,
+    seed: Seed = 0,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Show one document's labels with and without each constraint: what each changes and costs."""
+    with reported():
+        from flows.constraints import explain_document
+        from flows.constraints_tables import effects_table, labels_table, summary_line
+
+        found = explain_document(
+            file, corpus, doc, model=model, engine=engine, options=option or [], seed=seed, tracking=tracking
+        )
+        if as_json:
+            typer.echo(json.dumps(json.loads(found.model_dump_json()), ensure_ascii=False))
+            return
+        console = Console()
+        console.print(labels_table(found))
+        console.print(effects_table(found))
+        console.print(summary_line(found), highlight=False, markup=False)

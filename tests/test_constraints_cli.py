@@ -1,0 +1,100 @@
+"""`concord constraints`: check and explain over a made-up corpus."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.constraints_cli import app
+from schemas.audit import CheckReport, Explanation
+from schemas.document import Document
+from schemas.settings import CrfSettings, IngestSettings
+from workers.ingestion import write_corpus
+from workers.models import crf
+from workers.synthesis import synthesize
+
+FILE = """
+constraints:
+  - template: starts_with
+    name: start
+    labels: [author, editor]
+    weight: 2
+  - template: should_be_tagged
+    name: title first
+    position: 0
+    labels: title
+    weight: 1
+"""
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return list(synthesize(60, seed=3, kind="citations"))
+
+
+@pytest.fixture(scope="module")
+def corpus(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("corpus") / "citations"
+    write_corpus(documents, out, source="made up", layout=IngestSettings(group_documents=25))
+    return out
+
+
+@pytest.fixture(scope="module")
+def model(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("model")
+    crf.train(documents, settings=CrfSettings(features="fields", max_iterations=5), out=out)
+    return out
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "c.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_check_reports_gold_model_and_contradictions(file: Path, corpus: Path, model: Path) -> None:
+    out = run("check", file, "--corpus", corpus, "--model", model, "--conflicts", 3, "--json")
+    report = CheckReport.model_validate(json.loads(out))
+    assert (report.documents, report.with_gold, report.searched) == (60, 60, 3)
+    start, title = report.constraints
+    assert (start.places, title.places) == (60, 60)
+    assert start.gold is not None
+    assert title.gold is not None
+    assert start.gold.places + title.gold.places >= 60
+    assert [c.constraints for c in report.conflicts] == [("start", "title first")]
+    text = run("check", file, "--corpus", corpus, "--conflicts", 3)
+    assert "contradiction: start + title first cannot hold together in 3 documents" in text
+
+
+def test_check_looks_at_no_more_documents_than_asked_but_knows_all_labels(file: Path, corpus: Path) -> None:
+    report = json.loads(run("check", file, "--corpus", corpus, "--documents", 30, "--conflicts", 0, "--json"))
+    assert (report["documents"], report["searched"]) == (30, 0)
+    assert report["constraints"][0]["model"] is None
+
+
+def test_explain_shows_a_document(file: Path, corpus: Path, model: Path, documents: list[Document]) -> None:
+    document = documents[7]
+    arguments = ("explain", file, "--corpus", corpus, "--model", model, "--doc", document.doc_id)
+    found = Explanation.model_validate(json.loads(run(*arguments, "--json")))
+    assert (found.doc_id, list(found.tokens), found.status) == (document.doc_id, document.tokens, "optimal")
+    assert [e.name for e in found.effects] == ["start", "title first"]
+    assert sum(e.degree or 0 for e in found.effects) >= 1
+    assert document.tokens[0] in run(*arguments)
+
+
+def test_mistakes_leave_with_a_message_and_a_code(file: Path, corpus: Path, model: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(FILE.replace("editor", "edditor"))
+    run("check", bad, "--corpus", corpus, code=3)
+    run("check", file, "--corpus", corpus, "--engine", "nothing", code=2)
+    run("explain", file, "--corpus", corpus, "--model", model, "--doc", "nowhere", code=3)
