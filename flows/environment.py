@@ -42,4 +42,7 @@ def home() -> Path:
 def command(name: str) -> str:
     """The command beside this Python, as the user can type it."""
     path = Path(sys.executable).parent / name
-    return os.path.relpath(path) if path.exists() else name
+    if not path.exists():
+        return name
+    near = os.path.relpath(path)
+    return str(path) if near.startswith("..") else near
