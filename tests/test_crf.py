@@ -15,12 +15,13 @@ import pytest
 from schemas.document import Batch, Document
 from schemas.labels import Scheme
 from schemas.potentials import Potentials
-from schemas.settings import CrfSettings
+from schemas.settings import ConllSettings, CrfSettings
 from workers.features.attributes import AttributeMaker
 from workers.inference.chain import log_partition, viterbi
 from workers.models.crf import CRFSUITE_FILE, KIND, WEIGHTS_FILE, CrfModel, Iteration, load, train
 from workers.models.crfsuite_file import read_crfsuite
 from workers.models.folder import MANIFEST, ModelError, update_manifest
+from workers.readers.conll import read_conll
 
 NAMES = ("Ada Byron", "Basel", "Cora Bank", "Delft", "Ems Öl AG")
 TYPES = ("PER", "LOC", "ORG", "LOC", "ORG")
@@ -147,6 +148,34 @@ def test_progress_reports_iterations(tmp_path: Path) -> None:
     assert seen[-1].loss < seen[0].loss
     assert model.manifest.training["iterations"] == 4
     assert model.manifest.training["documents"] == 5
+
+
+def test_training_stops_when_progress_raises(tmp_path: Path) -> None:
+    """So Ctrl-C ends training at the next iteration, and no half model is left that loads."""
+    seen: list[int] = []
+
+    def interrupt(iteration: Iteration) -> None:
+        seen.append(iteration.number)
+        if iteration.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(corpus(0, 5), settings=CrfSettings(features="finkel"), out=tmp_path, progress=interrupt)
+    assert seen == [1, 2]
+    with pytest.raises(ModelError, match="not there"):
+        load(tmp_path)
+
+
+def test_newswire_labels_and_scores_equal_the_taggers(tmp_path: Path) -> None:
+    """All of testa, token for token."""
+    folder = Path(__file__).parents[2] / "shared" / "data" / "conll2003"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    training = [d for d in read_conll(str(folder / "eng.train"), ConllSettings()) if isinstance(d, Document)]
+    held_out = [d for d in read_conll(str(folder / "eng.testa"), ConllSettings()) if isinstance(d, Document)]
+    model = train(training[:40], settings=CrfSettings(features="finkel", max_iterations=8), out=tmp_path)
+    assert sum(map(len, held_out)) == 51_362
+    assert_equals_tagger(model, tmp_path, held_out)
 
 
 def test_plain_labels(tmp_path: Path) -> None:
