@@ -141,14 +141,14 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
     with tempfile.TemporaryDirectory(prefix="concord-tuning-") as folder:
         model = _fit(inside, request.settings, Path(folder), "training without the held-out part")
         try:
-            counts = PairCounts.of(documents, model.labels)
-            with meter("tuning label consistency", len(SCALES) ** 2) as bar:
+            counted = [PairCounts.of(documents, model.labels, fold_case=fold) for fold in (False, True)]
+            with meter("tuning label consistency", len(counted) * len(SCALES) ** 2) as bar:
 
                 def show(trial: ScaleTrial) -> None:
                     note = f"scales {trial.exact:g}, {trial.subsequence:g}: F1 {trial.f1:.2%}"
                     bar.advance(note=note)
 
-                best, trials = tune_scales(outside, model, counts, progress=show)
+                best, trials = tune_scales(outside, model, counted, progress=show)
         except LabelError as error:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
     without = next(t.f1 for t in trials if t.exact == 0 and t.subsequence == 0)
@@ -183,6 +183,7 @@ def _figures(model: CrfModel, tuned: Tuned | None, rejected: int) -> dict[str, f
     if tuned is None:
         return figures
     return figures | {
+        "consistency/fold_case": float(tuned.consistency.counts.fold_case),
         "consistency/exact_scale": tuned.consistency.exact_scale,
         "consistency/subsequence_scale": tuned.consistency.subsequence_scale,
         "held_out/f1_without_consistency": tuned.f1_without,

@@ -14,7 +14,9 @@ The paper normalises the exact table by the type's row of the symmetric table, d
 printed example (2/842) fits no row or column as printed; the nearest is the shorter span's
 column (2 + 6 + 819 + 7 = 834), so that is what is done here: P(the longer one is an a | the
 shorter one is a b). A part that occurs twice inside one longer span counts once. Pairs of equal
-types cost nothing. Words are compared as they are written.
+types cost nothing. The paper compares words as they are written; here letter case may be folded
+instead (``fold_case``), so that a name in a headline in capitals meets itself in the text. Which of
+the two is better for a corpus is tuned with the scales.
 """
 
 from __future__ import annotations
@@ -109,9 +111,10 @@ class PairCounts:
     types: tuple[str, ...]
     exact: NDArray[np.int64]
     subsequence: NDArray[np.int64]
+    fold_case: bool = False
 
     @classmethod
-    def of(cls, documents: Iterable[Document], labels: LabelSet) -> PairCounts:
+    def of(cls, documents: Iterable[Document], labels: LabelSet, *, fold_case: bool = False) -> PairCounts:
         """Counts over gold labels. Raises `ValueError` for a document that has none."""
         size = len(labels.types)
         exact, subsequence = np.zeros((size, size)), np.zeros((size, size))
@@ -119,13 +122,15 @@ class PairCounts:
             if document.labels is None:
                 raise ValueError(f"document {document.doc_id!r} has no gold labels to count pairs in")
             spans = labels.spans(labels.encode(document.labels.strings()), document.sentence_starts)
-            keys = _document_keys(document)
+            keys = document_keys(document, fold_case=fold_case)
             exact += SpanAgreement(0, Relation.EXACT, keys, exact, per_token=False).pair_counts(spans)
             subsequence += SpanAgreement(0, Relation.CONTAINED, keys, exact, per_token=False).pair_counts(spans)
-        return cls(labels.types, np.rint(exact).astype(np.int64), np.rint(subsequence).astype(np.int64))
+        return cls(labels.types, np.rint(exact).astype(np.int64), np.rint(subsequence).astype(np.int64), fold_case)
 
     def __add__(self, other: PairCounts) -> PairCounts:
-        return PairCounts(self.types, self.exact + other.exact, self.subsequence + other.subsequence)
+        if (self.types, self.fold_case) != (other.types, other.fold_case):
+            raise ValueError("pair counts of other types, or of words compared in another way, do not add up")
+        return PairCounts(self.types, self.exact + other.exact, self.subsequence + other.subsequence, self.fold_case)
 
     def exact_cost(self) -> Floats:
         """(T, T) nats a token; symmetric, zero on the diagonal."""
@@ -162,7 +167,9 @@ class LabelConsistency:
     @cached_property
     def digest(self) -> str:
         """Hex digest of counts, types and scales."""
-        state = hashlib.sha256(repr((self.counts.types, self.exact_scale, self.subsequence_scale, WIDTH)).encode())
+        state = hashlib.sha256(
+            repr((self.counts.types, self.counts.fold_case, self.exact_scale, self.subsequence_scale, WIDTH)).encode()
+        )
         state.update(self.counts.exact.tobytes() + self.counts.subsequence.tobytes())
         return state.hexdigest()
 
@@ -179,7 +186,7 @@ class LabelConsistency:
         """Agreements over the document's words. Raises `ValueError` for other types than counted."""
         if labels.types != self.counts.types:
             raise ValueError(f"consistency was counted for types {self.counts.types}, the model has {labels.types}")
-        keys = _document_keys(document)
+        keys = document_keys(document, fold_case=self.counts.fold_case)
         exact, subsequence = self._costs
         return LinearRows.none(), (
             SpanAgreement(0, Relation.EXACT, keys, exact),
@@ -197,5 +204,14 @@ class LabelConsistency:
         return potentials
 
 
-def _document_keys(document: Document) -> NDArray[np.int32]:
-    return span_keys(document.columns[TOKENS].codes, document.sentence_starts, WIDTH)
+def document_keys(document: Document, *, fold_case: bool = False) -> NDArray[np.int32]:
+    """(N, `WIDTH`) the span keys of a document's words, as written or with letter case folded."""
+    column = document.columns[TOKENS]
+    codes = column.codes
+    if fold_case and len(codes):
+        used, place = np.unique(codes, return_inverse=True)
+        folded: dict[str, int] = {}
+        codes = np.array([folded.setdefault(column.values[i].lower(), len(folded)) for i in used.tolist()], np.int32)[
+            place
+        ]
+    return span_keys(codes, document.sentence_starts, WIDTH)

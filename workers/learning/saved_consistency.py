@@ -21,6 +21,7 @@ class _Saved(BaseModel):
     types: tuple[str, ...]
     exact: list[list[int]]
     subsequence: list[list[int]]
+    fold_case: bool
     exact_scale: float
     subsequence_scale: float
 
@@ -32,6 +33,7 @@ def consistency_extra(consistency: LabelConsistency) -> dict[str, Any]:
         types=counts.types,
         exact=counts.exact.tolist(),
         subsequence=counts.subsequence.tolist(),
+        fold_case=counts.fold_case,
         exact_scale=consistency.exact_scale,
         subsequence_scale=consistency.subsequence_scale,
     ).model_dump(mode="json")
@@ -48,5 +50,6 @@ def saved_consistency(folder: Path) -> LabelConsistency | None:
     except ValidationError as error:
         first = error.errors()[0]
         raise ModelError(f"{path}: extras.{EXTRA}: {first['msg']}; train the model again") from error
-    counts = PairCounts(saved.types, np.array(saved.exact, np.int64), np.array(saved.subsequence, np.int64))
+    exact, subsequence = np.array(saved.exact, np.int64), np.array(saved.subsequence, np.int64)
+    counts = PairCounts(saved.types, exact, subsequence, saved.fold_case)
     return LabelConsistency(counts, saved.exact_scale, saved.subsequence_scale)

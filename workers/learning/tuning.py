@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from workers.inference import gibbs
 from workers.inference.engine import document_rng
 from workers.models.model import Model
 
-SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
+SCALES = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)
 """What is tried for each family; 1 is the paper's model, 0 is without the family."""
 
 
@@ -25,6 +26,7 @@ SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
 class ScaleTrial:
     """Entity F1 (a fraction) on the held-out documents under one pair of scales."""
 
+    fold_case: bool
     exact: float
     subsequence: float
     f1: float
@@ -33,30 +35,33 @@ class ScaleTrial:
 def tune_scales(
     documents: Sequence[Document],
     model: Model,
-    counts: PairCounts,
+    counted: Sequence[PairCounts],
     *,
     scales: Sequence[float] = SCALES,
     config: GibbsSettings | None = None,
     seed: int = 0,
     progress: Callable[[ScaleTrial], None] | None = None,
 ) -> tuple[LabelConsistency, list[ScaleTrial]]:
-    """The scales with the best entity F1 on ``documents``, and every trial.
+    """The counts and scales with the best entity F1 on ``documents``, and every trial.
 
+    ``counted`` are the pair counts to choose from, such as words as written and words folded.
     ``model`` must not have been trained on ``documents``: on its own training data a model is so
     sure of itself that consistency never seems to matter. Among equals the smaller scales win.
     Raises `ValueError` where a document has no gold labels.
     """
-    held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
-    settings = config or GibbsSettings(sweeps=50)
-    trials: list[ScaleTrial] = []
-    for exact in scales:
-        for subsequence in scales:
-            f1 = held_out.f1(LabelConsistency(counts).scaled(exact, subsequence), settings, seed)
-            trials.append(ScaleTrial(exact, subsequence, f1))
+    settings = config or GibbsSettings(sweeps=20)
+    trials: dict[ScaleTrial, LabelConsistency] = {}
+    for counts in counted:
+        held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
+        for exact, subsequence in product(scales, scales):
+            consistency = LabelConsistency(counts, exact, subsequence)
+            f1 = held_out.f1(consistency, settings, seed)
+            trial = ScaleTrial(counts.fold_case, exact, subsequence, f1)
+            trials[trial] = consistency
             if progress is not None:
-                progress(trials[-1])
-    best = max(trials, key=lambda trial: (trial.f1, -trial.exact - trial.subsequence))
-    return LabelConsistency(counts).scaled(best.exact, best.subsequence), trials
+                progress(trial)
+    best = max(trials, key=lambda trial: (trial.f1, -trial.exact - trial.subsequence, not trial.fold_case))
+    return trials[best], list(trials)
 
 
 @dataclass(frozen=True, eq=False)
