@@ -94,3 +94,11 @@ def explain(
         console.print(labels_table(found))
         console.print(effects_table(found))
         console.print(summary_line(found), highlight=False, markup=False)
+
+
+@app.command(epilog="Example: concord constraints templates")
+def templates() -> None:
+    """List the templates and the keys each takes."""
+    from flows.constraints_tables import templates_table
+
+    Console().print(templates_table())

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange
+from workers.constraints.templates import TEMPLATES
 
 SHOWN = 12
 """Changes of one constraint that are written out."""
@@ -76,6 +77,22 @@ def summary_line(found: Explanation) -> str:
         f"{found.doc_id}: {found.status}, local score {found.local:,.4f} nats, penalty {found.penalty:,.4f}, "
         f"gap {found.gap:.2g}"
     )
+
+
+def templates_table() -> Table:
+    """A line a template: its name, the keys it takes, and what it says."""
+    table = Table(box=None, show_edge=False, pad_edge=False)
+    table.add_column("template", no_wrap=True)
+    table.add_column("keys ([bold]needed[/bold])", overflow="fold")
+    table.add_column("what it says", overflow="fold")
+    for name, template in TEMPLATES.items():
+        keys = Text(", ").join(
+            Text(key, style="bold" if field.is_required() else "")
+            for key, field in template.model_fields.items()
+            if key != "name"
+        )
+        table.add_row(name, keys, Text((template.__doc__ or "").partition("\n")[0]))
+    return table
 
 
 def _does_something(effect: ConstraintEffect) -> bool:

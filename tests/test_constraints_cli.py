@@ -12,6 +12,7 @@ from flows.constraints_cli import app
 from schemas.audit import CheckReport, Explanation
 from schemas.document import Document
 from schemas.settings import CrfSettings, IngestSettings
+from workers.constraints.templates import TEMPLATES
 from workers.ingestion import write_corpus
 from workers.models import crf
 from workers.synthesis import synthesize
@@ -98,3 +99,8 @@ def test_mistakes_leave_with_a_message_and_a_code(file: Path, corpus: Path, mode
     run("check", bad, "--corpus", corpus, code=3)
     run("check", file, "--corpus", corpus, "--engine", "nothing", code=2)
     run("explain", file, "--corpus", corpus, "--model", model, "--doc", "nowhere", code=3)
+
+
+def test_templates_are_listed() -> None:
+    text = run("templates")
+    assert all(name in text for name in TEMPLATES)
