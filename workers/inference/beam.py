@@ -33,8 +33,8 @@ def solve(
     """One pass over the document. Work is the number of expanded nodes.
 
     The least estimate of all that left the beam is a bound, so a beam that lost nothing better
-    proves its answer. A budget that runs out on the way leaves the better of the Viterbi labelling and the
-    incumbent.
+    proves its answer. Where the budget leaves no more than one node a token, the beam narrows to one
+    labelling; without even that, the better of the Viterbi labelling and the incumbent comes back.
     """
     del rng
     race = Race(problem, budget=budget, incumbent=incumbent)
@@ -47,15 +47,22 @@ def solve(
     frontier = np.zeros(1, np.int64)
     dropped = np.inf
     for t in range(len(problem)):
-        if race.spent:
+        if race.room(1) == 0:
             return race.decoded(root_loss(start))
-        frontier, lost = _step(start, tree, frontier, t, config.width, race.loss - TOLERANCE)
+        width = 1 if _narrow(race, len(frontier) + len(problem) - t) else config.width
+        frontier, lost = _step(start, tree, frontier, t, width, race.loss - TOLERANCE)
         dropped = min(dropped, lost)
         race.work = int(tree.counters[2])
     best = _best_leaf(start, tree, frontier)
     if best is not None:
         race.offer(best)
     return race.decoded(max(root_loss(start), min(dropped, race.loss)))
+
+
+def _narrow(race: Race, nodes: int) -> bool:
+    """Is the time spent, or does the budget allow only the ``nodes`` that a descent from here takes?"""
+    seconds, work = race.budget
+    return (seconds is not None and race.seconds >= seconds) or (work is not None and race.work + nodes >= work)
 
 
 def _best_leaf(start: Partial, tree: Tree, frontier: Any) -> Labels | None:
