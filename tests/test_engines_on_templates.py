@@ -12,9 +12,10 @@ from schemas.document import Document
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import Problem
+from tests.naive_templates import BIO, CASES, PLAIN
 from tests.oracle import enumerate_best
 from tests.test_engines import EXACT, check_answer, run
-from tests.test_templates import BIO, CASES, PLAIN, random_text, template
+from tests.test_templates import random_text, template
 from workers.constraints.constraint_set import build_problem
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.template import Template
