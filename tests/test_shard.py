@@ -1,0 +1,274 @@
+"""The plain loop: what a shard writes, when it is done again, and that nothing depends on how it is cut."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.runfolder import RunFolderError, exclusive, prepare, write_manifest
+from flows.shards import plan
+from schemas.document import TOKENS, Batch, Document
+from schemas.labels import LabelError, LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.run import ConstraintFigures, RunKey, RunSettings, ShardReport
+from schemas.settings import IngestSettings
+from workers import shard as shard_module
+from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from workers.ingestion import write_corpus
+from workers.output import MANIFEST, MARKERS, PREDICTIONS, REJECTS, TIMES, finished, remove_leftovers, shard_name
+from workers.shard import EngineError, check_settings, label_batch, label_shard
+from workers.shard_io import Shard
+from workers.shard_report import report_of
+from workers.synthesis import synthesize
+
+LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
+
+
+class HashModel:
+    """Scores that depend on the word and its place in the sentence: mentions of one name disagree."""
+
+    labels = LABELS
+    digest = "hash-model"
+
+    def potentials(self, batch: Batch) -> Potentials:
+        bounds = np.append(batch.sentence_starts, batch.token_count)
+        places = np.arange(batch.token_count) - np.repeat(bounds[:-1], np.diff(bounds))
+        words = batch.columns[TOKENS].strings()
+        unary = [self._scores(word, int(place) % 3) for word, place in zip(words, places, strict=True)]
+        return Potentials(np.array(unary), np.zeros((len(LABELS), len(LABELS))), batch.sentence_starts)
+
+    @staticmethod
+    @cache
+    def _scores(word: str, place: int) -> Floats:
+        return np.random.default_rng([place, *word.encode()]).normal(size=len(LABELS)) * 2
+
+
+def consistency() -> LabelConsistency:
+    return LabelConsistency(PairCounts.of(synthesize(10, seed=5, kind="news"), LABELS))
+
+
+def key_of(constraints: ConstraintSet, **settings: object) -> RunKey:
+    checked = check_settings(RunSettings.model_validate({"options": {"sweeps": 10}} | settings))
+    return RunKey(settings=checked, model=HashModel.digest, constraints=constraints.digest, code="code")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    items = synthesize(12, seed=1, kind="news")
+    write_corpus(items, tmp_path / "corpus", source="test", layout=IngestSettings(group_documents=4))
+    return tmp_path / "corpus"
+
+
+def run(shards: list[Shard], out: Path, key: RunKey, constraints: ConstraintSet) -> list[ShardReport]:
+    return [
+        label_shard(shard, model=HashModel(), constraints=constraints, key=key, out=out).marker.report
+        for shard in shards
+    ]
+
+
+def content(out: Path) -> dict[str, bytes]:
+    return {
+        p.relative_to(out).as_posix(): p.read_bytes()
+        for p in sorted(out.rglob("*"))
+        if p.is_file() and TIMES not in p.parts
+    }
+
+
+def test_a_shard_leaves_predictions_a_marker_and_times_and_nothing_half_written(corpus: Path, tmp_path: Path) -> None:
+    constraints = consistency()
+    shards = plan(corpus)
+    assert len(shards) == 3
+    reports = run(shards, tmp_path / "out", key_of(constraints), constraints)
+    names = sorted(shard_name(shard) for shard in shards)
+    for folder, suffix in ((PREDICTIONS, ".parquet"), (TIMES, ".parquet"), (MARKERS, ".json")):
+        assert sorted(p.name for p in (tmp_path / "out" / folder).iterdir()) == [name + suffix for name in names]
+    assert not (tmp_path / "out" / REJECTS).exists()
+    table = pq.read_table(tmp_path / "out" / PREDICTIONS)
+    assert table.num_rows == sum(r.documents for r in reports) == 12
+    assert sum(r.tokens for r in reports) == sum(len(d) for d in synthesize(12, seed=1, kind="news"))
+
+
+def test_output_does_not_depend_on_order_or_on_what_is_scored_together(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraints = consistency()
+    key = key_of(constraints)
+    run(plan(corpus), tmp_path / "a", key, constraints)
+    monkeypatch.setattr(shard_module, "SCORE_TOKENS", 150)
+    run(plan(corpus)[::-1], tmp_path / "b", key, constraints)
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_each_document_is_decoded_as_if_it_were_alone() -> None:
+    documents = list(synthesize(5, seed=2, kind="news"))
+    key, constraints = key_of(consistency()), consistency()
+    together = label_batch(Batch.of(documents), model=HashModel(), constraints=constraints, settings=key.settings)
+    for document, decoded in zip(documents, together.decoded, strict=True):
+        alone = label_batch(Batch.of([document]), model=HashModel(), constraints=constraints, settings=key.settings)
+        np.testing.assert_array_equal(alone.decoded[0].labels, decoded.labels)
+        assert alone.decoded[0].objective == decoded.objective
+
+
+def test_a_finished_shard_is_known_again_and_any_change_makes_it_due(corpus: Path, tmp_path: Path) -> None:
+    constraints, out = consistency(), tmp_path / "out"
+    shard = plan(corpus)[0]
+    key = key_of(constraints)
+    assert finished(shard, key, out) is None
+    run([shard], out, key, constraints)
+    assert finished(shard, key, out) is not None
+    changed = (
+        key_of(constraints, seed=1),
+        key_of(constraints, engine="viterbi", options={}),
+        key_of(constraints, options={"sweeps": 11}),
+        key_of(constraints, work=10),
+        key_of(constraints, text={"sentence_limit": 100}),
+        *(key.model_copy(update={name: "other"}) for name in ("model", "constraints", "code")),
+    )
+    assert len({k.digest for k in (key, *changed)}) == len(changed) + 1
+    assert all(finished(shard, other, out) is None for other in changed)
+    predictions = out / PREDICTIONS / f"{shard_name(shard)}.parquet"
+    predictions.write_bytes(predictions.read_bytes()[:-1])
+    assert finished(shard, key, out) is None
+
+
+def test_writing_that_dies_half_way_leaves_no_marker_and_no_file(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraints = consistency()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        run(plan(corpus)[:1], tmp_path / "out", key_of(constraints), constraints)
+    assert [p for p in (tmp_path / "out").rglob("*") if p.is_file()] == []
+
+
+def test_a_bad_row_is_a_reject_and_the_counts_add_up(tmp_path: Path) -> None:
+    documents = list(synthesize(3, seed=1, kind="news"))
+    write_corpus(documents, tmp_path / "corpus", source="test")
+    path = tmp_path / "corpus" / "part-00000.parquet"
+    table = pq.read_table(path)
+    starts = table["sentence_starts"].to_pylist()
+    starts[1] = [0, 10**6]
+    column = table.schema.get_field_index("sentence_starts")
+    pq.write_table(table.set_column(column, table.schema.field(column), pa.array(starts, pa.list_(pa.int32()))), path)
+    constraints, out = consistency(), tmp_path / "out"
+    report = run(plan(tmp_path / "corpus"), out, key_of(constraints), constraints)[0]
+    assert (report.documents, report.rejected) == (2, 1)
+    rejects = pq.read_table(out / REJECTS).to_pylist()
+    assert [(r["row"], r["doc_id"]) for r in rejects] == [(1, documents[1].doc_id)]
+    assert pq.read_table(out / PREDICTIONS)["doc_id"].to_pylist() == [documents[0].doc_id, documents[2].doc_id]
+
+
+def test_the_report_counts_against_gold_and_against_viterbi(corpus: Path, tmp_path: Path) -> None:
+    constraints = consistency()
+    report = ShardReport.merge(run(plan(corpus), tmp_path / "out", key_of(constraints), constraints))
+    rows = pq.read_table(tmp_path / "out" / PREDICTIONS).to_pylist()
+    assert report.relabelled == sum(a != b for r in rows for a, b in zip(r["labels"], r["viterbi_labels"], strict=True))
+    assert report.relabelled > 0
+    gold = {d.doc_id: d for d in synthesize(12, seed=1, kind="news")}
+    wanted = sum(
+        a == b
+        for r in rows
+        for a, b in zip(r["labels"], gold[r["doc_id"]].labels.strings(), strict=True)  # type: ignore[union-attr]
+    )
+    assert (report.correct_tokens, report.gold_tokens) == (wanted, sum(len(d) for d in gold.values()))
+    figures = report.constraints["consistent"]
+    assert figures.penalty < figures.penalty_before
+    assert figures.penalty == pytest.approx(
+        sum(c["penalty"] for r in rows for c in r["constraints"] if c["name"] == "consistent")
+    )
+    assert sum(report.statuses.values()) == report.documents == report.with_gold == 12
+    assert report.gap_max == max(r["gap"] for r in rows)
+
+
+def test_reports_merge_in_any_order_to_the_same_bytes() -> None:
+    parts = [
+        ShardReport(
+            documents=1,
+            gap_sum=0.1 * i,
+            gap_max=float(i),
+            statuses={"optimal": i},
+            entities={"PER": {"gold": i, "correct": 1}},
+            constraints={"c": ConstraintFigures(degree=0.1 * i, penalty=float("inf") if i == 2 else 0.3)},
+        )
+        for i in range(6)
+    ]
+    merged = ShardReport.merge(parts)
+    assert merged.model_dump_json() == ShardReport.merge(parts[::-1]).model_dump_json()
+    assert merged.entities == {"PER": {"correct": 6, "gold": 15}}
+    assert ShardReport.model_validate_json(merged.model_dump_json()) == merged
+
+
+def test_gold_of_another_scheme_is_an_error_that_names_the_label() -> None:
+    document = Document.build("d", [["a", "b"]], labels=[["NP", "NP"]])
+    batch = Batch.of([document])
+    key = key_of(Unconstrained(), engine="viterbi", options={})
+    labelled = label_batch(batch, model=HashModel(), constraints=Unconstrained(), settings=key.settings)
+    with pytest.raises(LabelError, match="'NP'"):
+        report_of(batch, labelled, labels=LABELS, names=(), rejected=0)
+
+
+def test_unknown_engines_and_options_are_refused_by_name() -> None:
+    with pytest.raises(EngineError, match=r"'gips'; there are .*gibbs"):
+        check_settings(RunSettings(engine="gips"))
+    with pytest.raises(EngineError, match=r"swoops.*it has sweeps"):
+        check_settings(RunSettings(options={"swoops": 3}))
+    with pytest.raises(EngineError, match="sweeps: Input should be greater"):
+        check_settings(RunSettings(options={"sweeps": 0}))
+
+
+# The driver's side of the folder
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    with exclusive(tmp_path / "out"), pytest.raises(RunFolderError, match="another run"), exclusive(tmp_path / "out"):
+        pass
+    with exclusive(tmp_path / "out"):
+        pass
+
+
+def test_a_changed_corpus_loses_its_stale_shards_and_a_killed_run_its_leftovers(corpus: Path, tmp_path: Path) -> None:
+    constraints, out = consistency(), tmp_path / "out"
+    key, shards = key_of(constraints), plan(corpus)
+    assert prepare(out, str(corpus), shards, key) == {}
+    run(shards, out, key, constraints)
+    done = prepare(out, str(corpus), shards, key)
+    assert set(done) == {shard.id for shard in shards}
+    write_manifest(out, key, shards, done, ShardReport.merge(m.report for m in done.values()))
+    (out / PREDICTIONS / ".tmp-half").write_bytes(b"half")
+    left = prepare(out, str(corpus), shards[1:], key)
+    assert set(left) == {shard.id for shard in shards[1:]}
+    assert sorted(p.stem for p in (out / PREDICTIONS).iterdir()) == sorted(shard_name(s) for s in shards[1:])
+    assert remove_leftovers(out) == 0
+
+
+def test_the_manifest_goes_when_work_is_due_and_names_every_file_when_it_is_there(corpus: Path, tmp_path: Path) -> None:
+    constraints, out = consistency(), tmp_path / "out"
+    key, shards = key_of(constraints), plan(corpus)
+    prepare(out, str(corpus), shards, key)
+    run(shards, out, key, constraints)
+    done = prepare(out, str(corpus), shards, key)
+    write_manifest(out, key, shards, done, ShardReport.merge(m.report for m in done.values()))
+    manifest = json.loads((out / MANIFEST).read_text())
+    assert len(manifest["files"]) == 3
+    assert all(hashlib.sha256((out / path).read_bytes()).hexdigest() == sha for path, sha in manifest["files"].items())
+    prepare(out, str(corpus), shards, key_of(constraints, seed=9))
+    assert not (out / MANIFEST).exists()
+
+
+def test_another_corpus_is_kept_out_of_the_folder(corpus: Path, tmp_path: Path) -> None:
+    key = key_of(Unconstrained())
+    prepare(tmp_path / "out", str(corpus), plan(corpus), key)
+    with pytest.raises(RunFolderError, match="holds the predictions of"):
+        prepare(tmp_path / "out", "elsewhere", plan(corpus), key)
