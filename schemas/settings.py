@@ -164,3 +164,25 @@ class BeamSettings(EngineSettings):
     """Beam search. Work is in expanded nodes."""
 
     width: int = Field(50, ge=1, description="Partial labellings that stay after each token.")
+
+
+class CertifySettings(EngineSettings):
+    """Certified inference: a sampler's answer, then a proof."""
+
+    sampler: GibbsSettings = Field(
+        GibbsSettings(sweeps=30), description="The sampler that gives the incumbent where none is given."
+    )
+    tolerance: float = Field(1e-6, gt=0, description="Nats of gap up to which a document counts as proven.")
+    deterministic_seconds: float = Field(
+        20.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."
+    )
+    most_tokens: int = Field(20_000, ge=1, description="A larger component keeps its incumbent and its gap.")
+
+
+class CspSettings(SearchSettings):
+    """Weighted constraint satisfaction over candidate labels. Work is in expanded nodes."""
+
+    candidates: int = Field(
+        3, ge=1, description="Labels a token may choose from; the paper's three trigrams name three."
+    )
+    margin: float = Field(10.0, ge=0, description="Nats that the best labelling with a candidate may lose.")

@@ -6,23 +6,40 @@ from schemas.settings import (
     AnytimeSettings,
     AstarSettings,
     BeamSettings,
+    CertifySettings,
     CpSatSettings,
+    CspSettings,
     DiscrepancySettings,
     EngineSettings,
     EvolutionSettings,
     GibbsSettings,
 )
-from workers.inference import anytime, astar, beam, cpsat, discrepancy, evolution, gibbs, viterbi
+from workers.inference import (
+    anytime,
+    astar,
+    beam,
+    certify,
+    constrained_viterbi,
+    cpsat,
+    csp,
+    discrepancy,
+    evolution,
+    gibbs,
+    viterbi,
+)
 from workers.inference.engine import Solver
 
 SOLVERS: dict[str, Solver] = {
     "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
+    "constrained-viterbi": Solver(constrained_viterbi.solve, EngineSettings, exact=False),
     "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
     "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
     "beam": Solver(beam.solve, BeamSettings, exact=False),
     "astar": Solver(astar.solve, AstarSettings, exact=True),
     "evolution": Solver(evolution.solve, EvolutionSettings, exact=False),
     "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
+    "certify": Solver(certify.solve, CertifySettings, exact=True),
+    "csp": Solver(csp.solve, CspSettings, exact=False),
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
     "ilp": Solver(cpsat.solve, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
 }
