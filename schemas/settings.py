@@ -186,3 +186,11 @@ class CspSettings(SearchSettings):
         3, ge=1, description="Labels a token may choose from; the paper's three trigrams name three."
     )
     margin: float = Field(10.0, ge=0, description="Nats that the best labelling with a candidate may lose.")
+
+
+class TwoStageSettings(CpSatSettings):
+    """Fersini et al.'s two stages."""
+
+    tau: float = Field(
+        0.99, ge=0, le=1, description="τ: share of the local score, from worst to best, that stage two must keep."
+    )

@@ -13,6 +13,7 @@ from schemas.settings import (
     EngineSettings,
     EvolutionSettings,
     GibbsSettings,
+    TwoStageSettings,
 )
 from workers.inference import (
     anytime,
@@ -25,6 +26,7 @@ from workers.inference import (
     discrepancy,
     evolution,
     gibbs,
+    two_stage,
     viterbi,
 )
 from workers.inference.engine import Solver
@@ -40,6 +42,7 @@ SOLVERS: dict[str, Solver] = {
     "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
     "certify": Solver(certify.solve, CertifySettings, exact=True),
     "csp": Solver(csp.solve, CspSettings, exact=False),
+    "two-stage": Solver(two_stage.solve, TwoStageSettings, exact=False),
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
     "ilp": Solver(cpsat.solve, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
 }

@@ -1,0 +1,198 @@
+"""Certified inference: a sampler's answer, and a proof that none is better or by how much it may be.
+
+Penalties are never negative, so the local optimum V bounds every labelling and an incumbent y*
+loses D = V − score(y*) at most. Any better labelling loses less than D, in each sentence too:
+
+1. A Viterbi labelling without penalty is optimal. Most documents end here.
+2. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
+   which spans can still conflict, and so which sentences hang together: each connected component
+   is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
+   in no component keep their Viterbi labels.
+3. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
+   only raises its bound, so the bound in nats is a proof.
+
+Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded, Improvement, Status
+from schemas.labels import Labels, Spans
+from schemas.problem import Problem
+from schemas.settings import CertifySettings
+from workers.inference import gibbs
+from workers.inference.chain import viterbi
+from workers.inference.components import Pruned, part_of
+from workers.inference.cpsat import UNITS_A_SECOND, solve_model
+from workers.inference.engine import UNLIMITED
+from workers.inference.lattice import build_model
+
+SLACK = 1e-9
+"""Nats added to D, so that float rounding never prunes a labelling as good as the incumbent."""
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: CertifySettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """The best labelling, proven within ``config.tolerance`` nats, or the best seen and its gap.
+
+    Starts from ``incumbent``, or from the sampler's answer. Work is the sampler's resamples plus
+    milliseconds of CP-SAT's deterministic time.
+    """
+    started = time.perf_counter()
+    best = viterbi(problem.potentials)
+    local_best = problem.potentials.score(best)
+    objective = problem.score(best).objective
+    improvements = [Improvement(time.perf_counter() - started, 0, objective)]
+    if local_best == -np.inf:
+        return problem.decoded(best, bound=local_best, status=Status.INFEASIBLE)
+    work = 0
+    if local_best - objective > config.tolerance and incumbent is None:
+        sampled = gibbs.solve(problem, config=config.sampler, rng=rng, budget=budget)
+        incumbent, work = sampled.labels, sampled.work
+        improvements += sampled.improvements[1:]
+    if incumbent is not None and problem.score(incumbent).objective > objective:
+        best, objective = incumbent, problem.score(incumbent).objective
+    bound = local_best
+    if local_best - objective > config.tolerance:
+        proof = _Proof(problem, config, best.copy(), local_best, budget, started, int(rng.integers(2**31)))
+        bound = local_best - proof.run()
+        work += proof.work
+        if problem.score(proof.labels).objective > objective:
+            best, objective = proof.labels, problem.score(proof.labels).objective
+            improvements.append(Improvement(time.perf_counter() - started, work, objective))
+    return problem.decoded(
+        best,
+        bound=bound,
+        status=_status(objective, bound, config.tolerance),
+        work=work,
+        seconds=time.perf_counter() - started,
+        improvements=improvements,
+    )
+
+
+def _status(objective: float, bound: float, tolerance: float) -> Status:
+    if bound == -np.inf:
+        return Status.INFEASIBLE
+    return Status.OPTIMAL if objective >= bound - tolerance else Status.TIMEOUT
+
+
+@dataclass(eq=False)
+class _Proof:
+    """The proof of one document: ``labels`` (N,) holds the best labelling seen, part by part."""
+
+    problem: Problem
+    config: CertifySettings
+    labels: Labels
+    local_best: float
+    budget: Budget
+    started: float
+    seed: int
+    work: int = 0
+    local_labels: Labels = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.local_labels = viterbi(self.problem.potentials)
+
+    def run(self) -> float:
+        """Improves ``labels`` and returns what every labelling loses at least, in nats; inf: infeasible."""
+        pruned, parts = self._split()
+        return sum(self._solve_part(part, pruned) for part in parts)
+
+    def _split(self) -> tuple[Pruned, list[_Part]]:
+        """Prunes and splits until nothing changes; what is in no part gets its Viterbi labels."""
+        sentences = len(self.problem.potentials.sentence_starts)
+        loss = self.local_best - self.problem.score(self.labels).objective
+        pruned = Pruned.of(self.problem, loss + SLACK)
+        most_loss = np.full(sentences, loss + SLACK)
+        while True:
+            parts = [self._part(c, pruned) for c in pruned.components(most_loss)]
+            smaller = np.full(sentences, -1.0)
+            for part in parts:
+                smaller[part.sentences] = part.loss + SLACK
+            settled = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
+            self.labels[settled] = self.local_labels[settled]
+            if not (smaller < most_loss).any():
+                return pruned, parts
+            most_loss = np.minimum(most_loss, smaller)
+
+    def _part(self, sentences: NDArray[np.int64], pruned: Pruned) -> _Part:
+        """One component, with the better of the incumbent's and Viterbi's labels for it."""
+        problem, tokens = part_of(self.problem, sentences, pruned.sentence)
+        local = self.local_labels[tokens]
+        best = problem.potentials.score(local)
+        now, other = problem.score(self.labels[tokens]).objective, problem.score(local).objective
+        if other > now:
+            self.labels[tokens] = local
+        return _Part(problem, sentences, tokens, best, best - max(now, other))
+
+    def _solve_part(self, part: _Part, pruned: Pruned) -> float:
+        """CP-SAT on what pruning left; returns the least local loss of any labelling of the part."""
+        if part.loss <= SLACK or len(part.tokens) > self.config.most_tokens or self._seconds_left() == 0.0:
+            return 0.0
+        most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
+        tolerance = self.config.tolerance / 4.0
+        lattice = build_model(
+            part.problem,
+            start=self.labels[part.tokens],
+            allowed=pruned.allowed(most_loss)[part.tokens],
+            spans=_moved(pruned.alive_spans(most_loss), part.tokens),
+            tolerance=tolerance,
+        )
+        solution = solve_model(
+            lattice,
+            part.problem,
+            tolerance=tolerance,
+            deterministic_seconds=self._deterministic_left(),
+            seconds=self._seconds_left(),
+            seed=self.seed,
+        )
+        self.work += solution.work
+        if solution.labels is not None:
+            found = part.problem.score(solution.labels).objective
+            if found > part.best - part.loss:
+                self.labels[part.tokens] = solution.labels
+        # What pruning took away loses at least as much as the incumbent.
+        return max(0.0, min(part.loss, part.best - solution.bound))
+
+    def _seconds_left(self) -> float | None:
+        if self.budget.seconds is None:
+            return None
+        return max(0.0, self.started + self.budget.seconds - time.perf_counter())
+
+    def _deterministic_left(self) -> float:
+        if self.budget.work is None:
+            return self.config.deterministic_seconds
+        left = max(0, self.budget.work - self.work) / UNITS_A_SECOND
+        return min(self.config.deterministic_seconds, left)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A component: its own problem, its tokens in the document, its local optimum, and D."""
+
+    problem: Problem
+    sentences: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    best: float
+    loss: float
+
+
+def _moved(spans: Spans, tokens: NDArray[np.int64]) -> Spans:
+    """The spans that lie in ``tokens``, at their places there."""
+    start = np.searchsorted(tokens, spans.start)
+    inside = start < len(tokens)
+    inside[inside] = tokens[start[inside]] == spans.start[inside]
+    length = (spans.end - spans.start)[inside]
+    return Spans(start[inside], start[inside] + length, spans.type[inside])
