@@ -39,13 +39,15 @@ class LatticeModel:
     """A CP-SAT model that minimises ``scale`` · (``offset`` − objective), rounded down.
 
     ``token`` (N, L) is the variable of each label of each token, `TRUE` or `FALSE` where it is
-    fixed. ``offset`` is in nats; bound = offset − integer bound / scale.
+    fixed. ``offset`` is in nats; bound = offset − integer bound / scale. ``local`` is the part of
+    the objective's coefficients that comes from the potentials, by variable.
     """
 
     model: cp_model.CpModel
     token: Ints
     offset: float
     scale: float
+    local: dict[int, int]
 
     def labels_of(self, value: Callable[[int], bool]) -> Labels:
         """(N,) the labelling of a solution, given the value of each Boolean by its index."""
@@ -98,10 +100,11 @@ def _build(
 ) -> LatticeModel:
     draft = ModelDraft(scale)
     lattice = _add_lattice(draft, problem.potentials, alive, start)
+    local = dict(draft.costs)
     _add_rows(draft, problem.rows, lattice, problem.rows.degree(start))
     if problem.agreements:
         add_agreements(draft, problem, lattice.token, lattice.edge, start=start, spans=spans)
-    return LatticeModel(draft.finish(), lattice.token, lattice.offset, scale)
+    return LatticeModel(draft.finish(), lattice.token, lattice.offset, scale, local)
 
 
 def _scale(p: Potentials, alive: NDArray[np.bool_], tolerance: float) -> float:

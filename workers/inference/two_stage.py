@@ -1,0 +1,157 @@
+"""Two-stage inference: Fersini et al. (2014) eq. 22–30, on CP-SAT.
+
+Stage one is Viterbi. Stage two minimises the penalty over labellings whose local score stays near the
+optimum (eq. 23). The paper writes that as local ≥ τ · V, which turns round where V is negative and
+depends on how the potentials are normalised. Here scores count from the worst possible labelling:
+
+    local(y) − W ≥ τ · (V − W),    W = the least local score of any possible labelling,
+
+so that τ = 1 is the Viterbi optimum, τ = 0 any possible labelling, and adding a constant to a
+token's potentials changes nothing. Of the labellings with the least penalty the one with the best
+local score is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.potentials import Floats, Potentials
+from schemas.problem import Problem
+from schemas.settings import TwoStageSettings
+from workers.inference.chain import max_marginals, viterbi_score
+from workers.inference.cpsat import UNITS_A_SECOND, LatticeSolution, solve_model
+from workers.inference.engine import UNLIMITED
+from workers.inference.lattice import LatticeModel, build_model
+from workers.inference.race import Race
+
+
+class _Stages:
+    """One model that is solved for one objective after another, within one budget."""
+
+    def __init__(self, race: Race, config: TwoStageSettings, lattice: LatticeModel, seed: int) -> None:
+        self.race, self.config, self.seed = race, config, seed
+        self.lattice = replace(lattice, offset=0.0)
+        self.offset = lattice.offset
+        objective = lattice.model.proto.objective
+        total = dict(zip(list(objective.vars), list(objective.coeffs), strict=True))
+        self.local = lattice.local
+        self.penalty = {v: c - self.local.get(v, 0) for v, c in total.items() if c > self.local.get(v, 0)}
+        self.finished = True
+
+    def at_most(self, costs: dict[int, int], nats: float) -> None:
+        """Adds a bound on costs, loose by less than the rounding of the model."""
+        constraint = self.lattice.model.proto.constraints.add()
+        constraint.linear.vars.extend(list(costs))
+        constraint.linear.coeffs.extend(list(costs.values()))
+        constraint.linear.domain.extend([0, math.floor(nats * self.lattice.scale + 1e-6)])
+
+    def least(self, costs: dict[int, int]) -> LatticeSolution:
+        """Solves for the least cost; notes where the budget ended it."""
+        objective = self.lattice.model.proto.objective
+        objective.vars.clear()
+        objective.coeffs.clear()
+        objective.vars.extend(list(costs))
+        objective.coeffs.extend(list(costs.values()))
+        seconds, work = self.race.budget
+        units = self.config.deterministic_seconds * UNITS_A_SECOND if work is None else work
+        tolerance = self.config.tolerance / 2.0
+        solution = solve_model(
+            self.lattice,
+            self.race.problem,
+            tolerance=tolerance,
+            deterministic_seconds=max(1.0, units - self.race.work) / UNITS_A_SECOND,
+            seed=self.seed,
+            seconds=None if seconds is None else seconds - self.race.seconds,
+        )
+        self.race.work += solution.work
+        self.finished &= solution.infeasible or (solution.labels is not None and self._solved(solution, costs))
+        return solution
+
+    def _solved(self, solution: LatticeSolution, costs: dict[int, int]) -> bool:
+        """Is the labelling within the tolerance of the bound on these costs?"""
+        assert solution.labels is not None
+        problem = self.race.problem
+        local = problem.potentials.score(solution.labels)
+        value = self.offset - local if costs is self.local else problem.score(solution.labels).penalty
+        return value <= -solution.bound + 2.0 * self.config.tolerance
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: TwoStageSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """Fersini's programme, exact within ``config.tolerance`` nats: then the status is `Status.FEASIBLE` or better.
+
+    It is another objective than `Problem.score`'s, so the answer may score below the Viterbi
+    labelling; an ``incumbent`` that scores higher by `Problem.score` is returned in its place.
+    `Status.TIMEOUT` says that CP-SAT was stopped. Hard constraints come first: where none of the
+    near labellings keeps them, the bound on the local score gives way just so far that one does. Work is in
+    milliseconds of CP-SAT's deterministic time.
+    """
+    race = Race(problem, budget=budget, incumbent=None)
+    if race.settled or len(problem) > config.most_tokens:
+        return _answer(race, race.viterbi, incumbent, finished=race.settled)
+    band = (1.0 - config.tau) * (race.top - worst_score(problem.potentials))
+    seed = int(rng.integers(2**31))
+    if race.objective == -np.inf:
+        stages = _Stages(race, config, build_model(problem, start=race.viterbi, tolerance=config.tolerance / 2.0), seed)
+        nearest = stages.least(stages.local)
+        if nearest.infeasible:
+            return race.decoded(np.inf)
+        if nearest.labels is None or not stages.finished:
+            return _answer(race, race.viterbi if nearest.labels is None else nearest.labels, incumbent, finished=False)
+        band = max(band, race.top - problem.potentials.score(nearest.labels))
+    loss = race.top - _document_scores(problem)
+    near = loss <= band + config.tolerance
+    stages = _Stages(
+        race, config, build_model(problem, start=race.viterbi, allowed=near, tolerance=config.tolerance / 2.0), seed
+    )
+    best = _second_stage(stages, band)
+    return _answer(race, race.viterbi if best is None else best, incumbent, finished=stages.finished)
+
+
+def worst_score(potentials: Potentials) -> float:
+    """W: the least local score of any possible labelling, in nats."""
+    unary = np.where(np.isfinite(potentials.unary), -potentials.unary, -np.inf)
+    transition = np.where(np.isfinite(potentials.transition), -potentials.transition, -np.inf)
+    return -viterbi_score(Potentials(unary, transition, potentials.sentence_starts))
+
+
+def _document_scores(problem: Problem) -> Floats:
+    """(N, L) best local score of a labelling of the whole document with y_t = l, in nats."""
+    score = max_marginals(problem.potentials)
+    best = score.max(axis=1)
+    scores: Floats = score + (best[problem.potentials.sentence_starts].sum() - best)[:, None]
+    return scores
+
+
+def _second_stage(stages: _Stages, band: float) -> Labels | None:
+    """Least penalty within ``band`` nats of the local optimum, then best local score at that penalty."""
+    problem, slack = stages.race.problem, stages.config.tolerance / 2.0
+    stages.at_most(stages.local, band + stages.offset - stages.race.top + slack)
+    first = stages.least(stages.penalty)
+    if first.labels is None or not stages.finished:
+        return first.labels
+    penalty = problem.score(first.labels).penalty
+    stages.at_most(stages.penalty, penalty)
+    second = stages.least(stages.local)
+    if second.labels is None or problem.score(second.labels).penalty > penalty + stages.config.tolerance:
+        return first.labels
+    return second.labels
+
+
+def _answer(race: Race, labels: Labels, incumbent: Labels | None, *, finished: bool) -> Decoded:
+    """The labelling found, or the incumbent where that scores higher, as a decoded document."""
+    race.restart(labels)
+    if incumbent is not None:
+        race.offer(incumbent)
+    return race.decoded(0.0, cut_short=not finished)
