@@ -1,0 +1,146 @@
+"""One home, one Prefect server and one small model for all integration tests; everything is local and offline."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PYTHON = sys.executable
+CONCORD = [PYTHON, "-c", "from flows.cli import app; app()"]
+"""The console script, whatever way the project is installed."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with corpora and a model, and the environment in which commands run."""
+
+    folder: Path
+    env: dict[str, str]
+    prefect: str
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command of the user, running in the folder."""
+        return subprocess.Popen(
+            [*CONCORD, *arguments],
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> Any:
+        """The command's JSON answer (None without one), after a check of its exit code."""
+        process = self.start(*arguments)
+        answer, said = process.communicate(timeout=240)
+        assert process.returncode == code, said
+        return json.loads(answer) if answer.strip() else None
+
+    def reprocess(self, out: str, *more: str, code: int = 0) -> Any:
+        """`concord reprocess` of the test corpus with the model, by Gibbs sampling."""
+        return self.run(*self.reprocess_command(out, *more), code=code)
+
+    def reprocess_command(self, out: str, *more: str) -> list[str]:
+        """The arguments of that command."""
+        return ["reprocess", "--corpus", "test", "--model", "model", "--out", out, "--json", *more]
+
+    def content(self, out: str) -> dict[str, bytes]:
+        """Every file of an output folder that must not depend on how the run went."""
+        root = self.folder / out
+        found = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+        return {name: data for name, data in found.items() if not name.startswith("_times/")}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the Prefect server ended"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.3)
+    raise AssertionError(f"{url} does not answer")
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    port = _free_port()
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_", "RAY_"))}
+    env |= {
+        "CONCORD_HOME": str(folder / "home"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "COLUMNS": "200",
+    }
+    api = f"http://127.0.0.1:{port}/api"
+    server = subprocess.Popen(
+        [PYTHON, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
+        env=env,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        made = World(folder, env | {"PREFECT_API_URL": api}, api)
+        made.run("synthesize", "--documents", "80", "--out", "train", "--json")
+        _small_groups(made)
+        _wait_for(f"{api}/health", server)
+        yield made
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _small_groups(world: World) -> None:
+    """The test corpus in many row groups: the command's own are too large for so small a corpus."""
+    script = (
+        "from flows.corpora import synthesize_corpus; from schemas.settings import IngestSettings; "
+        "from pathlib import Path; "
+        "synthesize_corpus(Path('test'), documents=48, seed=1, kind='news', "
+        "layout=IngestSettings(group_documents=4), overwrite=False)"
+    )
+    subprocess.run([PYTHON, "-c", script], cwd=world.folder, env=world.env, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def trained(world: World) -> Any:
+    """The answer of `concord train`, which also put the model into the registry."""
+    return world.run(
+        *("train", "--corpus", "train", "--features", "finkel", "--option", "max_iterations=15"),
+        *("--out", "model", "--register", "news", "--json"),
+    )
+
+
+@pytest.fixture(scope="session")
+def reference(world: World, trained: Any) -> Any:
+    """The answer of an undisturbed run on one worker; its output is in ``reference``."""
+    assert trained["registered"] == "models:/news@champion"
+    return world.reprocess("reference", "--workers", "1")

@@ -1,0 +1,167 @@
+"""The whole run as a user drives it: real Ray, Prefect and MLflow, local and offline."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.integration.conftest import World
+from tests.integration.processes import command_line, descendants, gone, workers_of
+
+SLOW = ("--option", "sweeps=4000")
+"""Makes a run long enough to be interrupted."""
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], *, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, f"ended too early: {process.communicate()}"
+        assert time.monotonic() < deadline, "took too long"
+        time.sleep(0.02)
+
+
+def markers(world: World, out: str) -> int:
+    return len([p for p in (world.folder / out / "_shards").glob("*.json") if p.name != "corpus.json"])
+
+
+def test_an_undisturbed_run_answers_with_its_counts(world: World, reference: Any) -> None:
+    assert (reference["documents"], reference["rejected"]) == (48, 0)
+    assert (reference["shards_done"], reference["shards_skipped"], reference["shards_failed"]) == (12, 0, 0)
+    assert reference["tokens"] == sum(len(r) for r in pq.read_table(world.folder / "test")["tokens"].to_pylist())
+    assert reference["seconds"] > 0
+    assert reference["tokens_per_second"] > 0
+    assert reference["violations"] < reference["violations_before"]
+    manifest = json.loads((world.folder / "reference" / "manifest.json").read_text())
+    assert manifest["totals"]["documents"] == 48
+    assert len(manifest["files"]) == 12
+
+
+def test_two_workers_write_the_same_bytes(world: World, reference: Any) -> None:
+    assert reference["shards_done"] == world.reprocess("two", "--workers", "2")["shards_done"]
+    assert world.content("two") == world.content("reference")
+
+
+def test_the_same_command_again_skips_everything(world: World, reference: Any) -> None:
+    before = world.content("reference")
+    again = world.reprocess("reference", "--workers", "1")
+    assert (again["shards_done"], again["shards_skipped"]) == (0, reference["shards_done"])
+    assert again["documents"] == reference["documents"]
+    assert again["violations"] == reference["violations"]
+    assert world.content("reference") == before
+
+
+def test_a_model_of_the_registry_gives_the_same_labels(world: World, reference: Any) -> None:
+    assert reference["shards_done"] == 12
+    command = ["reprocess", "--corpus", "test", "--model", "models:/news@champion", "--out", "registered", "--json"]
+    assert world.run(*command)["documents"] == 48
+    assert world.content("registered") == world.content("reference")
+
+
+def test_kills_lose_nothing(world: World, trained: Any) -> None:
+    """A worker killed, SIGTERM, the driver killed, the same command to the end: the same bytes."""
+    assert trained["documents"] == 80
+    world.reprocess("whole", "--workers", "2", *SLOW)
+
+    first = world.start(*world.reprocess_command("killed", "--workers", "2", *SLOW))
+    wait_until(lambda: markers(world, "killed") >= 1 and len(workers_of(first.pid)) == 2, first)
+    os.kill(workers_of(first.pid)[0], signal.SIGKILL)
+    done = markers(world, "killed")
+    wait_until(lambda: markers(world, "killed") > done, first)
+    below = descendants(first.pid)
+    first.terminate()
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 143, said
+    assert "the same command goes on" in said
+    assert gone(below, seconds=20) == []
+
+    done = markers(world, "killed")
+    second = world.start(*world.reprocess_command("killed", "--workers", "2", *SLOW))
+    wait_until(lambda: markers(world, "killed") > done, second)
+    # Ray's two agents need a minute to see that their node has gone; they hold no CPU and no data.
+    below = [p for p in descendants(second.pid) if "Agent" not in command_line(p)]
+    second.kill()
+    second.communicate(timeout=60)
+    assert gone(below, seconds=30) == []
+
+    done = markers(world, "killed")
+    assert 2 <= done < 12
+    last = world.reprocess("killed", "--workers", "2", *SLOW)
+    assert (last["shards_skipped"], last["shards_done"]) == (done, 12 - done)
+    assert world.content("killed") == world.content("whole")
+
+
+def test_mlflow_has_the_figures_by_name(world: World, reference: Any) -> None:
+    with closing(sqlite3.connect(world.folder / "home" / "mlflow.db")) as store:
+        run = reference["mlflow_run"]
+        metrics = dict(store.execute("select key, value from latest_metrics where run_uuid = ?", [run]))
+        params = dict(store.execute("select key, value from params where run_uuid = ?", [run]))
+        tags = dict(store.execute("select key, value from tags where run_uuid = ?", [run]))
+        digests = store.execute("select digest from datasets").fetchall()
+        status = store.execute("select status from runs where run_uuid = ?", [run]).fetchone()
+    assert metrics["documents"] == reference["documents"]
+    assert metrics["certified"] == pytest.approx(reference["certified"])
+    assert metrics["gap/max"] == pytest.approx(reference["max_gap"])
+    assert metrics["f1"] > metrics["viterbi/f1"]
+    for name in ("precision", "recall", "f1/PER", "viterbi/f1/PER", "token_accuracy", "tokens_per_second"):
+        assert metrics[name] > 0, name
+    before = sum(v for k, v in metrics.items() if k.startswith("violations/") and k.endswith("/before"))
+    after = sum(v for k, v in metrics.items() if k.startswith("violations/") and k.endswith("/after"))
+    assert (before, after) == pytest.approx((reference["violations_before"], reference["violations"]))
+    assert metrics["penalty/consistent/after"] < metrics["penalty/consistent/before"]
+    assert params["engine"] == "gibbs"
+    assert params["engine.sweeps"] == "100"
+    assert tags["predictions"] == str(world.folder / "reference")
+    assert status == ("FINISHED",)
+    assert len(digests) >= 2
+
+
+def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
+    assert reference["documents"] == 48
+    query = json.dumps({"flows": {"name": {"any_": ["reprocess"]}}}).encode()
+    request = urllib.request.Request(
+        f"{world.prefect}/flow_runs/filter", query, {"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        runs = json.load(answer)
+    names = {run["name"] for run in runs if run["state_type"] == "COMPLETED"}
+    assert f"{world.folder}/test with gibbs" in {name.replace("test ", f"{world.folder}/test ", 1) for name in names}
+
+
+def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:
+    answer = world.run("evaluate", "--predictions", "reference", "--gold", "test", "--json")
+    assert set(answer) == {"documents", "tokens", "certified", "max_gap", "token_accuracy", "entity"}
+    assert set(answer["entity"]) == {"precision", "recall", "f1", "types"}
+    assert (answer["documents"], answer["tokens"]) == (reference["documents"], reference["tokens"])
+    assert answer["certified"] == reference["certified"]
+    assert answer["max_gap"] == reference["max_gap"]
+    totals = json.loads((world.folder / "reference" / "manifest.json").read_text())["totals"]
+    for name, row in answer["entity"]["types"].items():
+        assert {kind: row[kind] for kind in ("gold", "predicted", "correct")} == totals["entities"][name]
+
+
+def test_a_damaged_row_group_fails_its_shard_and_the_rest_goes_on(world: World, trained: Any) -> None:
+    assert trained["documents"] == 80
+    (world.folder / "hurt").mkdir()
+    data = bytearray((world.folder / "test" / "part-00000.parquet").read_bytes())
+    group = pq.ParquetFile(world.folder / "test" / "part-00000.parquet").metadata.row_group(3)
+    place = group.column(1).data_page_offset + 40
+    data[place : place + 8] = b"\xff" * 8
+    (world.folder / "hurt" / "part-00000.parquet").write_bytes(data)
+    answer = world.run(
+        *("reprocess", "--corpus", "hurt", "--model", "model", "--out", "hurt-out", "--engine", "viterbi", "--json"),
+        code=4,
+    )
+    assert (answer["shards_done"], answer["shards_failed"], answer["documents"]) == (11, 1, 44)
+    assert "row group 3 is damaged" in answer["errors"][0]
+    assert not (world.folder / "hurt-out" / "manifest.json").exists()

@@ -1,0 +1,203 @@
+"""The command line: help, exit codes, and what a user reads when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.options import OptionError, option_values, parse_options
+from flows.progress import meter
+from schemas.settings import ColumnsSettings, GibbsSettings
+
+runner = CliRunner()
+
+
+def call(*arguments: str, code: int = 0) -> Any:
+    """The command's result, after a check of its exit code."""
+    result = runner.invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def commands() -> list[str]:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group) or hasattr(group, "commands")
+    return sorted(group.commands)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_has_help_with_an_example_or_commands(name: str) -> None:
+    text = call(name, "--help").output
+    assert f"concord {name}" in text
+    assert "Example:" in text or "Commands" in text
+
+
+def test_help_lists_the_exit_codes_and_waits_for_no_heavy_library() -> None:
+    text = " ".join(call("--help").output.split())
+    assert "Exit codes: 0 done" in text
+    script = "import sys; from flows.cli import app; print({'ray', 'prefect', 'mlflow', 'numba'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "set()"
+
+
+def test_synthesize_and_ingest_answer_as_json(tmp_path: Path) -> None:
+    made = call("synthesize", "--documents", "5", "--out", str(tmp_path / "made"), "--json")
+    answer = json.loads(made.stdout)
+    assert (answer["read"], answer["written"], answer["rejected"]) == (5, 5, 0)
+    assert pq.read_table(tmp_path / "made" / "part-00000.parquet").num_rows == 5
+    source = tmp_path / "a.conll"
+    source.write_text("-DOCSTART- -X- O O\n\nAlba NNP I-NP I-PER\nruns VBZ I-VP O\n\n")
+    read = json.loads(call("ingest", "conll", str(source), "--out", str(tmp_path / "read"), "--json").stdout)
+    assert (read["read"], read["tokens"]) == (1, 2)
+    assert pq.read_table(tmp_path / "read" / "part-00000.parquet")["labels"].to_pylist() == [["B-PER", "O"]]
+
+
+def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        call("synthesize", "--documents", "3", "--seed", "7", "--out", str(tmp_path / name))
+    a, b = ((tmp_path / name / "part-00000.parquet").read_bytes() for name in ("a", "b"))
+    assert a == b
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("ingest", "excel", "x", "--out", "o"), 2, "no reader is called 'excel'; there are conll"),
+        (("ingest", "conll", "nowhere", "--out", "o"), 3, "nowhere"),
+        (("ingest", "columns", "x", "--out", "o", "--option", "column=a"), 2, "options of reader columns: columns"),
+        (("evaluate", "--predictions", "nowhere", "--gold", "nowhere"), 3, "no such file or folder"),
+        (("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--engine", "gips"), 2, "there are viterbi"),
+        (("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--option", "swoops=3"), 2, "of engine gibbs"),
+        (("reprocess", "--corpus", "c"), 2, "Missing option"),
+        (("synthesize", "--out", "o", "--documents", "0"), 2, "--documents"),
+    ],
+)
+def test_wrong_use_is_one_message_and_an_exit_code(
+    arguments: tuple[str, ...], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(*arguments, code=code)
+    said = " ".join((result.stderr + result.output).split())
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_an_existing_corpus_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    call("synthesize", "--documents", "2", "--out", str(tmp_path / "c"))
+    assert "is not empty" in call("synthesize", "--documents", "2", "--out", str(tmp_path / "c"), code=3).stderr
+    call("synthesize", "--documents", "2", "--out", str(tmp_path / "c"), "--overwrite")
+
+
+# Evaluation, on small files made here
+
+
+def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, list[str]]) -> None:
+    from schemas.columns import PREDICTIONS
+
+    table = pa.table(
+        {
+            "doc_id": list(rows),
+            "labels": list(rows.values()),
+            "entities": pa.array([[] for _ in rows], PREDICTIONS.required.field("entities").type),
+            "engine": ["gibbs"] * len(rows),
+            **{name: [0.5] * len(rows) for name in ("local", "penalty", "objective", "bound", "gap")},
+            "status": ["feasible"] * len(rows),
+            "certified": [i == 0 for i in range(len(rows))],
+            "constraints": pa.array([[] for _ in rows], PREDICTIONS.required.field("constraints").type),
+            "model_digest": ["m"] * len(rows),
+            "constraint_digest": ["c"] * len(rows),
+            "viterbi_labels": [viterbi[name] for name in rows],
+        }
+    )
+    path.mkdir()
+    pq.write_table(table, path / "p.parquet")
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    source = tmp_path / "g.conll"
+    source.write_text(
+        "-DOCSTART- -X- O O\n\nAlba N X I-PER\nruns V X O\n\nin P X O\nOslo N X I-LOC\n\n"
+        "-DOCSTART- -X- O O\n\nOslo N X I-LOC\n\n"
+    )
+    call("ingest", "conll", str(source), "--out", str(tmp_path / "gold"))
+    return tmp_path / "gold"
+
+
+def test_evaluate_counts_by_document_id_and_shows_what_changed(gold: Path, tmp_path: Path) -> None:
+    first, second = pq.read_table(gold)["doc_id"].to_pylist()
+    rows = {second: ["B-LOC"], first: ["B-PER", "O", "O", "B-ORG"], "stranger": ["O"]}
+    viterbi = {second: ["B-LOC"], first: ["O", "O", "O", "B-ORG"], "stranger": ["O"]}
+    predictions(tmp_path / "p", rows, viterbi=viterbi)
+    options = ("--predictions", str(tmp_path / "p"), "--gold", str(gold))
+    answer = json.loads(call("evaluate", *options, "--json").stdout)
+    assert (answer["documents"], answer["tokens"], answer["token_accuracy"]) == (2, 5, 0.8)
+    assert answer["entity"]["types"]["LOC"] == {
+        "precision": 1.0,
+        "recall": 0.5,
+        "f1": pytest.approx(2 / 3),
+        "gold": 2,
+        "predicted": 1,
+        "correct": 1,
+    }
+    assert (answer["certified"], answer["max_gap"]) == (0.5, 0.5)
+    text = call("evaluate", *options)
+    assert "1 entities fixed, 0 broken" in text.stderr
+    assert "PER" in text.stdout
+
+
+def test_evaluate_names_the_document_that_does_not_fit(gold: Path, tmp_path: Path) -> None:
+    first, second = pq.read_table(gold)["doc_id"].to_pylist()
+    rows = {first: ["O"] * 4}
+    predictions(tmp_path / "few", rows, viterbi=rows)
+    said = call("evaluate", "--predictions", str(tmp_path / "few"), "--gold", str(gold), code=3).stderr
+    assert f"no prediction for document '{second}'" in said
+    rows = {first: ["O"] * 3, second: ["O"]}
+    predictions(tmp_path / "short", rows, viterbi=rows)
+    said = call("evaluate", "--predictions", str(tmp_path / "short"), "--gold", str(gold), code=3).stderr
+    assert f"'{first}' has 4 tokens" in said
+
+
+# Options and progress
+
+
+def test_options_are_parsed_into_settings() -> None:
+    settings = parse_options(["sweeps=7", "hard-weight=2.5", "start=random"], GibbsSettings, owner="gibbs")
+    assert (settings.sweeps, settings.hard_weight, settings.start) == (7, 2.5, "random")
+    columns = parse_options(["columns=tokens, _,labels"], ColumnsSettings, owner="columns")
+    assert columns.columns == ("tokens", "_", "labels")
+    for wrong in ("sweeps", "sweps=3"):
+        with pytest.raises(OptionError, match="want NAME=VALUE; options of gibbs: sweeps"):
+            option_values([wrong], GibbsSettings, owner="gibbs")
+    with pytest.raises(OptionError, match="sweeps: Input should be a valid integer"):
+        parse_options(["sweeps=many"], GibbsSettings, owner="gibbs")
+
+
+def test_progress_without_a_terminal_ends_with_the_total(capsys: pytest.CaptureFixture[str]) -> None:
+    with meter("working", 3) as bar:
+        for _ in range(3):
+            bar.advance(note="things")
+    assert capsys.readouterr().err == "working: 3 of 3 things\n"
+
+
+def test_the_environment_of_the_libraries_is_set_before_they_are_imported() -> None:
+    script = (
+        "import flows, os; "
+        "names = ('RAY_USAGE_STATS_ENABLED', 'PREFECT_SERVER_ANALYTICS_ENABLED', 'MLFLOW_DISABLE_TELEMETRY'); "
+        "print([os.environ[n] for n in names])"
+    )
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "PREFECT_", "MLFLOW_"))}
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, env=env)
+    assert found.stdout.strip() == "['0', 'false', 'true']"
