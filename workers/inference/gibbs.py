@@ -4,8 +4,9 @@ One sweep visits every token. Its label is resampled from the conditional given 
 (eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. A blocked move
 follows at the same token, because a span of several tokens cannot change its type one label at a
 time: each slot there (a place where the local model could see a span) is resampled over {no span,
-one span of each type}. That is a Gibbs step over a set of labellings that looks the same from all
-its members, so the stationary distribution stays that of the model.
+one span of each type}. Now and then all spans of the same words are resampled over the types at
+once. Each is a Gibbs step over a set of labellings that looks the same from all its members, so the
+stationary distribution stays that of the model.
 
 Most sites are certain. The mass of all other labels is bounded from the local margin and the
 penalty that the site's spans carry now; where a uniform draw falls above that bound nothing can
@@ -22,10 +23,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
-from schemas.labels import Labels
-from schemas.problem import Problem
+from schemas.labels import Labels, Scheme
+from schemas.problem import NO_KEY, Problem, Relation
 from schemas.settings import GibbsSettings
-from workers.inference.agreement import AgreementState, Codec, add_labels, codec, empty_state
+from workers.inference.agreement import AgreementState, Codec, add_labels, add_span, codec, empty_state, span_cost
 from workers.inference.chain import max_messages, viterbi
 from workers.inference.engine import UNLIMITED, proven
 from workers.inference.rows import RowState, row_penalty, row_state, set_label
@@ -37,16 +38,21 @@ CERTAIN = 40.0
 UNKNOWN = np.inf
 ROUNDING = 1e-9
 
+SWEEPS_A_GROUP = 10
+"""All mentions of a name change their type together at every tenth sweep: it is rarely of use."""
+
 
 class Chain(NamedTuple):
     """One Markov chain over labellings: all arrays that the kernel reads and writes.
 
     ``labels`` (N,) is where it stands, ``best`` (N,) the best labelling seen; ``dirty`` lists the
     positions at which the two may differ, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best
-    local gain of any other label. ``numbers``: objective now, best objective, penalty of rows and
+    local gain of any other label, ``pays`` (N,) is 1 where a span on or beside the token can cost
+    something and 0 elsewhere. ``numbers``: objective now, best objective, penalty of rows and
     of spans now. ``counters``: random state, length of ``dirty``, flips, sites that were not
     certain. Slots are ordered by start; those of token t are ``slot_pointer[t]:slot_pointer[t + 1]``
-    of ``slot_end`` and ``slot_gain`` (the best local gain, or `UNKNOWN`); ``reach`` is the longest.
+    of ``slot_end``, ``slot_gain`` (the best local gain, or `UNKNOWN`) and ``slot_pays``; ``reach`` is
+    the longest.
     """
 
     unary: NDArray[np.float64]
@@ -56,10 +62,15 @@ class Chain(NamedTuple):
     dirty: NDArray[np.int64]
     is_dirty: NDArray[np.bool_]
     margin: NDArray[np.float64]
+    pays: NDArray[np.float64]
     slot_pointer: NDArray[np.int64]
     slot_end: NDArray[np.int64]
     slot_gain: NDArray[np.float64]
+    slot_pays: NDArray[np.float64]
     reach: NDArray[np.int64]
+    group_pointer: NDArray[np.int64]
+    group_start: NDArray[np.int64]
+    group_end: NDArray[np.int64]
     numbers: NDArray[np.float64]
     counters: NDArray[np.uint64]
     codec: Codec
@@ -153,9 +164,9 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     rows = row_state(problem, labels, config.hard_weight)
     cost = add_labels(spans, arrays, labels, 0, len(problem), 1)
     objective = p.score(labels) - cost - row_penalty(rows)
-    slots = candidate_spans(problem, config.slot_loss) if problem.agreements else None
-    pairs = np.zeros((0, 2), np.int64) if slots is None else np.unique(np.stack([slots.start, slots.end], 1), axis=0)
-    pairs = pairs[pairs[:, 1] - pairs[:, 0] > 1]
+    places = _places(problem, config.slot_loss)
+    pairs = places[places[:, 1] - places[:, 0] > 1]
+    groups, group_pointer = _same_words(problem, places)
     chain = Chain(
         p.unary,
         p.transition,
@@ -164,10 +175,15 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         np.zeros(len(problem), np.int64),
         np.zeros(len(problem), np.bool_),
         np.zeros(len(problem)),
+        np.zeros(len(problem)),
         np.searchsorted(pairs[:, 0], np.arange(len(problem) + 1)).astype(np.int64),
         np.ascontiguousarray(pairs[:, 1]),
         np.full(len(pairs), UNKNOWN),
+        np.zeros(len(pairs)),
         np.array([(pairs[:, 1] - pairs[:, 0]).max(initial=0)]),
+        group_pointer,
+        np.ascontiguousarray(groups[:, 0]),
+        np.ascontiguousarray(groups[:, 1]),
         np.array([objective, objective, row_penalty(rows), cost]),
         np.array([seed, 0, 0, 0], np.uint64),
         arrays,
@@ -176,6 +192,33 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     )
     _set_margins(chain, 0, len(problem))
     return chain
+
+
+def _places(problem: Problem, most_loss: float) -> NDArray[np.int64]:
+    """(M, 2) start and end of every span that the local model could see, ordered, each once."""
+    if not problem.agreements:
+        return np.zeros((0, 2), np.int64)
+    spans = candidate_spans(problem, most_loss)
+    return np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
+
+
+def _same_words(problem: Problem, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of each key that has several, group by group, and the groups' bounds.
+
+    Only in BIO, where spans of any types can stand side by side.
+    """
+    exact = [a for a in problem.agreements if a.relation is Relation.EXACT]
+    none = np.zeros((0, 2), np.int64), np.zeros(1, np.int64)
+    if not exact or problem.labels.scheme is not Scheme.BIO:
+        return none
+    key = exact[0].key
+    fits = places[places[:, 1] - places[:, 0] <= key.shape[1]]
+    keys = key[fits[:, 0], fits[:, 1] - fits[:, 0] - 1]
+    names, number, size = np.unique(keys, return_inverse=True, return_counts=True)
+    several = (size > 1) & (names != NO_KEY)
+    order = np.argsort(keys, kind="stable")
+    kept = order[several[number[order]]]
+    return fits[kept], np.concatenate([[0], np.cumsum(size[several])]).astype(np.int64)
 
 
 def sample(
@@ -200,15 +243,26 @@ def anneal(chain: Any, temperatures: Any) -> None:
     types = len(chain.codec.opening)
     single = np.arange(width).astype(np.int32).reshape(width, 1)
     options = np.empty((types + 1, count), np.int32)
-    grouped = len(chain.spans.table) > 0
-    for temperature in temperatures:
+    # The chain is a large tuple that every call copies: the common case is decided here.
+    margin, pays, numbers, counters = chain.margin, chain.pays, chain.numbers, chain.counters
+    slot_pointer, slot_gain, slot_pays = chain.slot_pointer, chain.slot_gain, chain.slot_pays
+    for sweep in range(len(temperatures)):
+        temperature = temperatures[sweep]
+        for group in range(len(chain.group_pointer) - 1 if sweep % SWEEPS_A_GROUP == 0 else 0):
+            _resample_group(chain, group, temperature)
         for t in range(count):
-            draw = _draw(chain, t, t + 1, chain.margin[t], width, temperature)
+            draw = _draw(counters, (margin[t] + numbers[2] + pays[t] * numbers[3]) / temperature, width)
             if draw < 1.0:
                 _resample(chain, t, t + 1, single, width, draw, temperature)
-            if grouped:
-                for slot in range(chain.slot_pointer[t], chain.slot_pointer[t + 1]):
-                    _resample_slot(chain, slot, t, options, temperature)
+            for slot in range(slot_pointer[t], slot_pointer[t + 1]):
+                if slot_gain[slot] == UNKNOWN:
+                    slot_gain[slot] = _slot_options(chain, t, chain.slot_end[slot], options)[1]
+                    slot_pays[slot] = pays[t : chain.slot_end[slot]].max()
+                exponent = (slot_gain[slot] + numbers[2] + slot_pays[slot] * numbers[3]) / temperature
+                draw = _draw(counters, exponent, types + 1)
+                if draw < 1.0:
+                    choices, _ = _slot_options(chain, t, chain.slot_end[slot], options)
+                    _resample(chain, t, chain.slot_end[slot], options, choices, draw, temperature)
 
 
 @njit(cache=True, nogil=True)
@@ -223,21 +277,16 @@ def _uniform(counters: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _draw(chain: Any, first: int, last: int, gain: float, choices: int, temperature: float) -> Any:
-    """A uniform draw for ``first:last``, or 2 where no draw could change it.
+def _draw(counters: Any, exponent: float, choices: int) -> Any:
+    """A uniform draw, or 2 where no draw could change anything.
 
-    ``gain`` is the most that another choice gains locally. Its penalty can fall by no more than
-    the document's whole penalty now, and by no more than what all rows and the spans here cost, so
-    all other choices together have at most the mass (choices − 1) · exp((gain + relief) /
-    temperature). The cheap bound goes first.
+    ``exponent`` is the most that another choice gains locally plus what the document pays now for
+    rows, and for spans if one is near (a change cannot save more), over the temperature: the other
+    choices together have at most the mass (choices − 1) · exp(exponent).
     """
-    exponent = (gain + chain.numbers[2] + chain.numbers[3]) / temperature
     if exponent < -CERTAIN:
         return 2.0
-    draw = _uniform(chain.counters)
-    if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):
-        return 2.0
-    exponent = (gain + chain.numbers[2] + _span_relief(chain, first, last)) / temperature
+    draw = _uniform(counters)
     if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):
         return 2.0
     return draw
@@ -258,22 +307,6 @@ def _region(chain: Any, first: int, last: int) -> Any:
         while not codec.opens_sentence[high] and codec.continues[labels[high - 1], labels[high]]:
             high += 1
     return low, high
-
-
-@njit(cache=True, nogil=True)
-def _span_relief(chain: Any, first: int, last: int) -> Any:
-    """Nats that the spans around ``first:last`` cost now, and a little for rounding."""
-    if chain.numbers[3] <= 0.0:
-        return 0.0
-    low, high = _region(chain, first, last)
-    typed = False
-    for t in range(low, high):
-        typed |= chain.codec.type_of[chain.labels[t]] >= 0
-    if not typed:
-        return 0.0
-    cost = add_labels(chain.spans, chain.codec, chain.labels, low, high, -1)
-    add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
-    return cost + ROUNDING
 
 
 @njit(cache=True, nogil=True)
@@ -334,7 +367,8 @@ def _resample(chain: Any, first: int, last: int, options: Any, choices: int, dra
     add_labels(chain.spans, chain.codec, chain.labels, low, high, 1)
     chain.counters[3] += np.uint64(1)
     if chosen != current:
-        _record(chain, first, last, gain[chosen], row_growth[chosen], span_growth[chosen])
+        _touch(chain, first, last)
+        _advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
 
 
 @njit(cache=True, nogil=True)
@@ -362,26 +396,31 @@ def _choose(gain: Any, current: int, draw: float, temperature: float) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _record(chain: Any, first: int, last: int, gain: float, row_growth: float, span_growth: float) -> None:
-    """Follows a change of labels: margins, objective, best labelling seen."""
+def _touch(chain: Any, first: int, last: int) -> None:
+    """Notes that ``first:last`` changed: margins and slots near it, and where ``best`` may differ."""
     chain.counters[2] += np.uint64(last - first)
-    chain.numbers[0] += gain
-    chain.numbers[2] = max(0.0, chain.numbers[2] + row_growth)
-    chain.numbers[3] = max(0.0, chain.numbers[3] + span_growth)
-    for slot in range(
-        chain.slot_pointer[max(0, first - chain.reach[0])], chain.slot_pointer[min(len(chain.labels), last + 1)]
-    ):
+    _set_margins(chain, max(0, first - 1), min(len(chain.labels), last + 1))
+    near = chain.slot_pointer[max(0, first - chain.reach[0])]
+    for slot in range(near, chain.slot_pointer[min(len(chain.labels), last + 1)]):
         if chain.slot_end[slot] >= first:
             chain.slot_gain[slot] = UNKNOWN
-    _set_margins(chain, max(0, first - 1), min(len(chain.labels), last + 1))
     for t in range(first, last):
         if not chain.is_dirty[t]:
             chain.is_dirty[t] = True
             chain.dirty[chain.counters[1]] = t
             chain.counters[1] += np.uint64(1)
-    if chain.numbers[0] <= chain.numbers[1]:
+
+
+@njit(cache=True, nogil=True)
+def _advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> None:
+    """Follows the objective and the penalties, and keeps the labels if none seen were better."""
+    numbers = chain.numbers
+    numbers[0] += gain
+    numbers[2] = max(0.0, numbers[2] + row_growth)
+    numbers[3] = max(0.0, numbers[3] + span_growth)
+    if numbers[0] <= numbers[1]:
         return
-    chain.numbers[1] = chain.numbers[0]
+    numbers[1] = numbers[0]
     for i in range(chain.counters[1]):
         t = chain.dirty[i]
         chain.best[t] = chain.labels[t]
@@ -390,7 +429,79 @@ def _record(chain: Any, first: int, last: int, gain: float, row_growth: float, s
 
 
 @njit(cache=True, nogil=True)
+def _resample_group(chain: Any, group: int, temperature: float) -> None:
+    """Resamples the one type that all labelled spans of the same words have, if they agree now.
+
+    Their number and places stay, so the labellings among which it chooses look the same from each.
+    """
+    codec, labels = chain.codec, chain.labels
+    members = np.empty(chain.group_pointer[group + 1] - chain.group_pointer[group], np.int64)
+    count, current = 0, -1
+    for place in range(chain.group_pointer[group], chain.group_pointer[group + 1]):
+        if not _is_span(chain, chain.group_start[place], chain.group_end[place]):
+            continue
+        kind = codec.type_of[labels[chain.group_start[place]]]
+        if current >= 0 and kind != current:
+            return
+        current = kind
+        members[count] = place
+        count += 1
+    if count < 2:
+        return
+    members = members[:count]
+    old_cost = _count_group(chain, members, current, -1)
+    types = len(codec.opening)
+    gain, row_growth, span_growth = np.zeros(types), np.zeros(types), np.zeros(types)
+    local, grown = 0.0, 0.0
+    for kind in range(types):
+        moved = _write_group(chain, members, kind)
+        local += moved[0]
+        grown += moved[1]
+        row_growth[kind] = grown
+        span_growth[kind] = _count_group(chain, members, kind, 1) - old_cost
+        _count_group(chain, members, kind, -1)
+        gain[kind] = local - grown - span_growth[kind]
+    # Gains are against the labels that stood here: those of ``current``, whose own gain is 0.
+    chosen = _choose(gain, current, _uniform(chain.counters), temperature)
+    _write_group(chain, members, chosen)
+    _count_group(chain, members, chosen, 1)
+    if chosen == current:
+        return
+    for place in members:
+        _touch(chain, chain.group_start[place], chain.group_end[place])
+    _advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
+
+
+@njit(cache=True, nogil=True)
+def _write_group(chain: Any, members: Any, kind: int) -> Any:
+    """Gives all members one type; returns by how much local score and rows' penalty grew."""
+    local, grown = 0.0, 0.0
+    for place in members:
+        first, last = chain.group_start[place], chain.group_end[place]
+        option = np.full(last - first, chain.codec.inside[kind], np.int32)
+        option[0] = chain.codec.opening[kind]
+        local += _local(chain, first, last, option) - _local(chain, first, last, chain.labels[first:last])
+        grown += _write(chain, first, last, option)
+    return local, grown
+
+
+@njit(cache=True, nogil=True)
+def _count_group(chain: Any, members: Any, kind: int, change: int) -> Any:
+    """Counts the members in or out; returns their cost in nats."""
+    total = 0.0
+    for place in members:
+        first, last = chain.group_start[place], chain.group_end[place]
+        if change < 0:
+            add_span(chain.spans, first, last, kind, change)
+        total += span_cost(chain.spans, first, last, kind)
+        if change > 0:
+            add_span(chain.spans, first, last, kind, change)
+    return total
+
+
+@njit(cache=True, nogil=True)
 def _set_margins(chain: Any, first: int, last: int) -> None:
+    """Updates ``margin`` and ``pays`` after labels next to ``first:last``, or there, changed."""
     width = chain.unary.shape[1]
     for t in range(first, last):
         now, other = 0.0, -np.inf
@@ -405,6 +516,8 @@ def _set_margins(chain: Any, first: int, last: int) -> None:
             else:
                 other = max(other, value)
         chain.margin[t] = other - now
+        near = chain.codec.type_of[chain.labels[max(0, t - 1) : t + 2]]
+        chain.pays[t] = 1.0 if near.max() >= 0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -454,19 +567,6 @@ def _slot_options(chain: Any, start: int, end: int, options: Any) -> Any:
         if options[c, 0] != labels[start]:
             gain = max(gain, _local(chain, start, end, options[c, :length]) - now)
     return choices, gain
-
-
-@njit(cache=True, nogil=True)
-def _resample_slot(chain: Any, slot: int, start: int, options: Any, temperature: float) -> None:
-    """Resamples one slot among its options; its gain is remembered until a label near it changes."""
-    end = chain.slot_end[slot]
-    most = len(chain.codec.opening) + 1
-    if chain.slot_gain[slot] == UNKNOWN:
-        chain.slot_gain[slot] = _slot_options(chain, start, end, options)[1]
-    draw = _draw(chain, start, end, chain.slot_gain[slot], most, temperature)
-    if draw < 1.0:
-        choices, _ = _slot_options(chain, start, end, options)
-        _resample(chain, start, end, options, choices, draw, temperature)
 
 
 @njit(cache=True, nogil=True)
