@@ -60,20 +60,10 @@ def new_walker(problem: Problem, labels: Labels) -> Walker:
 @njit(cache=True, nogil=True)
 def evaluate(w: Any, target: Any) -> Any:
     """Moves to ``target`` (N,); returns its local score, soft penalty (both nats) and hard degree."""
-    count = len(target)
-    t = 0
-    while t < count:
-        if w.labels[t] == target[t]:
-            t += 1
-            continue
-        low, high = _crossed(w.codec, w.labels, target, t)
-        if len(w.spans.table):
-            count_spans(w, low, high, -1)
-        for i in range(t, high):
-            set_label(w.rows, w.labels, i, target[i])
-        if len(w.spans.table):
-            count_spans(w, low, high, 1)
-        t = high
+    if len(w.spans.table):
+        _move_spans(w, target)
+    else:
+        _set_labels(w, target)
     soft, hard = w.values[0], w.values[1]
     for r in range(len(w.rows.bound)):
         soft += w.rows.weight[r] * max(0.0, w.rows.activity[r] - w.rows.bound[r])
@@ -81,6 +71,32 @@ def evaluate(w: Any, target: Any) -> Any:
         excess = w.rows.activity[r] - w.rows.bound[r]
         hard += excess if excess > SLACK_TOLERANCE else 0.0
     return _local(w, target), soft, hard
+
+
+@njit(cache=True, nogil=True)
+def _move_spans(w: Any, target: Any) -> None:
+    # All old spans leave before any label changes: labels changed in part may join spans that neither side has.
+    parts = np.empty((len(target), 2), np.int64)
+    found = 0
+    t = 0
+    while t < len(target):
+        if w.labels[t] == target[t]:
+            t += 1
+            continue
+        low, high = _crossed(w.codec, w.labels, target, t)
+        count_spans(w, low, high, -1)
+        parts[found, 0], parts[found, 1] = low, high
+        found += 1
+        t = high
+    _set_labels(w, target)
+    for i in range(found):
+        count_spans(w, parts[i, 0], parts[i, 1], 1)
+
+
+@njit(cache=True, nogil=True)
+def _set_labels(w: Any, target: Any) -> None:
+    for t in range(len(target)):
+        set_label(w.rows, w.labels, t, target[t])
 
 
 @njit(cache=True, nogil=True)

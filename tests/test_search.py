@@ -1,0 +1,410 @@
+"""What is special to each search engine; what all engines share is in `test_engines`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from schemas.decoded import Budget, Decoded, Status
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.problem import ANY, LinearRows, Problem
+from schemas.settings import (
+    AnytimeSettings,
+    AstarSettings,
+    BeamSettings,
+    CspSettings,
+    DiscrepancySettings,
+    EngineSettings,
+    EvolutionSettings,
+    TwoStageSettings,
+)
+from tests.oracle import (
+    LABEL_SETS,
+    all_labellings,
+    enumerate_best,
+    local_scores,
+    naive_keys,
+    random_agreement,
+    random_labelling,
+    random_potentials,
+    random_problem,
+    random_rows,
+    random_words,
+)
+from workers.inference import anytime, astar, beam, constrained_viterbi, csp, discrepancy, evolution, two_stage
+from workers.inference.agreement import codec
+from workers.inference.chain import viterbi
+from workers.inference.engine import UNLIMITED, document_rng
+from workers.inference.partial import Partial, chain_loss, expand, pop, push, start_partial
+from workers.inference.registry import SOLVERS
+from workers.inference.variation import DRAWS, breed
+from workers.inference.walker import evaluate, new_walker
+
+SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")
+
+
+def small(seed: int, *, rows: bool = True, agreements: bool = True) -> Problem:
+    return random_problem(np.random.default_rng(seed), labels=LABEL_SETS[seed % 4], rows=rows, agreements=agreements)
+
+
+def long(seed: int, tokens: int = 80) -> Problem:
+    """Like the oracle's random problems, but too long to enumerate."""
+    rng = np.random.default_rng(seed)
+    labels = LABEL_SETS[seed % 4]
+    words, starts = random_words(rng, tokens)
+    potentials, kept = random_potentials(rng, labels, starts, tokens)
+    rows = LinearRows.join([random_rows(rng, labels, kept, starts, tokens) for _ in range(5)])
+    rows = replace(rows, constraint=np.arange(len(rows), dtype=np.int32))
+    spans = labels.spans(kept, starts)
+    agreement = random_agreement(rng, labels, naive_keys(words, starts.tolist(), 2), len(rows), spans)
+    return Problem(potentials, labels, tuple(f"c{i}" for i in range(len(rows) + 1)), rows, (agreement,))
+
+
+def all_losses(problem: Problem) -> tuple[Labels, Floats]:
+    """Every labelling (M, N), and how far its objective is below the local optimum (M,)."""
+    labellings = all_labellings(len(problem), len(problem.labels))
+    local = local_scores(problem.potentials, labellings)
+    loss = np.full(len(labellings), np.inf)
+    for i in np.flatnonzero(np.isfinite(local)):
+        loss[i] = local.max() - problem.score(labellings[i]).objective
+    return labellings, loss
+
+
+def started(problem: Problem) -> Partial:
+    top = problem.potentials.score(viterbi(problem.potentials))
+    start = start_partial(problem, chain_loss(problem), top=top, limit=np.inf)
+    assert start is not None
+    return start
+
+
+def run(engine: str, problem: Problem, budget: Budget) -> Decoded:
+    solver = SOLVERS[engine]
+    return solver.solve(problem, config=solver.settings(), rng=document_rng(0, "doc"), budget=budget)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_the_loss_of_a_prefix_is_admissible_and_exact_at_the_end(seed: int) -> None:
+    problem = small(seed)
+    labellings, loss = all_losses(problem)
+    partial = started(problem)
+    rng = np.random.default_rng(seed)
+    losses = np.zeros(len(problem.labels))
+    last = 0.0
+    for t in range(len(problem)):
+        expand(partial, t, losses)
+        for b in range(len(losses)):
+            fits = (labellings[:, : t + 1] == [*partial.labels[:t], b]).all(axis=1)
+            assert losses[b] <= loss[fits].min() + 1e-9
+            assert losses[b] >= last - 1e-9
+            if t + 1 == len(problem):
+                assert losses[b] == pytest.approx(loss[fits].min(), abs=1e-9)
+        open_labels = np.flatnonzero(np.isfinite(losses))
+        if not len(open_labels):
+            return
+        chosen = int(rng.choice(open_labels))
+        last = losses[chosen]
+        push(partial, t, chosen)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_taking_a_decision_back_restores_everything(seed: int) -> None:
+    problem = small(seed)
+    partial = started(problem)
+    watched = (partial.activity, partial.cost, partial.spans.counts, partial.spans.holders, partial.spans.total)
+    labels = random_labelling(
+        np.random.default_rng(seed), problem.labels, problem.potentials.sentence_starts, len(problem)
+    )
+    states = []
+    for t, label in enumerate(labels):
+        states.append([a.copy() for a in watched])
+        push(partial, t, label)
+    for t in reversed(range(len(labels))):
+        pop(partial, t)
+        for now, then in zip(watched, states[t], strict=True):
+            np.testing.assert_array_equal(now, then)
+
+
+def test_the_row_bound_sees_what_can_no_longer_be_reached() -> None:
+    """A label that must appear costs nothing while a token is open, and its weight once none is."""
+    labels = LabelSet.infer(["a", "b"])
+    at = np.arange(3, dtype=np.int32)
+    must = LinearRows(
+        np.array([0, 3]), at, np.full(3, ANY, np.int32), np.ones(3, np.int32), -np.ones(3),
+        np.array([-1.0]), np.array([2.0]), np.zeros(1, np.int32),
+    )  # fmt: skip
+    potentials = Potentials(np.zeros((3, 2)), np.zeros((2, 2)), np.array([0]))
+    partial = started(Problem(potentials, labels, ("must",), must))
+    losses = np.zeros(2)
+    for t, wanted in enumerate(([0.0, 0.0], [0.0, 0.0], [2.0, 0.0])):
+        expand(partial, t, losses)
+        np.testing.assert_allclose(losses, wanted)
+        push(partial, t, 0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_discrepancy_widens_until_it_is_exact(seed: int) -> None:
+    problem = small(seed)
+    config = DiscrepancySettings(branching=1, token_multiplier=1e-3, iteration_multiplier=2.0)
+    decoded = discrepancy.solve(problem, config=config, rng=document_rng(0, ""))
+    assert decoded.status is Status.OPTIMAL
+    assert decoded.objective == pytest.approx(enumerate_best(problem)[1])
+
+
+@pytest.mark.parametrize("engine", SEARCHES)
+def test_bounds_hold_whenever_the_budget_ends(engine: str) -> None:
+    for seed in range(12):
+        problem = small(seed)
+        best = enumerate_best(problem)[1]
+        for work in range(0, 12, 2):
+            decoded = run(engine, problem, Budget(work=work))
+            assert decoded.bound >= best - 1e-9
+            assert decoded.objective <= best + 1e-9
+
+
+@pytest.mark.parametrize("engine", SEARCHES)
+def test_a_work_budget_gives_the_same_bytes_and_is_kept(engine: str) -> None:
+    for seed in range(4):
+        problem = long(seed)
+        first, second = (run(engine, problem, Budget(work=2000)) for _ in range(2))
+        assert first.labels.tobytes() == second.labels.tobytes()
+        assert (first.bound, first.work, first.status) == (second.bound, second.work, second.status)
+        assert [i[1:] for i in first.improvements] == [i[1:] for i in second.improvements]
+        # Evolution finishes its start and its generation, a beam its descent.
+        assert first.work <= 2000 + 50 + len(problem)
+        assert first.objective >= problem.score(viterbi(problem.potentials)).objective
+
+
+@pytest.mark.parametrize("engine", ["discrepancy", "astar"])
+def test_more_work_never_loosens_what_is_proven(engine: str) -> None:
+    problem = long(5, tokens=40)
+    gaps = [run(engine, problem, Budget(work=work)).gap for work in (10, 100, 1000, 10_000)]
+    assert all(b <= a + 1e-9 for a, b in pairwise(gaps))
+
+
+def test_exact_searches_agree_where_nothing_can_be_enumerated() -> None:
+    for seed in range(8):
+        problem = long(seed, tokens=14)
+        answers = [run(engine, problem, UNLIMITED) for engine in ("discrepancy", "astar", "cpsat")]
+        assert {a.status for a in answers} == {Status.OPTIMAL}
+        assert max(a.objective for a in answers) - min(a.objective for a in answers) < 1e-5
+
+
+def test_astar_gives_up_when_its_queue_is_full() -> None:
+    problem = long(1, tokens=200)
+    decoded = astar.solve(problem, config=AstarSettings(nodes=1), rng=document_rng(0, ""))
+    wide = astar.solve(problem, config=AstarSettings(work=5000), rng=document_rng(0, ""))
+    assert decoded.status is Status.TIMEOUT
+    assert decoded.bound >= wide.bound - 1e-9
+    assert wide.bound >= wide.objective
+
+
+def test_a_beam_as_wide_as_the_tree_is_exact() -> None:
+    for seed in range(12):
+        problem = small(seed)
+        decoded = beam.solve(problem, config=BeamSettings(width=20_000), rng=document_rng(0, ""))
+        assert decoded.status is Status.OPTIMAL
+        assert decoded.objective == pytest.approx(enumerate_best(problem)[1])
+
+
+def test_a_narrow_beam_says_what_it_lost() -> None:
+    proofs = []
+    for seed in range(40):
+        problem = small(seed)
+        best = enumerate_best(problem)[1]
+        decoded = beam.solve(problem, config=BeamSettings(width=1), rng=document_rng(0, ""))
+        assert decoded.bound >= best - 1e-9
+        assert (decoded.status is not Status.OPTIMAL) or decoded.objective == pytest.approx(best)
+        proofs.append(decoded.status is Status.OPTIMAL)
+    assert 0 < sum(proofs) < len(proofs)
+
+
+def test_anytime_chooses_by_length() -> None:
+    problem = long(2)
+    config = AnytimeSettings(tokens=len(problem), evolution=EvolutionSettings(work=900))
+    budget = Budget(work=900)
+    for tokens, engine in ((len(problem), "discrepancy"), (len(problem) - 1, "evolution")):
+        chosen = anytime.solve(
+            problem, config=config.model_copy(update={"tokens": tokens}), rng=document_rng(0, "doc"), budget=budget
+        )
+        same = run(engine, problem, budget)
+        assert (chosen.work, chosen.bound) == (same.work, same.bound)
+        assert [i[1:] for i in chosen.improvements] == [i[1:] for i in same.improvements]
+    assert AnytimeSettings().tokens == 60
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_walk_evaluates_as_the_problem_scores(seed: int) -> None:
+    problem = small(seed)
+    rng = np.random.default_rng(seed)
+    starts = problem.potentials.sentence_starts
+    walker = new_walker(problem, random_labelling(rng, problem.labels, starts, len(problem)))
+    for _ in range(20):
+        labels = random_labelling(rng, problem.labels, starts, len(problem))
+        local, soft, hard = evaluate(walker, labels)
+        score = problem.score(labels)
+        assert local == pytest.approx(score.local)
+        assert (hard > 0) == np.isinf(score.penalty)
+        if hard == 0:
+            assert soft == pytest.approx(score.penalty, abs=1e-9)
+
+
+@pytest.mark.parametrize("labels", LABEL_SETS, ids=lambda s: "-".join(s.names))
+def test_offspring_stay_legal_and_differ(labels: LabelSet) -> None:
+    rng = np.random.default_rng(0)
+    words, starts = random_words(rng, 30)
+    problem = Problem(Potentials(np.zeros((len(words), len(labels))), np.zeros((len(labels),) * 2), starts), labels)
+    legal = problem.potentials.legal(labels)
+    population = np.stack([random_labelling(rng, labels, starts, len(words)) for _ in range(30)])
+    for _ in range(20):
+        offspring = np.empty_like(population)
+        breed(codec(problem), population, rng.random((30, DRAWS)), np.array([0.5, 0.5]), offspring)
+        assert np.isfinite([legal.score(child) for child in offspring]).all()
+        assert (offspring[:, None] != population[None]).any(axis=2).all(axis=1).any()
+        population = offspring
+
+
+def test_linear_ranking_prefers_the_fit_by_the_pressure() -> None:
+    """Eq. 66: with pressure s the best of μ is expected s times as often as by chance, the worst 2 − s times."""
+    fitness = np.array([3.0, -np.inf, 7.0, 5.0])
+    spins = (np.arange(1000) + 0.5) / 1000
+    for pressure in (1.0, 1.5, 2.0):
+        drawn = np.concatenate([evolution.sample_by_rank(fitness, 4, pressure=pressure, spin=float(s)) for s in spins])
+        share = np.bincount(drawn, minlength=4) / 1000
+        rank = np.array([1, 0, 3, 2])
+        np.testing.assert_allclose(share, 2 - pressure + 2 * rank * (pressure - 1) / 3, atol=0.01)
+
+
+def test_evolution_finds_what_takes_a_hard_constraint_to_leave() -> None:
+    found = 0
+    for seed in range(20):
+        problem = small(seed)
+        decoded = evolution.solve(problem, config=EvolutionSettings(work=3000), rng=document_rng(0, ""))
+        found += decoded.objective >= enumerate_best(problem)[1] - 1e-9
+    assert found >= 16
+
+
+def fixed_rows(position: int, label: int, *, must: bool) -> LinearRows:
+    sign = -1.0 if must else 1.0
+    one = np.zeros(1, np.int32)
+    return LinearRows(
+        np.array([0, 1]), one + np.int32(position), one + np.int32(ANY), one + np.int32(label), np.array([sign]),
+        np.array([min(0.0, sign)]), np.array([np.inf]), one,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_constrained_viterbi_is_exact_with_fixed_and_forbidden_labels(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    plain = random_problem(rng, labels=LABEL_SETS[seed % 4], tokens=4, rows=False, agreements=False)
+    size = len(plain.labels)
+    rows = LinearRows.join(
+        [
+            fixed_rows(1, int(rng.integers(size)), must=True),
+            fixed_rows(3, int(rng.integers(size)), must=False),
+        ]
+    )
+    problem = Problem(plain.potentials, plain.labels, ("fixed",), rows)
+    best = enumerate_best(problem)[1]
+    decoded = constrained_viterbi.solve(problem, config=EngineSettings(), rng=rng)
+    assert decoded.objective == pytest.approx(best)
+    assert decoded.status is (Status.OPTIMAL if np.isfinite(best) else Status.INFEASIBLE)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_that_keeps_the_hard_rows_is_struck_out(seed: int) -> None:
+    problem = small(seed, agreements=False)
+    edges = constrained_viterbi.allowed_edges(problem)
+    labellings, _ = all_losses(problem)
+    for labels in labellings:
+        if np.isfinite(problem.score(labels).objective):
+            before = np.concatenate([[0], labels[:-1]])
+            assert edges[np.arange(len(labels)), before, labels].all()
+
+
+def test_a_row_strikes_once_its_other_positions_are_decided() -> None:
+    """y_0 must be b; at most one b in all: so y_1 and y_2 cannot be b."""
+    labels = LabelSet.infer(["a", "b"])
+    at = np.arange(3, dtype=np.int32)
+    one = LinearRows(
+        np.array([0, 3]), at, np.full(3, ANY, np.int32), np.ones(3, np.int32), np.ones(3),
+        np.array([1.0]), np.array([np.inf]), np.zeros(1, np.int32),
+    )  # fmt: skip
+    unary = np.array([[0.0, -1.0], [0.0, 2.0], [0.0, 3.0]])
+    problem = Problem(
+        Potentials(unary, np.zeros((2, 2)), np.array([0])),
+        labels,
+        ("rows",),
+        LinearRows.join([one, fixed_rows(0, 1, must=True)]),
+    )
+    decoded = constrained_viterbi.solve(problem, config=EngineSettings(), rng=document_rng(0, ""))
+    assert decoded.labels.tolist() == [1, 0, 0]
+    assert decoded.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_csp_is_exact_over_its_candidates(seed: int) -> None:
+    problem = small(seed)
+    config = CspSettings(candidates=2, margin=6.0)
+    best = viterbi(problem.potentials)
+    domain = csp.candidates(chain_loss(problem).loss, best, most=2, margin=6.0)
+    labellings, loss = all_losses(problem)
+    inside = domain[np.arange(len(problem)), labellings].all(axis=1)
+    decoded = csp.solve(problem, config=config, rng=document_rng(0, ""))
+    assert domain.sum(axis=1).max() <= 3
+    top = problem.potentials.score(best)
+    assert top - decoded.objective == pytest.approx(loss[inside].min(), abs=1e-9)
+    assert top - decoded.bound <= loss.min() + 1e-9
+
+
+def near_best(problem: Problem, tau: float) -> tuple[float, float]:
+    """Least penalty near the local optimum, and the best local score with it, by enumeration."""
+    labellings = all_labellings(len(problem), len(problem.labels))
+    local = local_scores(problem.potentials, labellings)
+    possible = np.isfinite(local)
+    penalty = np.full(len(local), np.inf)
+    penalty[possible] = [problem.score(y).penalty for y in labellings[possible]]
+    allowance = (1.0 - tau) * (local.max() - local[possible].min())
+    loss = local.max() - local
+    near = loss <= max(allowance, loss[np.isfinite(penalty)].min()) + 1e-9
+    least = float(penalty[near].min())
+    return least, float(local[near & (penalty <= least + 1e-9)].max())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_two_stage_solves_its_programme_and_penalty_never_rises_as_tau_falls(seed: int) -> None:
+    problem = small(seed)
+    penalties = []
+    for tau in (1.0, 0.95, 0.7, 0.0):
+        decoded = two_stage.solve(problem, config=TwoStageSettings(tau=tau), rng=document_rng(0, ""))
+        penalty, local = near_best(problem, tau)
+        assert decoded.penalty == pytest.approx(penalty, abs=1e-5)
+        assert decoded.local == pytest.approx(local, abs=1e-5)
+        assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
+        penalties.append(decoded.penalty)
+    assert all(b <= a + 1e-6 for a, b in pairwise(penalties))
+
+
+def test_two_stage_at_one_is_viterbi_whatever_the_sign_of_the_scores() -> None:
+    costly = 0
+    for seed in range(40):
+        problem = small(seed)
+        best = viterbi(problem.potentials)
+        if np.isinf(problem.score(best).penalty):
+            continue
+        costly += problem.score(best).penalty > 0
+        for shift in (-50.0, 0.0, 50.0):
+            p = problem.potentials
+            shifted = Problem(
+                Potentials(p.unary + shift, p.transition, p.sentence_starts),
+                problem.labels,
+                problem.constraint_names,
+                problem.rows,
+                problem.agreements,
+            )
+            decoded = two_stage.solve(shifted, config=TwoStageSettings(tau=1.0), rng=document_rng(0, ""))
+            np.testing.assert_array_equal(decoded.labels, best)
+    assert costly >= 5
