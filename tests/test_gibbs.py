@@ -1,0 +1,131 @@
+"""The sampler: its stationary distribution, its annealing, and the sums it keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schemas.decoded import Budget
+from schemas.labels import Labels, LabelSet, Scheme
+from schemas.problem import Problem
+from schemas.settings import GibbsSettings
+from tests.oracle import enumerate_best, enumerate_marginals, random_labelling, random_problem
+from workers.inference import gibbs
+from workers.inference.agreement import add_labels, codec, empty_state
+from workers.inference.chain import viterbi
+from workers.inference.diagnostics import diagnose, effective_samples, split_rhat
+from workers.inference.rows import row_penalty, row_state, set_label
+
+HARD = 30.0
+
+
+def soft_problem(seed: int) -> Problem:
+    """A random problem without anything hard: from any labelling a chain can go anywhere."""
+    rng = np.random.default_rng(seed)
+    while True:
+        problem = random_problem(rng, tokens=int(rng.integers(1, 5)))
+        hard = np.isinf(problem.rows.weight).any() or any(np.isinf(a.cost).any() for a in problem.agreements)
+        if not hard:
+            return problem
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sampled_marginals_match_enumeration(seed: int) -> None:
+    problem = soft_problem(seed)
+    config = GibbsSettings(sweeps=4000, cooling="none", start="random")
+    runs = [gibbs.sample(problem, config=config, rng=np.random.default_rng([seed, c])) for c in range(4)]
+    draws = effective_samples(np.stack([trace.objective for trace, _ in runs]))
+    expected = enumerate_marginals(problem)
+    seen = np.mean([share for _, share in runs], axis=0)
+    # Five standard errors of a share seen in so many independent draws.
+    assert (np.abs(seen - expected) <= 5.0 * np.sqrt(expected * (1 - expected) / draws) + 5.0 / draws).all()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_annealing_finds_the_optimum_of_small_problems(seed: int) -> None:
+    problem = soft_problem(seed)
+    config = GibbsSettings(sweeps=200, chains=2, start="random")
+    decoded = gibbs.solve(problem, config=config, rng=np.random.default_rng(seed))
+    assert decoded.objective == pytest.approx(enumerate_best(problem)[1])
+
+
+def test_the_best_seen_is_returned_not_the_last() -> None:
+    problem = soft_problem(3)
+    hot = GibbsSettings(sweeps=50, temperature=50.0, cooling="none", start="random")
+    decoded = gibbs.solve(problem, config=hot, rng=np.random.default_rng(0))
+    assert decoded.objective >= problem.score(viterbi(problem.potentials)).objective
+
+
+def labelling(problem: Problem, rng: np.random.Generator) -> Labels:
+    return random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_agreement_sums_equal_the_score(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = soft_problem(seed)
+    state, arrays, labels = empty_state(problem, HARD), codec(problem), labelling(problem, rng)
+    counted_in = add_labels(state, arrays, labels, 0, len(problem), 1)
+    by_agreements = problem.score(labels).penalty - float((problem.rows.degree(labels) * problem.rows.weight).sum())
+    assert counted_in == pytest.approx(by_agreements)
+    assert add_labels(state, arrays, labels, 0, len(problem), -1) == pytest.approx(counted_in)
+    assert not state.counts.any()
+    assert not state.holders.any()
+    assert not state.total.any()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_row_sums_follow_label_by_label(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = soft_problem(seed)
+    labels, target = labelling(problem, rng), labelling(problem, rng)
+    state = row_state(problem, labels, HARD)
+    penalty = row_penalty(state)
+    for t in rng.permutation(len(problem)):
+        penalty += set_label(state, labels, int(t), int(target[t]))
+    assert labels.tolist() == target.tolist()
+    assert penalty == pytest.approx(float((problem.rows.degree(target) * problem.rows.weight).sum()))
+
+
+def test_without_constraints_a_random_start_ends_at_viterbi() -> None:
+    rng = np.random.default_rng(5)
+    problem = random_problem(rng, tokens=6, labels=LabelSet.bio(["PER"]), rows=False, agreements=False)
+    config = GibbsSettings(sweeps=300, start="random")
+    decoded = gibbs.solve(problem, config=config, rng=rng)
+    assert decoded.labels.tolist() == viterbi(problem.potentials).tolist()
+
+
+def test_plain_labels_are_sampled_too() -> None:
+    rng = np.random.default_rng(8)
+    labels = LabelSet(("author", "date", "title"), Scheme.PLAIN)
+    problem = random_problem(rng, tokens=5, labels=labels, rows=False)
+    decoded = gibbs.solve(problem, config=GibbsSettings(sweeps=200, chains=2), rng=rng)
+    assert decoded.objective <= enumerate_best(problem)[1] + 1e-9
+
+
+def test_the_work_budget_stops_the_chain() -> None:
+    problem = soft_problem(1)
+    config = GibbsSettings(sweeps=1000, sweeps_a_check=10)
+    decoded = gibbs.solve(problem, config=config, rng=np.random.default_rng(0), budget=Budget(work=25 * len(problem)))
+    assert decoded.work == 30 * len(problem)
+
+
+def test_diagnostics_tell_mixed_chains_from_stuck_ones() -> None:
+    rng = np.random.default_rng(0)
+    independent = rng.normal(size=(4, 2000))
+    assert split_rhat(independent) == pytest.approx(1.0, abs=0.01)
+    assert effective_samples(independent) == pytest.approx(8000, rel=0.1)
+    stuck = independent + np.arange(4)[:, None] * 5.0
+    assert split_rhat(stuck) > 2.0
+    slow = np.cumsum(rng.normal(size=(4, 2000)), axis=1)
+    assert effective_samples(slow) < 400
+    assert split_rhat(np.zeros((2, 10))) == 1.0
+    with pytest.raises(ValueError, match="at least 4"):
+        split_rhat(np.zeros((2, 3)))
+
+
+def test_a_small_problem_mixes() -> None:
+    found = diagnose(soft_problem(2), config=GibbsSettings(sweeps=2000), rng=np.random.default_rng(0))
+    assert found.split_rhat < 1.05
+    assert found.effective_samples > 500
+    assert found.best == pytest.approx(enumerate_best(soft_problem(2))[1])
