@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -86,11 +88,15 @@ def _start(address: str | None, workers: int | None, runtime: dict[str, Any]) ->
         "_node_ip_address": "127.0.0.1",
     }
     where: dict[str, Any] = local if address is None else {"address": address}
+    terminate = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=runtime, **where)
     except (ConnectionError, RuntimeError, ValueError) as error:
         place = "on this machine" if address is None else f"at {address}"
         raise ClusterError(f"Ray does not start {place}: {error}") from error
+    if threading.current_thread() is threading.main_thread():
+        # Ray installs handlers that abort the process 3 s after SIGTERM, before all has ended in good order.
+        signal.signal(signal.SIGTERM, terminate)
 
 
 def label_shards(shards: Sequence[Shard], job: Job, *, workers: int, memory: int = WORKER_MEMORY) -> Iterator[Done]:
@@ -204,6 +210,9 @@ class _Pool:
 
 def _reason(error: BaseException) -> str:
     """The worker's own error in one line, without Ray's wrapping and traceback."""
-    cause = getattr(error, "cause", None) or error
-    lines = [line for line in str(cause).splitlines() if line.strip()]
-    return f"{type(cause).__name__}: {lines[-1].strip() if lines else ''}"
+    cause = getattr(error, "cause", None)
+    if cause is not None:
+        return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+    # Of a dead actor Ray tells the whole traceback; its last line says what happened.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"

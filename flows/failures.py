@@ -44,13 +44,13 @@ def reported() -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         _leave(Exit.INTERRUPTED, "interrupted; the same command goes on where this one stopped")
-    except (Terminated, SystemExit):
-        _leave(Exit.TERMINATED, "terminated; the same command goes on where this one stopped")
     except Exception as error:
         code = _code_of(error)
         if code is Exit.BUG:
             raise
         _leave(code, str(error))
+    except (Terminated, SystemExit):
+        _leave(Exit.TERMINATED, "terminated; the same command goes on where this one stopped")
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
