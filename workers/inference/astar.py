@@ -19,12 +19,9 @@ from schemas.problem import Problem
 from schemas.settings import AstarSettings
 from workers.inference.discrepancy import limited, partial_loss
 from workers.inference.engine import TOLERANCE, UNLIMITED
-from workers.inference.partial import Partial, chain_loss, expand, root_loss, start_partial
+from workers.inference.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
 from workers.inference.race import Race
 from workers.inference.tree import Tree, add_node, grown, move, new_tree
-
-NODES_A_LOOK = 1000
-"""Expanded nodes between looks at the clock."""
 
 FIRST_SIZE = 1 << 12
 
@@ -60,9 +57,10 @@ def solve(
     if start is None:
         return race.decoded(race.loss)
     tree, queue = _first(start)
+    look = nodes_a_look(start)
     while not race.spent:
         before = int(tree.counters[2])
-        ended = _advance(start, tree, queue, race.loss - TOLERANCE, race.room(NODES_A_LOOK))
+        ended = _advance(start, tree, queue, race.loss - TOLERANCE, race.room(look))
         race.work += int(tree.counters[2]) - before
         if ended == LEAF:
             loss = partial_loss(start)

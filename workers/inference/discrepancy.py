@@ -23,11 +23,18 @@ from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import DiscrepancySettings
 from workers.inference.engine import TOLERANCE, UNLIMITED
-from workers.inference.partial import ChainLoss, Partial, chain_loss, expand, pop, push, root_loss, start_partial
+from workers.inference.partial import (
+    ChainLoss,
+    Partial,
+    chain_loss,
+    expand,
+    nodes_a_look,
+    pop,
+    push,
+    root_loss,
+    start_partial,
+)
 from workers.inference.race import Race
-
-NODES_A_LOOK = 2000
-"""Expanded nodes between looks at the clock: a few milliseconds."""
 
 UNEXPANDED = -1
 
@@ -120,9 +127,10 @@ def new_probe(partial: Partial, *, loss: float, most: float, branching: int) -> 
 
 def run(race: Race, partial: Partial, probe: Probe) -> bool:
     """Runs the probe to its end (True) or the end of the budget; the race gets every better labelling."""
+    look = nodes_a_look(partial)
     while probe.counters[0] >= 0:
         before = int(probe.counters[2])
-        found = descend(partial, probe, race.room(NODES_A_LOOK))
+        found = descend(partial, probe, race.room(look))
         race.work += int(probe.counters[2]) - before
         if found:
             race.offer(partial.labels)

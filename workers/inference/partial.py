@@ -120,6 +120,12 @@ def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bound
     )
 
 
+def nodes_a_look(partial: Partial) -> int:
+    """Nodes to expand between looks at the clock: a few milliseconds' worth."""
+    effort = 1 + len(partial.bounds.row) // len(partial.labels)
+    return max(20, 40_000 // (20 + effort))
+
+
 def root_loss(partial: Partial) -> float:
     """Nats that every labelling of the alive labels loses at least; inf where none keeps the hard rows."""
     return np.inf if partial.root[1] > 0 else float(partial.root[0])

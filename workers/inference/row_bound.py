@@ -67,7 +67,9 @@ def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
         rows.label[order],
         rows.coefficient[order],
     )
-    at, event_row, gain, least, first, last, root = _events(sorted_rows, alive, np.isfinite(p.transition), opens)
+    at, event_row, gain, least, first, last, root = _events(
+        sorted_rows, _most_events(row, position), alive, np.isfinite(p.transition), opens
+    )
     by_position = np.argsort(at, kind="stable")
     return RowBounds(
         np.searchsorted(at[by_position], np.arange(len(problem) + 1)).astype(np.int64),
@@ -94,6 +96,14 @@ def root_penalty(bounds: RowBounds, rows: LinearRows) -> float:
     return float((bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))[rows.weight > 0].sum())
 
 
+def _most_events(row: NDArray[np.int64], position: NDArray[np.int64]) -> int:
+    """One for each position of each row, and one before each gap between them."""
+    if not len(row):
+        return 0
+    same_row, step = np.diff(row) == 0, np.diff(position)
+    return 2 + int((~same_row | (step != 0)).sum() + (~same_row | (step > 1)).sum())
+
+
 class _Entries(NamedTuple):
     """Entries by row, then position; row r's are ``pointer[r]:pointer[r + 1]``."""
 
@@ -105,9 +115,8 @@ class _Entries(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _events(entries: Any, alive: Any, possible: Any, opens: Any) -> Any:
+def _events(entries: Any, size: int, alive: Any, possible: Any, opens: Any) -> Any:
     width = alive.shape[1]
-    size = 2 * len(entries.position)
     at, row = np.empty(size, np.int64), np.empty(size, np.int64)
     first, last = np.zeros(size, np.int64), np.zeros(size, np.int64)
     gain, least = np.zeros((size, width)), np.zeros((size, width))
