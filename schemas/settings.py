@@ -96,7 +96,7 @@ class CrfSettings(Settings):
     max_iterations: int = Field(100, ge=1, description="L-BFGS iterations at most.")
     min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
     all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
-    all_possible_states: bool = Field(False, description="Weights also for attribute-label pairs never seen.")
+    all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
 
 
 class CpSatSettings(EngineSettings):

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from schemas.document import Batch, Document
 from workers.features import scorer as scorer_module
 from workers.features.attributes import AttributeMaker
-from workers.features.derived import document_place, document_topic, sentence_case
+from workers.features.derived import (
+    DERIVED,
+    document_place,
+    document_topic,
+    sentence_case,
+    sentence_opening,
+    sentence_size,
+)
 from workers.features.extractors import EXTRACTORS, SEPARATOR, Pieces, clean, kind, pattern, shape
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
 from workers.features.templates import (
@@ -163,9 +170,12 @@ def test_derived_columns() -> None:
     batch = Batch.of([document, Document.build("e", [[]]), Document.build("f", [["1"]])])
     assert sentence_case(batch).strings() == ["upper"] * 3 + ["title"] * 4 + ["mixed"] * 3 + ["upper"]
     assert document_place(batch).strings() == ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "0"]
+    assert sentence_size(batch).strings() == ["3"] * 3 + ["4"] * 4 + ["3"] * 3 + ["1"]
+    assert sentence_size(Batch.of([Document.build("g", [["a"] * 20])])).strings() == ["12"] * 20
+    assert sentence_opening(batch).strings() == ["SOCCER"] * 3 + ["Stocks"] * 4 + ["he"] * 3 + ["1"]
     assert document_topic(batch).strings() == ["soccer"] * 10 + ["1"]
     empty = Batch.of([Document.build("e", [])])
-    assert len(sentence_case(empty)) == len(document_place(empty)) == len(document_topic(empty)) == 0
+    assert all(len(derive(empty)) == 0 for derive in DERIVED.values())
 
 
 def test_foreign_attributes_are_refused() -> None:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Column
-from workers.features.templates import CASE, PLACE, TOPIC
+from workers.features.templates import CASE, OPENING, PLACE, SIZE, TOPIC
 
 CASES = ("upper", "title", "mixed")
 PLACES = tuple(str(i) for i in range(10))
+SIZES = tuple(str(i) for i in range(13))
 
 
 def sentence_case(batch: Batch) -> Column:
@@ -26,11 +27,23 @@ def sentence_case(batch: Batch) -> Column:
         return Column(np.zeros(0, np.int32), CASES)
     has_lower = _flags([w != w.upper() for w in words.values])[words.codes]
     starts_lower = _flags([w[:1].islower() for w in words.values])[words.codes]
-    lengths = np.diff(np.append(batch.sentence_starts, count))
+    lengths = _sentence_lengths(batch)
     any_lower = np.add.reduceat(has_lower, batch.sentence_starts) > 0
     mixed = np.add.reduceat(starts_lower, batch.sentence_starts) * 3 >= lengths
     code = np.where(~any_lower, 0, np.where(mixed, 2, 1)).astype(np.int32)
     return Column(np.repeat(code, lengths), CASES)
+
+
+def sentence_size(batch: Batch) -> Column:
+    """The number of tokens of each token's sentence; 12 stands for 12 and more."""
+    lengths = _sentence_lengths(batch)
+    return Column(np.repeat(np.minimum(lengths, len(SIZES) - 1), lengths).astype(np.int32), SIZES)
+
+
+def sentence_opening(batch: Batch) -> Column:
+    """The first word of each token's sentence."""
+    words = batch.columns[TOKENS]
+    return Column(np.repeat(words.codes[batch.sentence_starts], _sentence_lengths(batch)), words.values)
 
 
 def document_place(batch: Batch) -> Column:
@@ -49,11 +62,21 @@ def document_topic(batch: Batch) -> Column:
     return Column(codes, [words.values[i].lower() for i in first])
 
 
+def _sentence_lengths(batch: Batch) -> NDArray[np.int64]:
+    return np.diff(np.append(batch.sentence_starts, batch.token_count))
+
+
 def _flags(values: list[bool]) -> NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
-DERIVED: dict[str, Callable[[Batch], Column]] = {CASE: sentence_case, PLACE: document_place, TOPIC: document_topic}
+DERIVED: dict[str, Callable[[Batch], Column]] = {
+    CASE: sentence_case,
+    SIZE: sentence_size,
+    OPENING: sentence_opening,
+    PLACE: document_place,
+    TOPIC: document_topic,
+}
 
 
 def feature_column(batch: Batch, name: str) -> Column:

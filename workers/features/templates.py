@@ -21,6 +21,10 @@ CASE = "case"
 """Derived column: how the sentence is capitalised, see `workers.features.derived`."""
 PLACE = "place"
 """Derived column: the token's tenth of its document."""
+SIZE = "size"
+"""Derived column: the number of tokens of the sentence, up to 12."""
+OPENING = "opening"
+"""Derived column: the first word of the sentence."""
 TOPIC = "topic"
 """Derived column: the document's first word in lower case; newswire opens with its desk's name."""
 
@@ -167,34 +171,26 @@ FINKEL_TAGS: tuple[Template, ...] = (*_singles(TAG, -1, 0, 1), *_sequences(TAG, 
 
 RICH_WORDS: tuple[Template, ...] = (
     *FINKEL_WORDS,
-    *_singles(WORD, -2, 2),
-    *_singles(LOWER, -2, -1, 0, 1, 2),
-    *_singles(SHAPE, -2, 2),
-    *_singles(PATTERN, -2, -1, 0, 1, 2),
-    *(Single(Source(TOKENS, e), o) for o in (-1, 1) for e in ("prefixes", "suffixes")),
-    *_sequences(LOWER, ((-1, 0), (0, 1))),
-    _pair(LOWER, -1, PATTERN, 0),
-    _pair(LOWER, 1, PATTERN, 0),
-    Conjunction(((LOWER, -2), (PATTERN, -1), (PATTERN, 0))),
-    Conjunction(((LOWER, 2), (PATTERN, 1), (PATTERN, 0))),
-    *_sequences(PATTERN, ((-1, 0, 1), (-2, -1, 0), (0, 1, 2), (-2, -1, 0, 1, 2))),
-    Single(Source(CASE)),
-    Conjunction(((Source(CASE), 0), (SHAPE, 0))),
-    Conjunction(((Source(CASE), 0), (LOWER, 0))),
+    *_singles(LOWER, -1, 0, 1),
+    *_singles(PATTERN, -1, 0, 1),
     *_singles(DIGITS, -2, -1, 0, 1, 2),
+    Single(Source(CASE)),
+    _pair(Source(CASE), 0, SHAPE, 0),
+    _pair(Source(CASE), 0, LOWER, 0),
     Single(Source(TOPIC)),
     _pair(Source(TOPIC), 0, SHAPE, 0),
     _pair(Source(TOPIC), 0, LOWER, 0),
     Conjunction(((Source(TOPIC), 0), (Source(CASE), 0), (PATTERN, 0))),
+    _pair(Source(SIZE), 0, SHAPE, 0),
+    _pair(Source(SIZE), 0, Source(CASE), 0),
+    Conjunction(((Source(SIZE), 0), (Source(CASE), 0), (PATTERN, 0))),
+    Single(Source(OPENING)),
+    _pair(Source(OPENING), 0, PATTERN, 0),
 )
+"""Finkel's features, and what kind of sentence and document the token is in: sports tables, headlines
+and datelines are told by their capitals, their length and their first word."""
 
-RICH_TAGS: tuple[Template, ...] = (
-    *FINKEL_TAGS,
-    *_singles(TAG, -2, 2),
-    *_sequences(TAG, ((-2, -1, 0), (0, 1, 2))),
-    _pair(TAG, -1, LOWER, 0),
-    _pair(TAG, 1, LOWER, 0),
-)
+RICH_TAGS: tuple[Template, ...] = (*FINKEL_TAGS, *_singles(TAG, -2, 2))
 
 FIELDS: tuple[Template, ...] = (
     *_singles(LOWER, -2, -1, 0, 1, 2),
