@@ -158,6 +158,13 @@ def reprocess(
     seconds: Annotated[
         float | None, typer.Option(help="Limit of time a document; output then depends on the machine.")
     ] = None,
+    on_infeasible: Annotated[
+        Literal["reject", "relax", "viterbi"],
+        typer.Option(
+            help="A document whose hard constraints cannot all hold: to the rejects, decoded with them "
+            "made soft, or out with its Viterbi labels; always counted and marked."
+        ),
+    ] = "viterbi",
     text_column: Annotated[str, typer.Option(help="Column of raw text, for a corpus without tokens.")] = "text",
     id_column: Annotated[str, typer.Option(help="Column of document ids, for a corpus without tokens.")] = "doc_id",
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")] = None,
@@ -182,6 +189,7 @@ def reprocess(
             seed=seed,
             work=work,
             seconds=seconds,
+            on_infeasible=on_infeasible,
             text={"text_column": text_column, "id_column": id_column},
             constraints=[str(path.absolute()) for path in constraints or []],
             consistency=consistency,
@@ -268,6 +276,16 @@ def _show_run(report: dict[str, Any]) -> None:
         f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
         f"penalty {report['penalty_before']:,.1f} → {report['penalty']:,.1f} nats"
     )
+    if report["infeasible"]:
+        say(
+            f"{report['infeasible']:,} documents cannot keep all hard constraints; their status says so", style="yellow"
+        )
+    errors = report["search_errors"]
+    if errors:
+        say(
+            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the sampler "
+            f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
+        )
     say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
 
 

@@ -18,7 +18,7 @@ from flows.shards import plan
 from flows.sources import OpenModel, open_constraints, open_model
 from flows.tracking import Run, Tracking
 from schemas.document import Document
-from schemas.run import RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
+from schemas.run import Counts, OnInfeasible, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
 from schemas.settings import Settings, TextSettings
 from workers.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
@@ -53,6 +53,7 @@ def reprocess(
     seed: int = 0,
     work: int | None = None,
     seconds: float | None = None,
+    on_infeasible: OnInfeasible = "viterbi",
     text: Mapping[str, Any] | None = None,
     constraints: Sequence[str] = (),
     consistency: bool = True,
@@ -73,6 +74,7 @@ def reprocess(
         seed=seed,
         work=work,
         seconds=seconds,
+        on_infeasible=on_infeasible,
         text=TextSettings.model_validate(dict(text or {})),
     )
     request = Request(
@@ -186,6 +188,7 @@ def metrics_of(report: ShardReport) -> dict[str, float]:
         "documents": report.documents,
         "tokens": report.tokens,
         "rejected": report.rejected,
+        "infeasible": report.infeasible,
         "relabelled_tokens": report.relabelled,
         "certified": _share(report.certified, report.documents),
         "gap/max": report.gap_max,
@@ -202,7 +205,15 @@ def metrics_of(report: ShardReport) -> dict[str, float]:
         figures["token_accuracy"] = _share(report.correct_tokens, report.gold_tokens)
         figures |= _scores("", EntityCounts.from_dict(report.entities))
         figures |= _scores("viterbi/", EntityCounts.from_dict(report.entities_before))
+    figures |= {f"search_errors/entities/{kind}": n for kind, n in totals(report.search_errors).items()}
+    figures |= {f"search_errors/documents/{kind}": n for kind, n in totals(report.search_documents).items()}
     return figures
+
+
+def totals(counts: Counts) -> dict[str, int]:
+    """Counts summed over their names, by kind."""
+    kinds = sorted({kind for row in counts.values() for kind in row})
+    return {kind: sum(row.get(kind, 0) for row in counts.values()) for kind in kinds}
 
 
 def _scores(prefix: str, counts: EntityCounts) -> dict[str, float]:
@@ -233,6 +244,7 @@ def _report(request: Request, report: ShardReport, work: _Work, run: Run, *, sec
         documents=report.documents,
         tokens=report.tokens,
         rejected=report.rejected,
+        infeasible=report.infeasible,
         shards_done=work.done,
         shards_skipped=work.skipped,
         shards_failed=len(work.errors),
@@ -244,6 +256,8 @@ def _report(request: Request, report: ShardReport, work: _Work, run: Run, *, sec
         violations=sum(f.degree for f in figures),
         penalty_before=sum(f.penalty_before for f in figures),
         penalty=sum(f.penalty for f in figures),
+        search_errors=totals(report.search_errors),
+        search_documents=totals(report.search_documents),
         out=request.out,
         mlflow_run=run.id,
         errors=work.errors,
@@ -263,6 +277,7 @@ def _params(request: Request, key: RunKey, opened: OpenModel) -> dict[str, objec
         "seed": settings.seed,
         "work": settings.work,
         "seconds": settings.seconds,
+        "on_infeasible": settings.on_infeasible,
         **{f"engine.{name}": value for name, value in settings.options.items()},
     }
 

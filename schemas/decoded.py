@@ -23,6 +23,8 @@ class Status(StrEnum):
     """The budget ran out, or the method found nothing feasible; best labelling seen, and a bound that holds."""
     INFEASIBLE = "infeasible"
     """Proven: every labelling breaks a hard constraint."""
+    RELAXED = "relaxed"
+    """No labelling that keeps the hard constraints was found; the best with these made soft, and its scores."""
 
 
 class Budget(NamedTuple):
@@ -51,6 +53,7 @@ class Decoded:
     constraints'; ``degree`` and ``penalties`` (K,) split it by constraint; ``bound`` is never
     below the best objective of any labelling; ``work`` counts the engine's own unit (resamples,
     expanded nodes, deterministic solver time), the same on every machine, unlike ``seconds``.
+    ``start`` (N,) is the heuristic's labelling that a proof set out from, None without a proof.
     """
 
     labels: Labels
@@ -63,6 +66,7 @@ class Decoded:
     work: int = 0
     seconds: float = 0.0
     improvements: tuple[Improvement, ...] = ()
+    start: Labels | None = None
 
     @property
     def objective(self) -> float:

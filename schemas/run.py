@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,9 @@ from schemas.settings import Settings, TextSettings
 
 FORMAT = 1
 """Version of the shard markers and the manifest; a change makes old output be done again."""
+
+
+OnInfeasible = Literal["reject", "relax", "viterbi"]
 
 
 class RunSettings(Settings):
@@ -25,6 +28,14 @@ class RunSettings(Settings):
     work: int | None = Field(None, ge=1, description="limit of deterministic work a document; none: the engine's own")
     seconds: float | None = Field(
         None, gt=0, description="limit of wall-clock time a document; the output then depends on the machine"
+    )
+    on_infeasible: OnInfeasible = Field(
+        "viterbi",
+        description="a document without a labelling that keeps the hard constraints: reject it, relax "
+        "the hard constraints, or give out its Viterbi labels",
+    )
+    relaxed_weight: float = Field(
+        50.0, gt=0, allow_inf_nan=False, description="nats a unit of degree that relaxed hard constraints cost"
     )
     text: TextSettings = Field(default_factory=TextSettings, description="how raw text is cut into tokens")
 
@@ -69,17 +80,25 @@ class ShardReport(Figures):
     ``entities`` and ``entities_before`` (the Viterbi labelling's) count against gold and are empty
     without it; ``changes`` are the entities that only one of both has. ``gap_sum`` and ``gap_max``
     are in nats, inf where a document has no bound. ``relabelled`` counts tokens that differ from Viterbi.
+    ``infeasible`` counts documents without an answer that keeps the hard constraints, the
+    ``infeasible_rejected`` of them (part of ``rejected``, not of ``documents``) too. ``search_errors``
+    and ``search_documents`` are there where an engine that proves ran on gold, see
+    `workers.evaluation.search_errors`.
     """
 
     documents: int = 0
     tokens: int = 0
     rejected: int = 0
+    infeasible: int = 0
+    infeasible_rejected: int = 0
     with_gold: int = 0
     gold_tokens: int = 0
     correct_tokens: int = 0
     entities: Counts = {}
     entities_before: Counts = {}
     changes: Counts = {}
+    search_errors: Counts = {}
+    search_documents: Counts = {}
     relabelled: int = 0
     certified: int = 0
     gap_sum: float = 0.0
@@ -109,6 +128,8 @@ _SUMS = (
     "documents",
     "tokens",
     "rejected",
+    "infeasible",
+    "infeasible_rejected",
     "with_gold",
     "gold_tokens",
     "correct_tokens",
@@ -116,7 +137,7 @@ _SUMS = (
     "certified",
     "work",
 )
-_COUNTS = ("entities", "entities_before", "changes")
+_COUNTS = ("entities", "entities_before", "changes", "search_errors", "search_documents")
 
 
 def _add_counts(parts: Iterable[Counts]) -> Counts:
@@ -177,6 +198,9 @@ class ShardResult(NamedTuple):
 class RunReport(Figures):
     """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
 
+    ``infeasible`` documents have no answer that keeps the hard constraints; rejected ones are among
+    them. ``search_errors`` splits what the sampler got wrong by kind, see
+    `workers.evaluation.search_errors`; empty without gold or proofs.
     ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
     now (0 where all were skipped) over the time the workers were at it.
     """
@@ -184,6 +208,7 @@ class RunReport(Figures):
     documents: int
     tokens: int
     rejected: int
+    infeasible: int
     shards_done: int
     shards_skipped: int
     shards_failed: int
@@ -195,6 +220,8 @@ class RunReport(Figures):
     violations: float
     penalty_before: float
     penalty: float
+    search_errors: dict[str, int]
+    search_documents: dict[str, int]
     out: str
     mlflow_run: str
     errors: tuple[str, ...] = ()

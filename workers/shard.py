@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +13,23 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
-from schemas.columns import nest, rejects_table, stamp
+from schemas.columns import Reject, nest, rejects_table, stamp
 from schemas.decoded import Budget, Decoded
-from schemas.document import Batch, Column
+from schemas.document import Batch, Column, Document
 from schemas.labels import Labels
 from schemas.predictions import predictions_table, times_table
-from schemas.problem import Score
+from schemas.problem import Problem, Score
 from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from workers.constraints.constraint_set import ConstraintSet, build_problem
+from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
+from workers.infeasible import breaks_something_hard, reason, settled
 from workers.inference.chain import viterbi
 from workers.inference.engine import document_rng
 from workers.inference.registry import SOLVERS
 from workers.models.model import Model
 from workers.output import MARKERS, PREDICTIONS, REJECTS, TIMES, shard_key, shard_name, write_bytes, write_table
 from workers.shard_io import Shard, read_batch
-from workers.shard_report import report_of
+from workers.shard_report import report_of, with_gold
 
 SCORE_TOKENS = 100_000
 """Tokens scored at once: bounds the memory of the unary table, whatever the size of a row group."""
@@ -43,12 +46,18 @@ class EngineError(ValueError):
 class Labelled:
     """A batch with its answers: one `Decoded` a document, and the Viterbi labelling it is compared to.
 
-    ``first`` holds the Viterbi labels of each document, ``before`` their score under the constraints.
+    ``first`` holds the Viterbi labels of each document, ``before`` their score under the constraints,
+    ``infeasible`` whether no answer was found that keeps the hard constraints. The errors compare a
+    sampler with gold where its answer was proven.
     """
 
     decoded: list[Decoded] = field(default_factory=list)
     first: list[Labels] = field(default_factory=list)
     before: list[Score] = field(default_factory=list)
+    infeasible: list[bool] = field(default_factory=list)
+    infeasible_rejected: int = 0
+    entity_errors: EntityErrors = field(default_factory=EntityErrors.empty)
+    document_errors: DocumentErrors = field(default_factory=DocumentErrors.empty)
     score_seconds: float = 0.0
     decode_seconds: float = 0.0
 
@@ -72,9 +81,6 @@ def check_settings(settings: RunSettings) -> RunSettings:
 
 def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch."""
-    solver = SOLVERS[settings.engine]
-    config = solver.settings.model_validate(dict(settings.options))
-    budget = Budget(settings.seconds, settings.work)
     labelled = Labelled()
     for part in _parts(batch):
         started = time.perf_counter()
@@ -84,13 +90,48 @@ def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, setti
             local = potentials.part(int(part.doc_starts[i]), int(part.doc_starts[i + 1]))
             problem = build_problem(document, local, model.labels, constraints)
             first = viterbi(problem.potentials)
-            rng = document_rng(settings.seed, document.doc_id)
-            labelled.decoded.append(solver.solve(problem, config=config, rng=rng, budget=budget))
+            decoded = _solve(problem, document.doc_id, settings)
+            labelled.infeasible.append(breaks_something_hard(decoded))
+            if labelled.infeasible[-1]:
+                decoded = settled(
+                    problem,
+                    decoded,
+                    viterbi=first,
+                    policy=settings.on_infeasible,
+                    weight=settings.relaxed_weight,
+                    solve=partial(_solve, doc_id=document.doc_id, settings=settings),
+                )
+            elif decoded.start is not None and document.labels is not None:
+                _count_errors(labelled, problem, document, decoded, decoded.start)
+            labelled.decoded.append(decoded)
             labelled.first.append(first)
             labelled.before.append(problem.score(first))
         labelled.score_seconds += scored - started
         labelled.decode_seconds += time.perf_counter() - scored
     return labelled
+
+
+def _solve(problem: Problem, doc_id: str, settings: RunSettings) -> Decoded:
+    solver = SOLVERS[settings.engine]
+    config = solver.settings.model_validate(dict(settings.options))
+    budget = Budget(settings.seconds, settings.work)
+    return solver.solve(problem, config=config, rng=document_rng(settings.seed, doc_id), budget=budget)
+
+
+def _count_errors(labelled: Labelled, problem: Problem, document: Document, decoded: Decoded, start: Labels) -> None:
+    """Search errors and model errors of the labelling that a proof set out from."""
+    joint, gold = with_gold(problem.labels, document)
+    known = int(gold.max(initial=0)) < len(problem.labels)
+    objectives = Objectives(
+        problem.score(gold).objective if known else -np.inf,
+        problem.score(start).objective,
+        decoded.objective,
+        decoded.certified,
+    )
+    labelled.entity_errors += EntityErrors.of(
+        gold, start, decoded.labels, joint, document.sentence_starts, proven=decoded.certified
+    )
+    labelled.document_errors += DocumentErrors.of(objectives, right=bool((gold == start).all()))
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
@@ -115,6 +156,9 @@ def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: 
     batch, rejects = read_batch(shard, text=key.settings.text)
     read = time.perf_counter() - started
     labelled = label_batch(batch, model=model, constraints=constraints, settings=key.settings)
+    if key.settings.on_infeasible == "reject" and any(labelled.infeasible):
+        rejects += _infeasible_rejects(batch, labelled, constraints, source=shard.file.path)
+        batch, labelled = _feasible(batch, labelled)
     report = report_of(batch, labelled, labels=model.labels, names=constraints.names, rejected=len(rejects))
     decided = time.perf_counter()
     files = [write_table(_table(batch, labelled, model, constraints, key), out, PREDICTIONS, name)]
@@ -127,6 +171,25 @@ def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: 
     write_bytes(marker.model_dump_json(indent=1).encode(), out, f"{MARKERS}/{name}.json")
     seconds = Seconds(read, labelled.score_seconds, labelled.decode_seconds, time.perf_counter() - decided)
     return ShardResult(marker, seconds)
+
+
+def _infeasible_rejects(batch: Batch, labelled: Labelled, constraints: ConstraintSet, *, source: str) -> list[Reject]:
+    rows = zip(batch.doc_ids, labelled.decoded, labelled.infeasible, strict=True)
+    names = constraints.names
+    return [Reject(source, None, doc_id, reason(decoded, names)) for doc_id, decoded, broken in rows if broken]
+
+
+def _feasible(batch: Batch, labelled: Labelled) -> tuple[Batch, Labelled]:
+    """What is left once documents without an answer are rejected."""
+    kept = [i for i, broken in enumerate(labelled.infeasible) if not broken]
+    left = replace(
+        labelled,
+        decoded=[labelled.decoded[i] for i in kept],
+        first=[labelled.first[i] for i in kept],
+        before=[labelled.before[i] for i in kept],
+        infeasible_rejected=len(batch) - len(kept),
+    )
+    return Batch.of([batch.document(i) for i in kept]), left
 
 
 def _table(batch: Batch, labelled: Labelled, model: Model, constraints: ConstraintSet, key: RunKey) -> pa.Table:

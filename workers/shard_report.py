@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.decoded import Decoded
-from schemas.document import Batch
+from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
 from schemas.problem import Score
 from schemas.run import ConstraintFigures, ShardReport
 from workers.evaluation.changes import EntityChanges
 from workers.evaluation.conlleval import EntityCounts
+from workers.evaluation.search_errors import DocumentErrors, EntityErrors
 
 
 class Answers(Protocol):
@@ -37,6 +38,26 @@ class Answers(Protocol):
         """The Viterbi labellings' scores."""
         ...
 
+    @property
+    def infeasible(self) -> Sequence[bool]:
+        """Documents without an answer that keeps the hard constraints, rejected ones too."""
+        ...
+
+    @property
+    def infeasible_rejected(self) -> int:
+        """How many of these are rejected, and so not among ``decoded``."""
+        ...
+
+    @property
+    def entity_errors(self) -> EntityErrors:
+        """What a sampler got wrong, where a proof followed."""
+        ...
+
+    @property
+    def document_errors(self) -> DocumentErrors:
+        """The same by document."""
+        ...
+
 
 def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequence[str], rejected: int) -> ShardReport:
     """Counts of a batch; ``names`` (K,) are the constraints.
@@ -50,6 +71,8 @@ def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequen
         documents=len(batch),
         tokens=batch.token_count,
         rejected=rejected,
+        infeasible=sum(answers.infeasible),
+        infeasible_rejected=answers.infeasible_rejected,
         relabelled=int((after != before).sum()),
         certified=sum(d.certified for d in decoded),
         gap_sum=math.fsum(gaps),
@@ -69,12 +92,14 @@ def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequen
             "correct_tokens": int((gold == after).sum()),
             "entities": EntityCounts.of(gold, after, joint, starts).as_dict(),
             "entities_before": EntityCounts.of(gold, before, joint, starts).as_dict(),
+            "search_errors": answers.entity_errors.as_dict(),
+            "search_documents": answers.document_errors.as_dict(),
             "changes": EntityChanges.of(gold, before, after, joint, starts).as_dict(),
         }
     )
 
 
-def with_gold(labels: LabelSet, batch: Batch) -> tuple[LabelSet, Labels]:
+def with_gold(labels: LabelSet, batch: Batch | Document) -> tuple[LabelSet, Labels]:
     """The model's labels followed by those only gold has, and the gold labels (N,) in that set.
 
     Raises `LabelError` where gold labels do not fit the label set's scheme.

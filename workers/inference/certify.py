@@ -17,7 +17,7 @@ Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +59,12 @@ def solve(
         return problem.decoded(best, bound=local_best, status=Status.INFEASIBLE)
     work = 0
     if local_best - objective > config.tolerance and incumbent is None:
-        sampled = gibbs.solve(problem, config=config.sampler, rng=rng, budget=budget)
-        incumbent, work = sampled.labels, sampled.work
-        improvements += sampled.improvements[1:]
+        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=budget)
+        incumbent, work = answer.labels, answer.work
+        improvements += answer.improvements[1:]
     if incumbent is not None and problem.score(incumbent).objective > objective:
         best, objective = incumbent, problem.score(incumbent).objective
-    bound = local_best
+    sampled, bound = best, local_best
     if local_best - objective > config.tolerance:
         proof = _Proof(problem, config, best.copy(), local_best, budget, started, int(rng.integers(2**31)))
         bound = local_best - proof.run()
@@ -72,7 +72,7 @@ def solve(
         if problem.score(proof.labels).objective > objective:
             best, objective = proof.labels, problem.score(proof.labels).objective
             improvements.append(Improvement(time.perf_counter() - started, work, objective))
-    return problem.decoded(
+    decoded = problem.decoded(
         best,
         bound=bound,
         status=_status(objective, bound, config.tolerance),
@@ -80,6 +80,7 @@ def solve(
         seconds=time.perf_counter() - started,
         improvements=improvements,
     )
+    return replace(decoded, start=sampled)
 
 
 def _status(objective: float, bound: float, tolerance: float) -> Status:

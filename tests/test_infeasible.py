@@ -1,0 +1,124 @@
+"""Documents whose hard constraints cannot all hold, under each policy; nothing is lost, counts add up."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from flows.shards import plan
+from schemas.document import Batch, Document
+from schemas.labels import LabelSet, Scheme
+from schemas.potentials import Potentials
+from schemas.run import OnInfeasible, RunKey, RunSettings, ShardReport
+from schemas.settings import IngestSettings
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.order import ShouldNotPrecede
+from workers.constraints.presence import MustAppear, StartsWith
+from workers.constraints.words import Lexicon
+from workers.infeasible import relaxed
+from workers.ingestion import write_corpus
+from workers.output import PREDICTIONS, REJECTS
+from workers.shard import check_settings, label_batch, label_shard
+
+LABELS = LabelSet(("author", "note", "title"), Scheme.PLAIN)
+HARD = DeclaredConstraints(
+    (
+        StartsWith(labels=("author",), weight=math.inf),
+        Lexicon(words=("vol",), labels=("note",), weight=math.inf),
+        MustAppear(labels=("title",), weight=0.25),
+    )
+)
+"""A document that starts with the word "vol" cannot keep the first two."""
+
+DOCUMENTS = [
+    Document.build("fine", [["smith", "on", "vol"]], labels=[["author", "title", "note"]]),
+    Document.build("torn", [["vol", "on", "smith"]], labels=[["note", "title", "title"]]),
+    Document.build("also fine", [["jones", "on"]], labels=[["author", "title"]]),
+]
+
+
+class FlatModel:
+    """Prefers ``title`` by a nat everywhere."""
+
+    labels = LABELS
+    digest = "flat-model"
+
+    def potentials(self, batch: Batch) -> Potentials:
+        unary = np.tile([0.0, 0.0, 1.0], (batch.token_count, 1))
+        return Potentials(unary, np.zeros((3, 3)), batch.sentence_starts)
+
+
+def key_of(policy: OnInfeasible, engine: str) -> RunKey:
+    settings = check_settings(RunSettings(engine=engine, on_infeasible=policy, relaxed_weight=20.0))
+    return RunKey(settings=settings, model=FlatModel.digest, constraints=HARD.digest, code="code")
+
+
+def labelled(tmp_path: Path, policy: OnInfeasible, engine: str) -> tuple[ShardReport, dict[str, dict[str, object]]]:
+    write_corpus(DOCUMENTS, tmp_path / "corpus", source="test", layout=IngestSettings(group_documents=8))
+    shard = plan(tmp_path / "corpus")[0]
+    key = key_of(policy, engine)
+    marker = label_shard(shard, model=FlatModel(), constraints=HARD, key=key, out=tmp_path / "out").marker
+    rows = pq.read_table(tmp_path / "out" / PREDICTIONS).to_pylist()
+    return marker.report, {row["doc_id"]: row for row in rows}
+
+
+@pytest.mark.parametrize("engine", ["certify", "cpsat", "astar"])
+def test_viterbi_labels_go_out_marked_infeasible(tmp_path: Path, engine: str) -> None:
+    report, rows = labelled(tmp_path, "viterbi", engine)
+    assert (report.documents, report.rejected, report.infeasible) == (3, 0, 1)
+    assert report.statuses == {"infeasible": 1, "optimal": 2}
+    assert rows["torn"]["labels"] == ["title"] * 3
+    assert (rows["torn"]["status"], rows["torn"]["certified"]) == ("infeasible", False)
+    assert rows["torn"]["penalty"] == math.inf
+    assert rows["fine"]["labels"] == ["author", "title", "note"]
+
+
+@pytest.mark.parametrize("engine", ["certify", "gibbs"])
+def test_rejects_name_the_document_and_the_constraints(tmp_path: Path, engine: str) -> None:
+    report, rows = labelled(tmp_path, "reject", engine)
+    assert (report.documents, report.rejected, report.infeasible, report.infeasible_rejected) == (2, 1, 1, 1)
+    assert report.documents + report.rejected == len(DOCUMENTS)
+    assert report.tokens == report.gold_tokens == 5
+    assert sorted(rows) == ["also fine", "fine"]
+    (reject,) = pq.read_table(tmp_path / "out" / REJECTS).to_pylist()
+    assert reject["doc_id"] == "torn"
+    assert "starts_with(author), lexicon(note)" in reject["reason"]
+    known = "no labelling keeps" if engine == "certify" else "the engine (timeout) found no labelling"
+    assert reject["reason"].startswith(known)
+
+
+def test_a_shard_of_rejects_alone_is_written(tmp_path: Path) -> None:
+    write_corpus(DOCUMENTS[1:2], tmp_path / "corpus", source="test")
+    shard = plan(tmp_path / "corpus")[0]
+    key = key_of("reject", "certify")
+    report = label_shard(shard, model=FlatModel(), constraints=HARD, key=key, out=tmp_path / "out").marker.report
+    assert (report.documents, report.tokens, report.rejected) == (0, 0, 1)
+    assert pq.read_table(tmp_path / "out" / PREDICTIONS).num_rows == 0
+
+
+def test_relaxing_makes_hard_constraints_soft_and_says_so(tmp_path: Path) -> None:
+    report, rows = labelled(tmp_path, "relax", "certify")
+    assert (report.documents, report.infeasible, report.statuses) == (3, 1, {"optimal": 2, "relaxed": 1})
+    torn = rows["torn"]
+    assert (torn["status"], torn["certified"]) == ("relaxed", False)
+    # One of the two rules breaks, at 20 nats; the other tokens keep their best label.
+    assert torn["penalty"] == 20.0
+    assert torn["labels"] in (["author", "title", "title"], ["note", "title", "title"])
+    assert rows["fine"]["labels"] == ["author", "title", "note"]
+
+
+def test_relaxing_touches_hard_rows_and_hard_costs_only() -> None:
+    declared = DeclaredConstraints((*HARD.templates, ShouldNotPrecede(first=("note",), second=("title",), weight=2.0)))
+    settings = check_settings(RunSettings(engine="viterbi"))
+    decoded = label_batch(Batch.of(DOCUMENTS), model=FlatModel(), constraints=declared, settings=settings)
+    assert decoded.infeasible == [True, True, True]  # Viterbi knows no constraints: it proves nothing
+    from workers.constraints.constraint_set import build_problem
+
+    problem = build_problem(DOCUMENTS[0], FlatModel().potentials(Batch.of(DOCUMENTS[:1])), LABELS, declared)
+    soft = relaxed(problem, 7.0)
+    assert set(problem.rows.weight.tolist()) == {math.inf, 0.25, 2.0}
+    np.testing.assert_array_equal(soft.rows.weight, np.where(np.isinf(problem.rows.weight), 7.0, problem.rows.weight))

@@ -1,0 +1,78 @@
+"""Search errors and model errors against a definition by sets, and what certify reports on a batch with gold."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.document import Batch
+from schemas.labels import Labels, LabelSet
+from schemas.run import RunSettings, ShardReport
+from tests.test_shard import LABELS, HashModel, consistency
+from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
+from workers.shard import check_settings, label_batch
+from workers.shard_report import report_of
+from workers.synthesis import synthesize
+
+SMALL = LabelSet.bio(["ORG", "PER"])
+START = np.zeros(1, np.int64)
+
+
+def entities(labels: Labels) -> set[tuple[int, int, int]]:
+    spans = SMALL.spans(labels, START)
+    return set(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=8), st.booleans())
+def test_entity_errors_are_set_differences(columns: list[tuple[int, int, int]], proven: bool) -> None:
+    gold, heuristic, best = (np.array(c, np.int32) for c in zip(*columns, strict=True))
+    found = EntityErrors.of(gold, heuristic, best, SMALL, START, proven=proven)
+    g, h, b = entities(gold), entities(heuristic), entities(best)
+    wrong = h ^ g
+    expected = Counter(search=len(wrong - (b ^ g)), lucky=len((b ^ g) - wrong))
+    expected["model" if proven else "open"] = len(wrong & (b ^ g))
+    assert {kind: found.total(kind) for kind in EntityErrors.kinds} == {k: expected[k] for k in EntityErrors.kinds}
+    assert found.total("search") + found.total("model") + found.total("open") == len(wrong)
+
+
+def test_documents_by_what_the_objectives_say() -> None:
+    def kind(gold: float, heuristic: float, best: float, *, proven: bool = True, right: bool = False) -> str:
+        counts = DocumentErrors.of(Objectives(gold, heuristic, best, proven), right=right).row("documents")
+        assert sum(counts.values()) == 1
+        return max(counts, key=counts.__getitem__)
+
+    assert kind(3.0, 3.0, 3.0, right=True) == "right"
+    assert kind(3.0, 2.0, 3.0) == "search"
+    assert kind(3.0, 2.0, 4.0) == "both"
+    assert kind(3.0, 2.0, 3.0, proven=False) == "open"
+    assert kind(2.0, 3.0, 3.0) == "model"
+    assert kind(-np.inf, 3.0, 3.0, proven=False) == "model"
+
+
+def test_certify_tells_them_apart_and_other_engines_stay_silent() -> None:
+    batch = Batch.of(list(synthesize(12, seed=1, kind="news")))
+    constraints = consistency()
+    reports: dict[str, ShardReport] = {}
+    for engine, options in (("certify", {"sampler": {"sweeps": 1}}), ("gibbs", {"sweeps": 1})):
+        settings = check_settings(RunSettings(engine=engine, options=options))
+        labelled = label_batch(batch, model=HashModel(), constraints=constraints, settings=settings)
+        reports[engine] = report_of(batch, labelled, labels=LABELS, names=constraints.names, rejected=0)
+        if engine == "certify":
+            starts = [d.start for d in labelled.decoded]
+    gibbs, certify = reports["gibbs"], reports["certify"]
+    assert gibbs.search_errors == gibbs.search_documents == {}
+    assert certify.certified == certify.documents
+    assert sum(certify.search_documents["documents"].values()) == 12
+    joined = np.concatenate([s for s in starts if s is not None])
+    assert batch.labels is not None
+    gold = LABELS.encode(batch.labels.strings())
+    wanted, given_ = (LABELS.spans(y, batch.sentence_starts) for y in (gold, joined))
+    spans = [set(zip(s.start.tolist(), s.end.tolist(), s.type.tolist(), strict=True)) for s in (wanted, given_)]
+    counted = sum(row["search"] + row["model"] + row["open"] for row in certify.search_errors.values())
+    assert counted == len(spans[0] ^ spans[1]) > 0
+    assert sum(row["open"] for row in certify.search_errors.values()) == 0
+    merged = ShardReport.merge([certify, certify])
+    assert merged.search_documents["documents"]["model"] == 2 * certify.search_documents["documents"]["model"]

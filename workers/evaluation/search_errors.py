@@ -1,0 +1,94 @@
+"""Search errors and model errors: was the right answer not found, or did the objective rank it lower?
+
+A heuristic's labelling is compared with gold and with the best labelling under the objective, which
+an exact engine has proven. Both counts add up over documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels, LabelSet
+from schemas.problem import SLACK_TOLERANCE
+from workers.evaluation.conlleval import check_lengths, found
+from workers.evaluation.named_counts import NamedCounts
+
+
+class Objectives(NamedTuple):
+    """Objectives in nats of gold (−inf where the model has no such label), the heuristic's answer and the best.
+
+    ``proven``: is no labelling better than the best?
+    """
+
+    gold: float
+    heuristic: float
+    best: float
+    proven: bool
+
+
+@dataclass(frozen=True, eq=False)
+class EntityErrors(NamedCounts):
+    """What the heuristic got wrong, by entity type: entities it made up and gold entities it missed.
+
+    ``search``: right in the best labelling, which the objective ranks higher; ``model``: wrong in the
+    best labelling too, and that is proven; ``open``: wrong in both, but nothing is proven. ``lucky``
+    are no errors: the heuristic was right there only because it missed the best labelling.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("search", "model", "open", "lucky")
+
+    @classmethod
+    def of(
+        cls,
+        gold: Labels,
+        heuristic: Labels,
+        best: Labels,
+        labels: LabelSet,
+        sentence_starts: NDArray[np.int64],
+        *,
+        proven: bool,
+    ) -> EntityErrors:
+        """Errors in one document; labellings are ids (N,) of ``labels``."""
+        check_lengths(gold, heuristic, best)
+        wanted, given, right = (labels.spans(y, sentence_starts) for y in (gold, heuristic, best))
+        made_up, missed = ~found(given, wanted), ~found(wanted, given)
+        kept, still_missed = found(given, right), ~found(wanted, right)
+        mended = np.concatenate([given.type[made_up & ~kept], wanted.type[missed & ~still_missed]])
+        left = np.concatenate([given.type[made_up & kept], wanted.type[missed & still_missed]])
+        new = ~found(right, wanted) & ~found(right, given)
+        lucky = np.concatenate([right.type[new], wanted.type[~missed & still_missed]])
+        none = np.zeros(0, np.int32)
+        columns = (mended, left if proven else none, none if proven else left, lucky)
+        return cls.of_columns(labels.types, [np.bincount(kind, minlength=len(labels.types)) for kind in columns])
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentErrors(NamedCounts):
+    """Documents by what the objectives say.
+
+    ``right``: the heuristic's labelling is gold. Otherwise ``model``: the objective ranks it at least
+    as high as gold. Where gold ranks higher the search failed; ``search``: and nothing beats gold;
+    ``both``: and something else beats gold too; ``open``: and whether anything does is not proven.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("right", "search", "model", "both", "open")
+
+    @classmethod
+    def of(cls, objectives: Objectives, *, right: bool) -> DocumentErrors:
+        """One document; ``right``: is the heuristic's labelling gold?"""
+        kind = "right" if right else _kind(objectives)
+        return cls(("documents",), np.array([[int(k == kind) for k in cls.kinds]], np.int64))
+
+
+def _kind(objectives: Objectives) -> str:
+    missed = objectives.gold > objectives.heuristic + SLACK_TOLERANCE
+    beaten = objectives.best > objectives.gold + SLACK_TOLERANCE
+    if not missed:
+        return "model"
+    if beaten:
+        return "both"
+    return "search" if objectives.proven else "open"

@@ -1,0 +1,60 @@
+"""What becomes of a document whose hard constraints cannot all hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from schemas.decoded import Decoded, Status
+from schemas.labels import Labels
+from schemas.problem import Problem
+from schemas.run import OnInfeasible
+
+
+def breaks_something_hard(decoded: Decoded) -> bool:
+    """Does the answer break a hard constraint, proven to be unavoidable or not?"""
+    return decoded.objective == -math.inf
+
+
+def settled(
+    problem: Problem,
+    decoded: Decoded,
+    *,
+    viterbi: Labels,
+    policy: OnInfeasible,
+    weight: float,
+    solve: Callable[[Problem], Decoded],
+) -> Decoded:
+    """The answer that goes out for a document without one that keeps the hard constraints.
+
+    It carries the Viterbi labels (N,) and the engine's status, `Status.INFEASIBLE` where that is
+    proven. Under ``relax`` it is the answer of ``solve`` to the problem with hard constraints at
+    ``weight`` nats a unit, with `Status.RELAXED` and that problem's scores. An engine that proves
+    nothing (`Status.TIMEOUT`) found none; whether there is one is then not known.
+    """
+    if policy == "relax":
+        soft = solve(relaxed(problem, weight))
+        if not breaks_something_hard(soft):
+            return replace(soft, status=Status.RELAXED)
+    answer = problem.decoded(viterbi, bound=decoded.bound, status=decoded.status)
+    return replace(answer, work=decoded.work, seconds=decoded.seconds, improvements=decoded.improvements)
+
+
+def relaxed(problem: Problem, weight: float) -> Problem:
+    """The problem with every hard constraint at ``weight`` nats a unit of degree."""
+    rows = replace(problem.rows, weight=np.where(np.isinf(problem.rows.weight), weight, problem.rows.weight))
+    agreements = [replace(a, cost=np.where(np.isinf(a.cost), weight, a.cost)) for a in problem.agreements]
+    return replace(problem, rows=rows, agreements=tuple(agreements))
+
+
+def reason(decoded: Decoded, names: tuple[str, ...]) -> str:
+    """Why a document is rejected; ``names`` (K,) are the constraints."""
+    proven = decoded.status is Status.INFEASIBLE
+    start = "no labelling keeps" if proven else f"the engine ({decoded.status}) found no labelling that keeps"
+    broken = [names[k] for k in np.flatnonzero(np.isinf(decoded.penalties)).tolist()]
+    if not broken:
+        return f"{start} the legal transitions of the model"
+    return f"{start} all hard constraints; the Viterbi labels break {', '.join(broken)}"
