@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from typing import Any, NamedTuple
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from flows.interrupts import Interrupts, noted_interrupts
 from schemas.document import Document
 from schemas.run import RunKey, ShardResult
 from workers.constraints.constraint_set import ConstraintSet
@@ -60,9 +59,54 @@ class Done(NamedTuple):
     error: str | None = None
 
 
+class Cluster(NamedTuple):
+    """A running Ray: how many actors fit, and the signals that have come meanwhile."""
+
+    workers: int
+    interrupts: Interrupts
+
+    def label_shards(self, shards: Sequence[Shard], job: Job, *, memory: int = WORKER_MEMORY) -> Iterator[Done]:
+        """Labels shards on a pool of actors; gives each as it ends, in any order.
+
+        A shard that fails is given with its error and the rest goes on. Raises `ClusterError` where
+        the workers run other code than the driver, and what Ctrl-C and SIGTERM raise.
+        """
+        shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.out.absolute())]
+        if job.sample is not None:
+            self._warm_nodes(shared, job.sample)
+        pool = _Pool(deque(shards), shared, job.key.code, memory)
+        try:
+            pool.fill(min(self.workers, len(shards)))
+            while pool.flying:
+                yield from pool.answers(self.wait(list(pool.flying)))
+        finally:
+            pool.close()
+
+    def wait(self, calls: list[Any]) -> list[Any]:
+        """The first of the calls that end; signals are handled here."""
+        while True:
+            ready, _ = ray.wait(calls, num_returns=1, timeout=0.5)
+            self.interrupts.check()
+            if ready:
+                return list(ready)
+
+    def _warm_nodes(self, shared: list[Any], sample: Document) -> None:
+        """One process a node compiles first: numba's caches race when many processes start cold."""
+        task: Any = ray.remote(num_cpus=0, max_retries=1)(warm_node)
+        for node in ray.nodes():
+            if not node["Alive"] or not node["Resources"].get("CPU"):
+                continue
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            call = task.options(scheduling_strategy=there).remote(*shared[:3], sample)
+            try:
+                ray.get(self.wait([call]))
+            except ray.exceptions.RayError as error:
+                raise ClusterError(_reason(error)) from error
+
+
 @contextmanager
-def cluster(address: str | None, *, workers: int | None) -> Iterator[int]:
-    """Ray for the length of the block: on this machine, or at ``address``. Gives the number of workers.
+def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
+    """Ray for the length of the block: on this machine, or at ``address``.
 
     Leaving the block, however it is left, ends this run's actors within seconds. Raises `ClusterError`.
     """
@@ -72,11 +116,12 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[int]:
         # Without a working directory Ray puts the current folder on the workers' path, where a
         # user's own `workers/` would win over ours. The code is the one installed on each node.
         runtime = {"working_dir": empty}
-        try:
-            _start(address, workers, runtime)
-            yield workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        finally:
-            ray.shutdown()
+        # Ray's own handler of SIGTERM aborts the process after 3 s, before all has ended in good order.
+        with noted_interrupts(lambda: _start(address, workers, runtime)) as interrupts:
+            try:
+                yield Cluster(workers or max(1, int(ray.cluster_resources().get("CPU", 1))), interrupts)
+            finally:
+                ray.shutdown()
 
 
 def _start(address: str | None, workers: int | None, runtime: dict[str, Any]) -> None:
@@ -88,46 +133,11 @@ def _start(address: str | None, workers: int | None, runtime: dict[str, Any]) ->
         "_node_ip_address": "127.0.0.1",
     }
     where: dict[str, Any] = local if address is None else {"address": address}
-    terminate = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=runtime, **where)
     except (ConnectionError, RuntimeError, ValueError) as error:
         place = "on this machine" if address is None else f"at {address}"
         raise ClusterError(f"Ray does not start {place}: {error}") from error
-    if threading.current_thread() is threading.main_thread():
-        # Ray installs handlers that abort the process 3 s after SIGTERM, before all has ended in good order.
-        signal.signal(signal.SIGTERM, terminate)
-
-
-def label_shards(shards: Sequence[Shard], job: Job, *, workers: int, memory: int = WORKER_MEMORY) -> Iterator[Done]:
-    """Labels shards on a pool of actors, inside `cluster`; gives each as it ends, in any order.
-
-    A shard that fails is given with its error and the rest goes on. Raises `ClusterError` where
-    the workers run other code than the driver.
-    """
-    shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.out.absolute())]
-    if job.sample is not None:
-        _warm_nodes(shared, job.sample)
-    pool = _Pool(deque(shards), shared, job.key.code, memory)
-    try:
-        pool.fill(min(workers, len(shards)))
-        yield from pool.drain()
-    finally:
-        pool.close()
-
-
-def _warm_nodes(shared: list[Any], sample: Document) -> None:
-    """One process a node compiles first: numba's caches race when many processes start cold."""
-    task: Any = ray.remote(num_cpus=0, max_retries=1)(warm_node)
-    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    calls = [
-        task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*shared[:3], sample)
-        for node in nodes
-    ]
-    try:
-        ray.get(calls)
-    except ray.exceptions.RayError as error:
-        raise ClusterError(_reason(error)) from error
 
 
 @dataclass
@@ -165,25 +175,22 @@ class _Pool:
             self.flying[self.actors[number].label.remote(shard, self.shared)] = number, shard
             busy += 1
 
-    def drain(self) -> Iterator[Done]:
-        """Every shard once, as it ends."""
-        while self.flying:
-            # The timeout lets a signal in: Python handles it between two waits.
-            ready, _ = ray.wait(list(self.flying), num_returns=1, timeout=1.0)
-            for call in ready:
-                number, shard = self.flying.pop(call)
-                try:
-                    answer = ray.get(call)
-                except ray.exceptions.RayActorError as error:
-                    yield from self._worker_lost(number, shard, error)
-                except ray.exceptions.RayError as error:
-                    assert shard is not None
-                    yield Done(shard, None, _reason(error))
-                else:
-                    if shard is not None:
-                        yield Done(shard, answer)
-                if number in self.actors:
-                    self._feed(number)
+    def answers(self, calls: list[Any]) -> Iterator[Done]:
+        """What calls that have ended brought, and new calls in their place."""
+        for call in calls:
+            number, shard = self.flying.pop(call)
+            try:
+                answer = ray.get(call)
+            except ray.exceptions.RayActorError as error:
+                yield from self._worker_lost(number, shard, error)
+            except ray.exceptions.RayError as error:
+                assert shard is not None
+                yield Done(shard, None, _reason(error))
+            else:
+                if shard is not None:
+                    yield Done(shard, answer)
+            if number in self.actors:
+                self._feed(number)
 
     def _worker_lost(self, number: int, shard: Shard | None, error: Exception) -> Iterator[Done]:
         """Ray has used up the actor's restarts or the call's retries: another actor takes over."""

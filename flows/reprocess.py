@@ -11,7 +11,7 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from flows.cluster import Job, cluster, label_shards
+from flows.cluster import Job, cluster
 from flows.progress import meter
 from flows.runfolder import dataset_digest, exclusive, prepare, write_manifest
 from flows.shards import plan
@@ -144,10 +144,10 @@ def _label(
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0
-    with cluster(request.ray, workers=request.workers) as workers:
+    with cluster(request.ray, workers=request.workers) as running:
         started = time.monotonic()
         with meter("labelling", sum(shard.rows for shard in todo)) as bar:
-            for answer in label_shards(todo, job, workers=workers):
+            for answer in running.label_shards(todo, job):
                 if answer.result is None:
                     errors.append(f"{answer.shard.file.path}, row group {answer.shard.row_group}: {answer.error}")
                     continue

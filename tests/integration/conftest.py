@@ -26,6 +26,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.integration)
+            item.add_marker(pytest.mark.timeout(900))
+
+
+SWEEPS = ("--option", "sweeps=2000")
 
 
 @dataclass(frozen=True)
@@ -50,17 +54,17 @@ class World:
     def run(self, *arguments: str, code: int = 0) -> Any:
         """The command's JSON answer (None without one), after a check of its exit code."""
         process = self.start(*arguments)
-        answer, said = process.communicate(timeout=240)
+        answer, said = process.communicate(timeout=600)
         assert process.returncode == code, said
         return json.loads(answer) if answer.strip() else None
 
     def reprocess(self, out: str, *more: str, code: int = 0) -> Any:
-        """`concord reprocess` of the test corpus with the model, by Gibbs sampling."""
+        """`concord reprocess` of the test corpus with the model, by enough Gibbs sampling to be interrupted."""
         return self.run(*self.reprocess_command(out, *more), code=code)
 
     def reprocess_command(self, out: str, *more: str) -> list[str]:
         """The arguments of that command."""
-        return ["reprocess", "--corpus", "test", "--model", "model", "--out", out, "--json", *more]
+        return ["reprocess", "--corpus", "test", "--model", "model", "--out", out, "--json", *SWEEPS, *more]
 
     def content(self, out: str) -> dict[str, bytes]:
         """Every file of an output folder that must not depend on how the run went."""

@@ -19,9 +19,6 @@ import pytest
 from tests.integration.conftest import World
 from tests.integration.processes import command_line, descendants, gone, workers_of
 
-SLOW = ("--option", "sweeps=4000")
-"""Makes a run long enough to be interrupted."""
-
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], *, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
@@ -63,17 +60,14 @@ def test_the_same_command_again_skips_everything(world: World, reference: Any) -
 
 def test_a_model_of_the_registry_gives_the_same_labels(world: World, reference: Any) -> None:
     assert reference["shards_done"] == 12
-    command = ["reprocess", "--corpus", "test", "--model", "models:/news@champion", "--out", "registered", "--json"]
-    assert world.run(*command)["documents"] == 48
+    assert world.reprocess("registered", "--model", "models:/news@champion")["documents"] == 48
     assert world.content("registered") == world.content("reference")
 
 
-def test_kills_lose_nothing(world: World, trained: Any) -> None:
+def test_kills_lose_nothing(world: World, reference: Any) -> None:
     """A worker killed, SIGTERM, the driver killed, the same command to the end: the same bytes."""
-    assert trained["documents"] == 80
-    world.reprocess("whole", "--workers", "2", *SLOW)
-
-    first = world.start(*world.reprocess_command("killed", "--workers", "2", *SLOW))
+    assert reference["shards_done"] == 12
+    first = world.start(*world.reprocess_command("killed", "--workers", "2"))
     wait_until(lambda: markers(world, "killed") >= 1 and len(workers_of(first.pid)) == 2, first)
     os.kill(workers_of(first.pid)[0], signal.SIGKILL)
     done = markers(world, "killed")
@@ -86,7 +80,7 @@ def test_kills_lose_nothing(world: World, trained: Any) -> None:
     assert gone(below, seconds=20) == []
 
     done = markers(world, "killed")
-    second = world.start(*world.reprocess_command("killed", "--workers", "2", *SLOW))
+    second = world.start(*world.reprocess_command("killed", "--workers", "2"))
     wait_until(lambda: markers(world, "killed") > done, second)
     # Ray's two agents need a minute to see that their node has gone; they hold no CPU and no data.
     below = [p for p in descendants(second.pid) if "Agent" not in command_line(p)]
@@ -96,9 +90,9 @@ def test_kills_lose_nothing(world: World, trained: Any) -> None:
 
     done = markers(world, "killed")
     assert 2 <= done < 12
-    last = world.reprocess("killed", "--workers", "2", *SLOW)
+    last = world.reprocess("killed", "--workers", "2")
     assert (last["shards_skipped"], last["shards_done"]) == (done, 12 - done)
-    assert world.content("killed") == world.content("whole")
+    assert world.content("killed") == world.content("reference")
 
 
 def test_mlflow_has_the_figures_by_name(world: World, reference: Any) -> None:
@@ -120,7 +114,7 @@ def test_mlflow_has_the_figures_by_name(world: World, reference: Any) -> None:
     assert (before, after) == pytest.approx((reference["violations_before"], reference["violations"]))
     assert metrics["penalty/consistent/after"] < metrics["penalty/consistent/before"]
     assert params["engine"] == "gibbs"
-    assert params["engine.sweeps"] == "100"
+    assert params["engine.sweeps"] == "2000"
     assert tags["predictions"] == str(world.folder / "reference")
     assert status == ("FINISHED",)
     assert len(digests) >= 2
