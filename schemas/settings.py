@@ -172,6 +172,10 @@ class CertifySettings(EngineSettings):
     sampler: GibbsSettings = Field(
         GibbsSettings(sweeps=30), description="The sampler that gives the incumbent where none is given."
     )
+    restarts: GibbsSettings = Field(
+        GibbsSettings(chains=3, start="random"), description="The sampler on a component that still loses much."
+    )
+    restart_loss: float = Field(4.0, ge=0, description="Nats a component must lose to be sampled again.")
     tolerance: float = Field(1e-6, gt=0, description="Nats of gap up to which a document counts as proven.")
     deterministic_seconds: float = Field(
         20.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."

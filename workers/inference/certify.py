@@ -8,7 +8,9 @@ loses D = V − score(y*) at most. Any better labelling loses less than D, in ea
    which spans can still conflict, and so which sentences hang together: each connected component
    is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
    in no component keep their Viterbi labels.
-3. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
+3. A component that still loses much is sampled again on its own, from random labellings: a proof
+   costs more the farther its incumbent is from V, so chains pay for themselves.
+4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
    only raises its bound, so the bound in nats is a proof.
 
 Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
@@ -66,7 +68,7 @@ def solve(
         best, objective = incumbent, problem.score(incumbent).objective
     sampled, bound = best, local_best
     if local_best - objective > config.tolerance:
-        proof = _Proof(problem, config, best.copy(), local_best, budget, started, int(rng.integers(2**31)))
+        proof = _Proof(problem, config, best.copy(), local_best, budget, started, rng)
         bound = local_best - proof.run()
         work += proof.work
         if problem.score(proof.labels).objective > objective:
@@ -99,7 +101,7 @@ class _Proof:
     local_best: float
     budget: Budget
     started: float
-    seed: int
+    rng: np.random.Generator
     work: int = 0
     local_labels: Labels = field(init=False)
 
@@ -109,7 +111,27 @@ class _Proof:
     def run(self) -> float:
         """Improves ``labels`` and returns what every labelling loses at least, in nats; inf: infeasible."""
         pruned, parts = self._split()
+        better = [self._sample_again(part) for part in parts]
+        if any(better):
+            pruned, parts = self._split()
         return sum(self._solve_part(part, pruned) for part in parts)
+
+    def _sample_again(self, part: _Part) -> bool:
+        """Looks for better labels of a part from other starts; did it find any?"""
+        if part.loss <= self.config.restart_loss or self._seconds_left() == 0.0:
+            return False
+        before = part.problem.score(self.labels[part.tokens]).objective
+        sampled = gibbs.solve(
+            part.problem,
+            config=self.config.restarts,
+            rng=self.rng,
+            budget=Budget(self._seconds_left(), self._work_left()),
+        )
+        self.work += sampled.work
+        if sampled.objective <= before + SLACK:
+            return False
+        self.labels[part.tokens] = sampled.labels
+        return True
 
     def _split(self) -> tuple[Pruned, list[_Part]]:
         """Prunes and splits until nothing changes; what is in no part gets its Viterbi labels."""
@@ -157,7 +179,7 @@ class _Proof:
             tolerance=tolerance,
             deterministic_seconds=self._deterministic_left(),
             seconds=self._seconds_left(),
-            seed=self.seed,
+            seed=int(self.rng.integers(2**31)),
         )
         self.work += solution.work
         if solution.labels is not None:
@@ -172,11 +194,13 @@ class _Proof:
             return None
         return max(0.0, self.started + self.budget.seconds - time.perf_counter())
 
+    def _work_left(self) -> int | None:
+        return None if self.budget.work is None else max(0, self.budget.work - self.work)
+
     def _deterministic_left(self) -> float:
-        if self.budget.work is None:
-            return self.config.deterministic_seconds
-        left = max(0, self.budget.work - self.work) / UNITS_A_SECOND
-        return min(self.config.deterministic_seconds, left)
+        left = self._work_left()
+        limit = self.config.deterministic_seconds
+        return limit if left is None else min(limit, left / UNITS_A_SECOND)
 
 
 @dataclass(frozen=True, eq=False)
