@@ -19,6 +19,7 @@ from schemas.problem import Problem
 from schemas.settings import AstarSettings
 from workers.inference.discrepancy import limited, partial_loss
 from workers.inference.engine import TOLERANCE, UNLIMITED
+from workers.inference.kernel import inner
 from workers.inference.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
 from workers.inference.race import Race
 from workers.inference.tree import Tree, add_node, grown, move, new_tree
@@ -106,7 +107,7 @@ def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
     return EMPTY
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sooner(tree: Any, one: int, other: int) -> Any:
     if tree.loss[one] != tree.loss[other]:
         return tree.loss[one] < tree.loss[other]
@@ -115,7 +116,7 @@ def _sooner(tree: Any, one: int, other: int) -> Any:
     return one < other
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put(tree: Any, queue: Any, node: int) -> None:
     at = queue.size[0]
     queue.size[0] = at + 1
@@ -125,7 +126,7 @@ def _put(tree: Any, queue: Any, node: int) -> None:
     queue.heap[at] = node
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _take(tree: Any, queue: Any) -> None:
     """Removes the first node."""
     size = queue.size[0] - 1

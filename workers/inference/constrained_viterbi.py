@@ -19,6 +19,7 @@ from schemas.problem import ANY, Problem
 from schemas.settings import EngineSettings
 from workers.inference.chain import sentence_bounds
 from workers.inference.engine import UNLIMITED
+from workers.inference.kernel import inner
 from workers.inference.race import Race
 from workers.inference.row_bound import ROUNDING
 
@@ -102,7 +103,7 @@ def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient:
     return changed
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _group_end(position: Any, low: int, last: int) -> Any:
     high = low + 1
     while high < last and position[high] == position[low]:
@@ -110,7 +111,7 @@ def _group_end(position: Any, low: int, last: int) -> Any:
     return high
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pairs(previous: Any, label: Any, coefficient: Any, low: int, high: int, width: int) -> Any:
     """(L, L) what each edge adds to a row at one of its positions."""
     pairs = np.zeros((width, width))

@@ -23,6 +23,7 @@ from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import DiscrepancySettings
 from workers.inference.engine import TOLERANCE, UNLIMITED
+from workers.inference.kernel import inner
 from workers.inference.partial import (
     ChainLoss,
     Partial,
@@ -189,7 +190,7 @@ def descend(p: Any, probe: Any, nodes: int) -> Any:
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _branch(p: Any, probe: Any, t: int) -> None:
     """Children of the node at t by rising loss, equal ones by label; notes what the rules cut off."""
     width = probe.label.shape[1]

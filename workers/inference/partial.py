@@ -21,6 +21,7 @@ from schemas.problem import ANY, SLACK_TOLERANCE, Problem
 from workers.inference.agreement import AgreementState, Codec, add_span, codec, empty_state, span_cost
 from workers.inference.chain import max_messages
 from workers.inference.engine import TOLERANCE
+from workers.inference.kernel import inner
 from workers.inference.row_bound import ROUNDING, RowBounds, root_penalty, row_bounds
 
 
@@ -164,7 +165,7 @@ def expand(p: Any, t: int, losses: Any) -> None:
                 losses[b] += now - p.cost[r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _expand_last(p: Any, t: int, losses: Any) -> None:
     # The last label also closes the span it is in, so it is tried out.
     for b in range(len(losses)):
@@ -200,14 +201,10 @@ def push(p: Any, t: int, b: int) -> None:
     joins = not p.codec.opens_sentence[t] and p.codec.continues[p.labels[t - 1], b]
     p.start[t] = p.start[t - 1] if joins else t
     if len(p.spans.table):
-        if not joins:
-            closed, closed_broken = _closing_cost(p, t)
+        for end in range(t + 1 if joins else t, _last_end(p, t)):
+            closed, closed_broken = _closing_cost(p, end)
             penalty, broken = penalty + closed, broken + closed_broken
-            _close(p, t, 1)
-        if t + 1 == len(p.labels):
-            closed, closed_broken = _closing_cost(p, t + 1)
-            penalty, broken = penalty + closed, broken + closed_broken
-            _close(p, t + 1, 1)
+            _close(p, end, 1)
     p.penalty[t], p.broken[t] = penalty, broken
 
 
@@ -219,13 +216,17 @@ def pop(p: Any, t: int) -> None:
         p.activity[r], p.cost[r] = p.saved_activity[e], p.saved_cost[e]
     if len(p.spans.table) == 0:
         return
-    if t + 1 == len(p.labels):
-        _close(p, t + 1, -1)
-    if p.start[t] == t:
-        _close(p, t, -1)
+    for end in range(t if p.start[t] == t else t + 1, _last_end(p, t)):
+        _close(p, end, -1)
 
 
-@njit(cache=True, nogil=True)
+@inner
+def _last_end(p: Any, t: int) -> Any:
+    # The span that the document's last token is in ends with it.
+    return t + 2 if t + 1 == len(p.labels) else t + 1
+
+
+@inner
 def _closing_cost(p: Any, end: int) -> Any:
     """Nats and broken hard costs of the span that the decided labels leave open before ``end``."""
     if end == 0 or len(p.spans.table) == 0:
@@ -237,7 +238,7 @@ def _closing_cost(p: Any, end: int) -> Any:
     return span_cost(p.spans, start, end, kind), span_cost(p.hard_spans, start, end, kind)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _close(p: Any, end: int, change: int) -> None:
     if end == 0 or p.codec.type_of[p.labels[end - 1]] < 0:
         return
@@ -245,7 +246,7 @@ def _close(p: Any, end: int, change: int) -> None:
     add_span(p.spans, p.start[end - 1], end, p.codec.type_of[p.labels[end - 1]], change)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _added(p: Any, e: int, t: int, b: int) -> Any:
     """What label b at t adds to the row of event e."""
     added = p.bounds.gain[e, b]
@@ -255,7 +256,7 @@ def _added(p: Any, e: int, t: int, b: int) -> Any:
     return added
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _row_cost(p: Any, r: int, activity: float) -> Any:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:

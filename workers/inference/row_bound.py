@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from workers.inference.kernel import inner
 
 ROUNDING = 2.0 * SLACK_TOLERANCE
 """A hard row counts as broken above this excess only, so that no sum's rounding ends a branch."""
@@ -151,7 +152,7 @@ def _events(entries: Any, size: int, alive: Any, possible: Any, opens: Any) -> A
     return at[:found], row[:found], gain[:found], least[:found], first[:found], last[:found], root
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _before(entries: Any, low: int, high: int, gain: Any, after: Any, alive: Any, possible: Any, opens: Any) -> Any:
     """(L,) least of what a position and all later ones add, given the label before it."""
     width = len(gain)
@@ -171,7 +172,7 @@ def _before(entries: Any, low: int, high: int, gain: Any, after: Any, alive: Any
     return before
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _lowest(values: Any, alive: Any) -> Any:
     best = np.inf
     for label in range(len(values)):

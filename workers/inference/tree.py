@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
+from workers.inference.kernel import inner
 from workers.inference.partial import Partial, pop, push
 
 
@@ -55,7 +56,7 @@ def grown(tree: Tree) -> Tree:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_node(tree: Any, parent: int, label: int, loss: float) -> Any:
     """Appends a child; its id."""
     node = tree.counters[0]

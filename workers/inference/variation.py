@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from workers.inference.kernel import inner
+
 DRAWS = 6
 """Uniform numbers that one offspring takes."""
 
@@ -46,7 +48,7 @@ def mutate(codec: Any, labels: Any, choice: float, shift_rate: float, where: flo
     _flip(codec, labels, first, last, what)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def borders(codec: Any, labels: Any) -> Any:
     """First tokens of all sections, by position."""
     points = np.empty(len(labels), np.int64)
@@ -61,7 +63,7 @@ def borders(codec: Any, labels: Any) -> Any:
     return points[:found]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cross(codec: Any, labels: Any, other: Any, where: float) -> None:
     """Takes the part between two neighbouring borders of ``labels`` from ``other``."""
     points = borders(codec, labels)
@@ -73,7 +75,7 @@ def _cross(codec: Any, labels: Any, other: Any, where: float) -> None:
     _mend(codec, labels, last)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _shift(codec: Any, labels: Any, t: int, what: float) -> None:
     """Moves the border before t by one token, to either side; a sentence's start stays."""
     if codec.opens_sentence[t]:
@@ -90,7 +92,7 @@ def _shift(codec: Any, labels: Any, t: int, what: float) -> None:
     _mend(codec, labels, t + 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _flip(codec: Any, labels: Any, first: int, last: int, what: float) -> None:
     """Gives the section another type, or none where the label set has a label for that."""
     outside = -1
@@ -113,7 +115,7 @@ def _flip(codec: Any, labels: Any, first: int, last: int, what: float) -> None:
     _mend(codec, labels, last)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mend(codec: Any, labels: Any, t: int) -> None:
     """A label that continues nothing opens its span."""
     if t >= len(labels) or codec.type_of[labels[t]] < 0:

@@ -17,6 +17,7 @@ from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import SLACK_TOLERANCE, Problem
 from workers.inference.agreement import AgreementState, Codec, add_span, codec, empty_state, span_cost
+from workers.inference.kernel import inner
 from workers.inference.rows import RowState, row_state, set_label
 
 
@@ -73,7 +74,7 @@ def evaluate(w: Any, target: Any) -> Any:
     return _local(w, target), soft, hard
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _move_spans(w: Any, target: Any) -> None:
     # All old spans leave before any label changes: labels changed in part may join spans that neither side has.
     parts = np.empty((len(target), 2), np.int64)
@@ -93,13 +94,13 @@ def _move_spans(w: Any, target: Any) -> None:
         count_spans(w, parts[i, 0], parts[i, 1], 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _set_labels(w: Any, target: Any) -> None:
     for t in range(len(target)):
         set_label(w.rows, w.labels, t, target[t])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
     """The part around the difference at t that no span crosses, before or after the change."""
     low = t
@@ -134,7 +135,7 @@ def count_spans(w: Any, first: int, last: int, change: int) -> None:
         t = end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _local(w: Any, labels: Any) -> Any:
     total = 0.0
     for t in range(len(labels)):
