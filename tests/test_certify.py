@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from schemas.decoded import Status
-from schemas.labels import LabelSet
+from schemas.labels import LabelSet, Spans
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CertifySettings, GibbsSettings
@@ -16,6 +16,7 @@ from tests.oracle import all_labellings, enumerate_best, naive_keys, random_prob
 from workers.inference import certify, gibbs
 from workers.inference.chain import viterbi, viterbi_score
 from workers.inference.components import Pruned, part_of
+from workers.inference.decomposition import ROUND, descend, dual_of, fix, survivors
 from workers.inference.spans import candidate_spans
 
 PEOPLE = LabelSet.bio(["PER", "ORG", "LOC"])
@@ -110,7 +111,9 @@ def test_an_open_document_states_its_gap() -> None:
     problem = names_in_sentences(1, 12, words=25, cost=0.5)
     rng = np.random.default_rng(0)
     exact = certify.solve(problem, config=CertifySettings(), rng=rng)
-    cut = certify.solve(problem, config=CertifySettings(deterministic_seconds=1e-6), rng=np.random.default_rng(0))
+    cut = certify.solve(
+        problem, config=CertifySettings(deterministic_seconds=1e-6, rounds=0), rng=np.random.default_rng(0)
+    )
     assert exact.status is Status.OPTIMAL
     assert cut.status is Status.TIMEOUT
     assert cut.gap > 0.0
@@ -119,9 +122,31 @@ def test_an_open_document_states_its_gap() -> None:
 
 def test_a_component_beyond_the_limit_keeps_its_incumbent() -> None:
     problem = names_in_sentences(1, 12, words=25, cost=0.5)
-    decoded = certify.solve(problem, config=CertifySettings(most_tokens=10), rng=np.random.default_rng(0))
+    config = CertifySettings(most_tokens=10, rounds=0)
+    decoded = certify.solve(problem, config=config, rng=np.random.default_rng(0))
     assert decoded.status is Status.TIMEOUT
     assert decoded.bound == pytest.approx(viterbi_score(problem.potentials))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_lagrangian_bounds_and_fixes_what_it_may(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, rows=False)
+    labels, best = enumerate_best(problem)
+    found = candidate_spans(problem, 1e9)
+    spans = Spans(found.start, found.end, found.type.astype(np.int32))
+    dual = dual_of(problem, spans, np.isfinite(problem.potentials.unary), most_pairs=1000)
+    assert dual is not None
+    pace = 1.0
+    for _ in range(4):
+        bound, _, pace = descend(dual, best, ROUND, pace, len(problem))
+        assert bound >= best - 1e-6
+        fix(dual, best - 1e-9, len(problem))
+    allowed, kept = survivors(dual, len(problem.labels))
+    assert allowed[np.arange(len(problem)), labels].all()
+    wanted = problem.labels.spans(labels, problem.potentials.sentence_starts)
+    alive = set(zip(kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), strict=True))
+    assert set(zip(wanted.start.tolist(), wanted.end.tolist(), wanted.type.tolist(), strict=True)) <= alive
 
 
 def test_the_incumbent_replaces_the_sampler() -> None:

@@ -10,7 +10,9 @@ loses D = V − score(y*) at most. Any better labelling loses less than D, in ea
    in no component keep their Viterbi labels.
 3. A component that still loses much is sampled again on its own, from random labellings: a proof
    costs more the farther its incumbent is from V, so chains pay for themselves.
-4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
+4. A Lagrangian bound closes in on the optimum, and whatever cannot reach the incumbent under it
+   goes (`workers.inference.decomposition`). Where bound and incumbent meet, that is the proof.
+5. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
    only raises its bound, so the bound in nats is a proof.
 
 Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
@@ -32,8 +34,12 @@ from workers.inference import gibbs
 from workers.inference.chain import viterbi
 from workers.inference.components import Pruned, part_of
 from workers.inference.cpsat import UNITS_A_SECOND, solve_model
+from workers.inference.decomposition import ROUND, Dual, descend, dual_of, fix, survivors
 from workers.inference.engine import UNLIMITED
 from workers.inference.lattice import build_model
+
+STUCK = 0.02
+"""A round that closes less of the gap than this, and fixes nothing, is the last."""
 
 SLACK = 1e-9
 """Nats added to D, so that float rounding never prunes a labelling as good as the incumbent."""
@@ -161,18 +167,48 @@ class _Proof:
         return _Part(problem, sentences, tokens, best, best - max(now, other))
 
     def _solve_part(self, part: _Part, pruned: Pruned) -> float:
-        """CP-SAT on what pruning left; returns the least local loss of any labelling of the part."""
-        if part.loss <= SLACK or len(part.tokens) > self.config.most_tokens or self._seconds_left() == 0.0:
+        """Bounds, then CP-SAT; returns the least local loss of any labelling of the part."""
+        if part.loss <= SLACK or self._seconds_left() == 0.0:
             return 0.0
         most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
+        allowed = pruned.allowed(most_loss)[part.tokens]
+        spans = _moved(pruned.alive_spans(most_loss), part.tokens)
+        dual = dual_of(part.problem, spans, allowed, most_pairs=self.config.most_pairs)
+        bounded = part.best
+        if dual is not None:
+            bounded = self._bound(part, dual)
+            allowed, spans = survivors(dual, allowed.shape[1])
+        objective = part.problem.score(self.labels[part.tokens]).objective
+        if bounded - objective > self.config.tolerance / 4.0 and len(part.tokens) <= self.config.most_tokens:
+            bounded = min(bounded, self._prove(part, allowed, spans))
+        # What was taken away scores no more than the incumbent.
+        objective = part.problem.score(self.labels[part.tokens]).objective
+        return max(0.0, part.best - max(bounded, objective))
+
+    def _bound(self, part: _Part, dual: Dual) -> float:
+        """Rounds of Lagrangian bounding and fixing; returns the part's upper bound in nats."""
+        labels = self.labels[part.tokens]
+        target = part.problem.score(labels).objective
+        bound, pace = part.best, 1.0
+        for _ in range(self.config.rounds):
+            reached, found, pace = descend(dual, target, ROUND, pace, len(labels))
+            self.work += ROUND * len(labels)
+            score = part.problem.score(found).objective
+            if score > target + SLACK:
+                self.labels[part.tokens] = found
+                target = score
+            gone = fix(dual, target - SLACK, len(labels))
+            stuck = gone == 0 and bound - reached < STUCK * (bound - target)
+            bound = min(bound, reached)
+            if stuck or bound - target <= self.config.tolerance / 4.0:
+                break
+        return bound
+
+    def _prove(self, part: _Part, allowed: NDArray[np.bool_], spans: Spans) -> float:
+        """CP-SAT on what is left of a part, hinted with its labels; returns an upper bound in nats."""
         tolerance = self.config.tolerance / 4.0
-        lattice = build_model(
-            part.problem,
-            start=self.labels[part.tokens],
-            allowed=pruned.allowed(most_loss)[part.tokens],
-            spans=_moved(pruned.alive_spans(most_loss), part.tokens),
-            tolerance=tolerance,
-        )
+        before = self.labels[part.tokens]
+        lattice = build_model(part.problem, start=before, allowed=allowed, spans=spans, tolerance=tolerance)
         solution = solve_model(
             lattice,
             part.problem,
@@ -184,10 +220,9 @@ class _Proof:
         self.work += solution.work
         if solution.labels is not None:
             found = part.problem.score(solution.labels).objective
-            if found > part.best - part.loss:
+            if found > part.problem.score(before).objective:
                 self.labels[part.tokens] = solution.labels
-        # What pruning took away loses at least as much as the incumbent.
-        return max(0.0, min(part.loss, part.best - solution.bound))
+        return solution.bound
 
     def _seconds_left(self) -> float | None:
         if self.budget.seconds is None:
