@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
-
 from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
@@ -70,19 +69,17 @@ class _HeldOut:
 
     documents: Sequence[Document]
     problems: Sequence[Problem]
-    gold: Sequence[np.ndarray[tuple[int], np.dtype[np.int32]]]
+    gold: Sequence[Labels]
 
     @classmethod
     def of(cls, documents: Sequence[Document], model: Model, consistency: LabelConsistency) -> _HeldOut:
+        gold = [_gold(document, model.labels) for document in documents]
         batch = Batch.of(documents)
         potentials = model.potentials(batch)
-        problems, gold = [], []
+        problems = []
         for i, document in enumerate(documents):
-            if document.labels is None:
-                raise ValueError(f"document {document.doc_id!r} has no gold labels to tune on")
             part = potentials.part(int(batch.doc_starts[i]), int(batch.doc_starts[i + 1]))
             problems.append(build_problem(document, part, model.labels, consistency))
-            gold.append(model.labels.encode(document.labels.strings()))
         return cls(documents, problems, gold)
 
     def f1(self, consistency: LabelConsistency, config: GibbsSettings, seed: int) -> float:
@@ -95,3 +92,9 @@ class _HeldOut:
         if total is None:
             raise ValueError("no held-out documents to tune the scales on")
         return total.f1()
+
+
+def _gold(document: Document, labels: LabelSet) -> Labels:
+    if document.labels is None:
+        raise ValueError(f"document {document.doc_id!r} has no gold labels to tune on")
+    return labels.encode(document.labels.strings())
