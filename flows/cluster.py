@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,9 @@ IN_FLIGHT = 2
 
 ATTEMPTS = 3
 """How often a shard may lose its worker before it counts as failed."""
+
+KNOCK_SECONDS = 10.0
+"""How long a cluster may take to answer."""
 
 LOST_WORKERS = 8
 """How many workers a run may lose for good before it gives up."""
@@ -133,11 +137,24 @@ def _start(address: str | None, workers: int | None, runtime: dict[str, Any]) ->
         "_node_ip_address": "127.0.0.1",
     }
     where: dict[str, Any] = local if address is None else {"address": address}
+    if address is not None:
+        _knock(address)
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=runtime, **where)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError) as error:
         place = "on this machine" if address is None else f"at {address}"
         raise ClusterError(f"Ray does not start {place}: {error}") from error
+
+
+def _knock(address: str) -> None:
+    """Raises `ClusterError` where nobody answers at HOST:PORT: Ray itself would try for many minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return  # "auto": the cluster of this node
+    try:
+        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(f"no Ray cluster at {address}: {error}; check the address, or leave --ray out") from error
 
 
 @dataclass

@@ -1,0 +1,28 @@
+"""Reaching a cluster, without one."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+
+SCRIPT = """
+from flows.cluster import ClusterError, cluster
+try:
+    with cluster({address!r}, workers=1):
+        pass
+except ClusterError as error:
+    print(error)
+"""
+
+
+def test_a_cluster_that_is_not_there_is_one_message_at_once() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = time.monotonic()
+    script = SCRIPT.format(address=f"127.0.0.1:{port}")
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert f"no Ray cluster at 127.0.0.1:{port}" in found.stdout
+    assert time.monotonic() - started < 60
