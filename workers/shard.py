@@ -20,9 +20,11 @@ from schemas.labels import Labels
 from schemas.predictions import predictions_table, times_table
 from schemas.problem import Problem, Score
 from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
+from schemas.settings import CertifySettings
 from workers.constraints.constraint_set import ConstraintSet, build_problem
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
 from workers.infeasible import breaks_something_hard, reason, settled
+from workers.inference import gibbs
 from workers.inference.chain import viterbi
 from workers.inference.engine import document_rng
 from workers.inference.registry import SOLVERS
@@ -36,6 +38,10 @@ SCORE_TOKENS = 100_000
 
 VITERBI_LABELS = "viterbi_labels"
 """Extra column of the predictions: the chain's own answer, so that every change can be explained."""
+
+
+CERTIFY = "certify"
+"""The engine whose proofs tell search errors from model errors."""
 
 
 class EngineError(ValueError):
@@ -101,8 +107,8 @@ def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, setti
                     weight=settings.relaxed_weight,
                     solve=partial(_solve, doc_id=document.doc_id, settings=settings),
                 )
-            elif decoded.start is not None and document.labels is not None:
-                _count_errors(labelled, problem, document, decoded, decoded.start)
+            elif settings.engine == CERTIFY and document.labels is not None:
+                _count_errors(labelled, problem, document, decoded, settings)
             labelled.decoded.append(decoded)
             labelled.first.append(first)
             labelled.before.append(problem.score(first))
@@ -118,8 +124,14 @@ def _solve(problem: Problem, doc_id: str, settings: RunSettings) -> Decoded:
     return solver.solve(problem, config=config, rng=document_rng(settings.seed, doc_id), budget=budget)
 
 
-def _count_errors(labelled: Labelled, problem: Problem, document: Document, decoded: Decoded, start: Labels) -> None:
-    """Search errors and model errors of the labelling that a proof set out from."""
+def _count_errors(
+    labelled: Labelled, problem: Problem, document: Document, decoded: Decoded, settings: RunSettings
+) -> None:
+    """Search errors and model errors of the sampler; it runs here where the proof did without."""
+    start = decoded.start
+    if start is None:
+        config = CertifySettings.model_validate(dict(settings.options)).sampler
+        start = gibbs.solve(problem, config=config, rng=document_rng(settings.seed, document.doc_id)).labels
     joint, gold = with_gold(problem.labels, document)
     known = int(gold.max(initial=0)) < len(problem.labels)
     objectives = Objectives(

@@ -37,6 +37,8 @@ from workers.inference.cpsat import UNITS_A_SECOND, solve_model
 from workers.inference.decomposition import ROUND, Dual, descend, dual_of, fix, survivors
 from workers.inference.engine import UNLIMITED
 from workers.inference.lattice import build_model
+from workers.inference.race import Race
+from workers.inference.row_dual import prove_rows
 
 STUCK = 0.02
 """A round that closes less of the gap than this, and fixes nothing, is the last."""
@@ -65,6 +67,9 @@ def solve(
     improvements = [Improvement(time.perf_counter() - started, 0, objective)]
     if local_best == -np.inf:
         return problem.decoded(best, bound=local_best, status=Status.INFEASIBLE)
+    if len(problem.rows) and not problem.agreements:
+        race = Race(problem, budget=budget, incumbent=incumbent, clock=started)
+        return _rows_alone(race, config, rng)
     work = 0
     if local_best - objective > config.tolerance and incumbent is None:
         answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=budget)
@@ -89,6 +94,26 @@ def solve(
         improvements=improvements,
     )
     return replace(decoded, start=sampled)
+
+
+def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
+    """Without agreement a bound and a search do first; CP-SAT is for what they leave, and no sampler is needed."""
+    if race.settled:
+        return race.decoded(0.0)
+    bound = prove_rows(race, nodes=config.nodes, tolerance=config.tolerance)
+    if bound > -np.inf and bound - race.objective > config.tolerance and not race.spent:
+        proof = _Proof(race.problem, config, race.labels.copy(), race.top, race.budget, race.started, rng, race.work)
+        bound = min(bound, race.top - proof.run())
+        race.work = proof.work
+        race.offer(proof.labels)
+    return race.problem.decoded(
+        race.labels,
+        bound=bound,
+        status=_status(race.objective, bound, config.tolerance),
+        work=race.work,
+        seconds=race.seconds,
+        improvements=race.improvements,
+    )
 
 
 def _status(objective: float, bound: float, tolerance: float) -> Status:

@@ -1,0 +1,76 @@
+"""The Lagrangian bound over rows: never below the optimum, and no label of a better labelling is fixed away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schemas.problem import Problem
+from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
+from workers.inference.engine import UNLIMITED
+from workers.inference.race import Race
+from workers.inference.row_dual import ROUNDING, dual_bound, prove_rows
+
+SEEDS = range(60)
+
+
+def rows_alone(seed: int) -> Problem:
+    return random_problem(np.random.default_rng(seed), labels=LABEL_SETS[seed % 4], rows=True, agreements=False)
+
+
+def objectives(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    labellings = all_labellings(len(problem), len(problem.labels))
+    return labellings, np.array([problem.score(y).objective for y in labellings])
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_it_bounds_and_fixes_only_what_it_may(block: int) -> None:
+    fixed = 0
+    for seed in SEEDS[block::4]:
+        problem = rows_alone(seed)
+        rng = np.random.default_rng(seed)
+        start = random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
+        allowed = np.isfinite(problem.potentials.unary)
+        dual = dual_bound(problem, allowed, start, steps=150, tolerance=1e-6)
+        labellings, scores = objectives(problem)
+        best = enumerate_best(problem)[1]
+        objective = problem.score(dual.labels).objective
+        assert max(dual.bound, objective) >= best - 1e-9
+        assert best >= objective >= problem.score(start).objective
+        better = labellings[scores > objective + ROUNDING]
+        assert all(dual.allowed[np.arange(len(problem)), y].all() for y in better)
+        fixed += int((allowed & ~dual.allowed).sum())
+    assert fixed > 0
+
+
+def test_it_is_lower_than_the_local_optimum_and_often_tight() -> None:
+    lower = tight = many = 0
+    for seed in SEEDS:
+        problem = rows_alone(seed)
+        race = Race(problem, budget=UNLIMITED, incumbent=None)
+        best = enumerate_best(problem)[1]
+        if best == -np.inf or not race.loss > 1e-6:
+            continue
+        dual = dual_bound(problem, np.isfinite(problem.potentials.unary), race.labels, steps=200, tolerance=1e-6)
+        many += 1
+        lower += dual.bound < race.top - 1e-6
+        tight += dual.bound < best + 1e-3
+    assert many > 10
+    assert lower > 0.8 * many
+    assert tight > 0.3 * many
+
+
+def test_the_proof_meets_brute_force() -> None:
+    for seed in SEEDS:
+        problem = rows_alone(seed)
+        race = Race(problem, budget=UNLIMITED, incumbent=None)
+        best = enumerate_best(problem)[1]
+        if race.settled:
+            continue
+        bound = prove_rows(race, nodes=20_000, tolerance=1e-6)
+        assert race.objective <= best + 1e-9
+        if best == -np.inf:
+            assert bound == -np.inf
+        else:
+            assert best - 1e-9 <= bound <= best + 1e-6
+            assert race.objective == pytest.approx(best, abs=1e-6)
