@@ -129,7 +129,7 @@ def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
     with urllib.request.urlopen(request, timeout=30) as answer:
         runs = json.load(answer)
     names = {run["name"] for run in runs if run["state_type"] == "COMPLETED"}
-    assert f"{world.folder}/test with gibbs" in {name.replace("test ", f"{world.folder}/test ", 1) for name in names}
+    assert "test with gibbs" in names
 
 
 def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:
