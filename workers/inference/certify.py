@@ -4,15 +4,18 @@ Penalties are never negative, so the local optimum V bounds every labelling and 
 loses D = V − score(y*) at most. Any better labelling loses less than D, in each sentence too:
 
 1. A Viterbi labelling without penalty is optimal. Most documents end here.
-2. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
+2. Sentences and groups of equal words are solved apart, held together by prices
+   (`workers.inference.relaxation`). That finds better incumbents, strikes out nearly all labels
+   that can be in no better labelling, and on most documents bound and incumbent meet.
+3. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
    which spans can still conflict, and so which sentences hang together: each connected component
    is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
    in no component keep their Viterbi labels.
-3. A component that still loses much is sampled again on its own, from random labellings: a proof
+4. A component that still loses much is sampled again on its own, from random labellings: a proof
    costs more the farther its incumbent is from V, so chains pay for themselves.
-4. A Lagrangian bound closes in on the optimum, and whatever cannot reach the incumbent under it
+5. A Lagrangian bound closes in on the optimum, and whatever cannot reach the incumbent under it
    goes (`workers.inference.decomposition`). Where bound and incumbent meet, that is the proof.
-5. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
+6. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
    only raises its bound, so the bound in nats is a proof.
 
 Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
@@ -31,13 +34,14 @@ from schemas.labels import Labels, Spans
 from schemas.problem import Problem
 from schemas.settings import CertifySettings
 from workers.inference import gibbs
-from workers.inference.chain import viterbi
+from workers.inference.chain import viterbi, viterbi_score
 from workers.inference.components import Pruned, part_of
 from workers.inference.cpsat import UNITS_A_SECOND, solve_model
 from workers.inference.decomposition import ROUND, Dual, descend, dual_of, fix, survivors
 from workers.inference.engine import UNLIMITED
 from workers.inference.lattice import build_model
 from workers.inference.race import Race
+from workers.inference.relaxation import Relaxed, relax
 from workers.inference.row_dual import prove_rows
 
 STUCK = 0.02
@@ -79,8 +83,16 @@ def solve(
         best, objective = incumbent, problem.score(incumbent).objective
     sampled, bound = best, local_best
     if local_best - objective > config.tolerance:
-        proof = _Proof(problem, config, best.copy(), local_best, budget, started, rng)
-        bound = local_best - proof.run()
+        narrowed = _narrowed(problem, best, config, rng)
+        if problem.score(narrowed.labels).objective > objective:
+            best, objective = narrowed.labels, problem.score(narrowed.labels).objective
+            improvements.append(Improvement(time.perf_counter() - started, work, objective))
+        bound = max(objective, narrowed.bound)
+    if bound - objective > config.tolerance:
+        # What was struck out is in no better labelling: a bound on the rest bounds everything.
+        local_best = viterbi_score(narrowed.problem.potentials)
+        proof = _Proof(narrowed.problem, config, best.copy(), local_best, budget, started, rng)
+        bound = min(bound, max(objective, local_best - proof.run()))
         work += proof.work
         if problem.score(proof.labels).objective > objective:
             best, objective = proof.labels, problem.score(proof.labels).objective
@@ -94,6 +106,20 @@ def solve(
         improvements=improvements,
     )
     return replace(decoded, start=sampled)
+
+
+def _narrowed(problem: Problem, labels: Labels, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
+    """Relaxes, and samples what is left, in turn, while that finds something better than ``labels`` (N,)."""
+    while config.rounds and problem.score(labels).objective > -np.inf:
+        relaxed = relax(problem, labels)
+        objective = problem.score(relaxed.labels).objective
+        if relaxed.bound - objective <= config.tolerance:
+            return relaxed
+        sampled = gibbs.solve(relaxed.problem, config=config.sampler, rng=rng, incumbent=relaxed.labels)
+        if sampled.objective <= objective + SLACK:
+            return relaxed
+        problem, labels = relaxed.problem, sampled.labels
+    return Relaxed(problem, viterbi_score(problem.potentials), labels)
 
 
 def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
