@@ -121,7 +121,9 @@ class DeclaredConstraints:
         for i, template in enumerate(self.templates):
             try:
                 if isinstance(template, RowTemplate):
-                    rows.append(stamped(template.rows(site), weight=template.weight, constraint=constraint))
+                    own = template.rows(site)
+                    if len(own):
+                        rows.append(stamped(own, weight=template.weight, constraint=constraint))
                 elif isinstance(template, AgreementTemplate):
                     agreements.append(template.agreement(site, constraint))
             except ConstraintError as error:

@@ -27,6 +27,10 @@ class ConstraintError(ValueError):
     """A constraint that does not fit its labels or its document; the message says what to change."""
 
 
+NO_ROWS = LinearRows.none()
+"""What most lexicons have to say about most documents."""
+
+
 class Part(NamedTuple):
     """A share of some rows: for each of M places, the same P edges with the place's own coefficient.
 
@@ -184,6 +188,8 @@ def forbidden_labels(position: Ints, labels: Mask) -> LinearRows:
 
     Of more than half the labels the row is 1 − Σ_{l ∉ labels} 1[y_t = l] ≤ 0: the same degree.
     """
+    if not len(position):
+        return NO_ROWS
     row = np.arange(len(position))
     if 2 * labels.sum() > len(labels):
         return laid_out(np.full(len(position), -1.0), [tokens_in(row, position, ~labels, -1.0)])
@@ -192,6 +198,8 @@ def forbidden_labels(position: Ints, labels: Mask) -> LinearRows:
 
 def forbidden_edges(position: Ints, pairs: Mask) -> LinearRows:
     """One row a position: Σ_{(a, b) ∈ pairs} 1[y_{t−1} = a ∧ y_t = b] ≤ 0, in the shorter form."""
+    if not len(position):
+        return NO_ROWS
     row = np.arange(len(position))
     if 2 * pairs.sum() > pairs.size:
         return laid_out(np.full(len(position), -1.0), [edges_in(row, position, ~pairs, -1.0)])
