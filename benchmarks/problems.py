@@ -1,0 +1,112 @@
+"""Ground problems for benchmarks of engines: citations and news, scored and grounded once."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import common
+import numpy as np
+
+from flows.sources import open_constraints, open_model
+from flows.tracking import Tracking
+from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet
+from schemas.problem import Problem
+from schemas.settings import CitationSettings, CrfSettings
+from workers.constraints.constraint_file import load_constraints
+from workers.constraints.constraint_set import ConstraintSet, build_problem
+from workers.constraints.declared import DeclaredConstraints
+from workers.models import crf
+from workers.models.model import Model
+from workers.readers.citations import read_citations
+from workers.shard_report import with_gold
+from workers.synthesis import synthesize
+
+CORA = common.REAL / "cora"
+CITATION_CONSTRAINTS = common.ROOT / "infra" / "constraints" / "citations.yaml"
+
+
+class Task(NamedTuple):
+    """Documents with gold labels, ready to be decoded; ``labels`` may hold more names than the model's.
+
+    ``score_seconds`` and ``ground_seconds`` are what the model and the constraints took for all.
+    """
+
+    name: str
+    problems: list[Problem]
+    doc_ids: list[str]
+    gold: list[Labels]
+    labels: LabelSet
+    score_seconds: float
+    ground_seconds: float
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all documents."""
+        return sum(len(problem) for problem in self.problems)
+
+
+class Citations(NamedTuple):
+    """Training and development citations, and the model of the former."""
+
+    name: str
+    train: list[Document]
+    dev: list[Document]
+    model: crf.CrfModel
+    constraints: DeclaredConstraints
+
+
+def citations() -> Citations:
+    """Cora's 300 and 100 where they are there, or made-up ones, with a CRF of the feature set ``fields``."""
+    real = CORA.is_dir()
+    if real:
+        train, dev = (
+            [d for d in read_citations(str(CORA / name), CitationSettings()) if isinstance(d, Document)]
+            for name in ("citation_train.300.txt", "citation_dev.txt")
+        )
+    else:
+        train, dev = (list(synthesize(n, seed=seed, kind="citations")) for n, seed in ((300, 0), (100, 1)))
+    folder = common.MADE / "models" / f"citations-{'cora' if real else 'made-up'}"
+    if not (folder / "manifest.json").is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        crf.train(train, settings=CrfSettings(features="fields"), out=folder)
+    model = crf.load(folder)
+    constraints = load_constraints(CITATION_CONSTRAINTS).bind(model.labels)
+    return Citations("Cora dev" if real else "made-up citations", train, dev, model, constraints)
+
+
+def citation_task(found: Citations, constraints: ConstraintSet | None = None) -> Task:
+    """The development citations under the shipped constraints, or others."""
+    return ground(found.name, found.model, found.dev, found.constraints if constraints is None else constraints)
+
+
+def news_task(model: Path | None, corpus: str | None, *, documents: int | None = None) -> Task:
+    """testa (or made-up news) under the label consistency of the model; the first ``documents`` of it."""
+    corpora = common.labelled_corpora() if corpus is None or model is None else None
+    folder = common.trained_model("rich", corpora.train) if model is None and corpora else Path(str(model))
+    opened = open_model(str(folder), Tracking())
+    place = corpora.test if corpus is None and corpora else str(corpus)
+    found = [document for batch in common.batches(place) for document in batch][:documents]
+    name = corpora.name if corpus is None and corpora else Path(str(place)).name
+    return ground(name, opened.model, found, open_constraints(opened, [], consistency=True))
+
+
+def ground(name: str, model: Model, documents: Sequence[Document], constraints: ConstraintSet) -> Task:
+    """Scores and grounds documents, with kernels and word tables warm."""
+    batch = Batch.of(documents)
+    first = model.potentials(batch).part(0, int(batch.doc_starts[1]))
+    build_problem(documents[0], first, model.labels, constraints)
+    started = time.perf_counter()
+    potentials = model.potentials(batch)
+    scored = time.perf_counter()
+    bounds = batch.doc_starts.tolist()
+    parts = [potentials.part(a, b) for a, b in itertools.pairwise(bounds)]
+    sliced = time.perf_counter()
+    problems = [build_problem(d, p, model.labels, constraints) for d, p in zip(documents, parts, strict=True)]
+    grounded = time.perf_counter() - sliced
+    labels, gold = with_gold(model.labels, batch)
+    return Task(name, problems, list(batch.doc_ids), np.split(gold, bounds[1:-1]), labels, scored - started, grounded)
