@@ -4,19 +4,18 @@ Both paths read the same row groups, one after the other in one process on one c
 the same labels. The scorer starts with empty word tables; only the compiled kernels are warm. The
 plain path keeps the attributes of words it has seen, which favours it.
 
-    python benchmarks/scoring.py --corpus corpora/novels --model models/news-nopos --tokens 1000000
+    python benchmarks/bench_scoring.py --tokens 1000000
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pycrfsuite
+from common import labelled_corpora, options, save, tokenised_novels, trained_model
 
 from flows.shards import plan
 from schemas.document import Batch
@@ -26,6 +25,8 @@ from workers.inference.chain import viterbi
 from workers.models.crf import CRFSUITE_FILE, CrfModel, load
 from workers.shard_io import Shard, read_batch
 
+FEATURES = "rich-nopos"
+
 
 def factored(model: CrfModel, shard: Shard) -> Labels:
     """One row group by the scorer and Viterbi."""
@@ -34,12 +35,17 @@ def factored(model: CrfModel, shard: Shard) -> Labels:
 
 def plain(model: CrfModel, tagger: pycrfsuite.Tagger, maker: AttributeMaker, shard: Shard) -> Labels:
     """One row group by attribute strings and `pycrfsuite.Tagger`."""
+    return model.labels.encode(tagged(tagger, maker, read_batch(shard)[0]))
+
+
+def tagged(tagger: pycrfsuite.Tagger, maker: AttributeMaker, batch: Batch) -> list[str]:
+    """The labels of a batch as python-crfsuite gives them."""
     names: list[str] = []
-    for document in read_batch(shard)[0]:
+    for document in batch:
         rows = maker(document)
         for start, end in pairwise([*document.sentence_starts.tolist(), len(document)]):
             names += tagger.tag(rows[start:end])
-    return model.labels.encode(names)
+    return names
 
 
 def warm_up(model: CrfModel, batch: Batch) -> None:
@@ -49,16 +55,15 @@ def warm_up(model: CrfModel, batch: Batch) -> None:
 
 
 def main() -> None:
-    """Prints both speeds, their ratio and whether the labels agree; with --json one object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True)
-    parser.add_argument("--model", required=True, type=Path)
-    parser.add_argument("--tokens", type=int, default=1_000_000, help="stop after the row group that reaches this")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    model, shards = load(options.model), plan(options.corpus)
+    """Measures both paths on the same row groups."""
+    parser = options(__doc__, features=FEATURES)
+    parser.add_argument("--tokens", type=int, default=200_000, help="stop after the row group that reaches this")
+    chosen = parser.parse_args()
+    folder = chosen.model or trained_model(FEATURES, labelled_corpora().train)
+    corpus = chosen.corpus or tokenised_novels()
+    model, shards = load(folder), plan(corpus)
     tagger, maker = pycrfsuite.Tagger(), AttributeMaker(model.features)
-    tagger.open(str(options.model / CRFSUITE_FILE))
+    tagger.open(str(folder / CRFSUITE_FILE))
     warm_up(model, read_batch(shards[0])[0])
     tokens = differ = 0
     seconds = np.zeros(2)
@@ -70,20 +75,19 @@ def main() -> None:
         seconds += (middle - began, time.process_time() - middle)
         tokens += len(fast)
         differ += int((fast != slow).sum())
-        if tokens >= options.tokens:
+        if tokens >= chosen.tokens:
             break
     speed = tokens / seconds
     figures = {
+        "corpus": Path(corpus).name,
+        "features": model.features.name,
         "tokens": tokens,
         "labels_that_differ": differ,
         "scorer_tokens_per_second": round(speed[0]),
         "crfsuite_tokens_per_second": round(speed[1]),
-        "ratio": round(speed[0] / speed[1], 1),
+        "scorer_over_crfsuite": speed[0] / speed[1],
     }
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        print("\n".join(f"{name:28}{value:>14,}" for name, value in figures.items()))
+    save("scoring", figures)
     if differ:
         raise SystemExit("the two paths disagree")
 

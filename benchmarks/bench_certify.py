@@ -1,0 +1,165 @@
+"""What a proof costs: every document certified at the tuned penalty scale and at scale 1.
+
+Of each document: CPU seconds of grounding, sampling and proving (scoring apart), the gap, and what the
+sampler alone would have answered. The Java reference's Gibbs sampler took 110 s of CPU on testa.
+
+    python benchmarks/bench_certify.py
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import CONLL, batches, draw, figure, labelled_corpora, options, save, trained_model
+from matplotlib.axes import Axes
+
+from schemas.document import Batch, Document
+from schemas.labels import Labels
+from schemas.potentials import Potentials
+from schemas.problem import Problem
+from schemas.settings import CertifySettings, GibbsSettings
+from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.constraint_set import build_problem
+from workers.evaluation.conlleval import EntityCounts
+from workers.inference import certify, gibbs
+from workers.inference.chain import viterbi
+from workers.inference.engine import document_rng
+from workers.learning.saved_consistency import saved_consistency
+from workers.models.loaders import load_model
+from workers.models.model import Model
+
+FEATURES = "rich"
+SCALE = 0.35
+"""Of both families, where the model was trained without label consistency."""
+REFERENCE_SECONDS = 110.0
+"""CPU seconds of the Java reference's Gibbs sampler on testa, on such a machine."""
+TOLERANCE = 1e-6
+WARM_UP = 20
+"""Documents decoded once before the clock starts: they compile the kernels."""
+ENGINES = ("viterbi", "gibbs", "certify")
+
+
+class Row(NamedTuple):
+    """One document under one scale; seconds are of CPU."""
+
+    doc_id: str
+    tokens: int
+    seconds: float
+    gap: float
+    certified: bool
+    gain: float
+    counts: tuple[EntityCounts, ...]
+
+
+def main() -> None:
+    """Measures both scales and draws."""
+    parser = options(__doc__, features=FEATURES)
+    parser.add_argument("--training", help="corpus to count pairs in, where the model holds no label consistency")
+    chosen = parser.parse_args()
+    corpora = labelled_corpora()
+    folder = chosen.model or trained_model(FEATURES, corpora.train)
+    model = load_model(folder)
+    tuned = saved_consistency(folder)
+    if tuned is None:
+        training = (document for batch in batches(chosen.training or corpora.train) for document in batch)
+        tuned = LabelConsistency(PairCounts.of(training, model.labels, fold_case=True), SCALE, SCALE)
+    loaded = [(batch, model.potentials(batch)) for batch in batches(chosen.corpus or corpora.test)]
+    figures: dict[str, Any] = {"corpus": chosen.corpus or corpora.name, "model": Path(folder).name}
+    rows: dict[str, list[Row]] = {}
+    for name, constraints in (("tuned", tuned), ("scale_1", tuned.scaled(1.0, 1.0))):
+        rows[name] = _certify_all(loaded, model, constraints)
+        total = _totals(rows[name])
+        if CONLL.is_dir() and not chosen.corpus:
+            total["reference_over_certify"] = REFERENCE_SECONDS / total["cpu_seconds"]
+        scales = {"exact_scale": constraints.exact_scale, "subsequence_scale": constraints.subsequence_scale}
+        figures |= {f"{name}_{key}": value for key, value in (scales | total).items()}
+    save("certify", figures)
+    _draw(rows)
+
+
+def _certify_all(loaded: list[tuple[Batch, Potentials]], model: Model, constraints: LabelConsistency) -> list[Row]:
+    parts = [
+        (document, potentials.part(int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])))
+        for batch, potentials in loaded
+        for i, document in enumerate(batch)
+    ]
+    for document, potentials in parts[:WARM_UP]:
+        _row(document, potentials, model, constraints)
+    return [_row(document, potentials, model, constraints) for document, potentials in parts]
+
+
+def _row(document: Document, potentials: Potentials, model: Model, constraints: LabelConsistency) -> Row:
+    """Certifies from the sampler's answer on, which is what the engine does by itself."""
+    started = time.process_time()
+    problem = build_problem(document, potentials, model.labels, constraints)
+    decoded = certify.solve(problem, config=CertifySettings(), rng=document_rng(0, document.doc_id))
+    seconds = time.process_time() - started
+    sampled = gibbs.solve(problem, config=GibbsSettings(), rng=document_rng(0, document.doc_id))
+    return Row(
+        document.doc_id,
+        len(document),
+        seconds,
+        decoded.gap,
+        decoded.certified,
+        decoded.objective - sampled.objective,
+        _counts(document, problem, (viterbi(problem.potentials), sampled.labels, decoded.labels)),
+    )
+
+
+def _counts(document: Document, problem: Problem, answers: tuple[Labels, ...]) -> tuple[EntityCounts, ...]:
+    if document.labels is None:
+        raise SystemExit(f"document {document.doc_id!r} has no gold labels; give another --corpus")
+    gold = problem.labels.encode(document.labels.strings())
+    return tuple(EntityCounts.of(gold, answer, problem.labels, document.sentence_starts) for answer in answers)
+
+
+def _totals(rows: list[Row]) -> dict[str, Any]:
+    seconds = sum(row.seconds for row in rows)
+    scores = [functools.reduce(operator.add, (row.counts[k] for row in rows)).f1() for k in range(len(ENGINES))]
+    return {
+        "documents": len(rows),
+        "tokens": sum(row.tokens for row in rows),
+        "certified": sum(row.certified for row in rows),
+        "largest_gap_nats": max(row.gap for row in rows),
+        "cpu_seconds": seconds,
+        "gibbs_had_the_optimum": sum(row.certified and row.gain <= TOLERANCE for row in rows),
+        "worse_than_gibbs": sum(row.gain < -TOLERANCE for row in rows),
+        **{f"f1_{engine}": score for engine, score in zip(ENGINES, scores, strict=True)},
+        "by_length": _by_length(rows),
+        "open": [{"doc_id": row.doc_id, "gap": row.gap} for row in rows if not row.certified],
+    }
+
+
+def _by_length(rows: list[Row]) -> list[dict[str, Any]]:
+    """Documents, CPU seconds and microseconds a token of each fifth of the documents by length."""
+    table = []
+    for part in np.array_split(np.array(sorted((row.tokens, row.seconds) for row in rows)), 5):
+        if len(part):
+            tokens, seconds = part.sum(axis=0).tolist()
+            lengths = f"{part[0, 0]:.0f} to {part[-1, 0]:.0f}"
+            cost = 1e6 * seconds / tokens
+            table.append({"tokens": lengths, "documents": len(part), "seconds": seconds, "microseconds_a_token": cost})
+    return table
+
+
+def _draw(rows: dict[str, list[Row]]) -> None:
+    picture = figure(9, 3.4)
+    axes: Axes
+    for axes, (name, part) in zip(picture.subplots(1, len(rows), sharey=True), rows.items(), strict=True):
+        done, left = ([(r.tokens, 1e3 * r.seconds) for r in part if r.certified == sure] for sure in (True, False))
+        for points, colour, label in ((done, "#4477aa", "certified"), (left, "#ee6677", "open")):
+            if points:
+                axes.loglog(*zip(*points, strict=True), ".", color=colour, label=f"{label} ({len(points)})")
+        axes.set(xlabel="tokens of the document", title=f"scale: {name.replace('scale_', '')}")
+        axes.legend(frameon=False)
+    picture.axes[0].set(ylabel="CPU milliseconds beyond scoring")
+    draw(picture, "certify")
+
+
+if __name__ == "__main__":
+    main()

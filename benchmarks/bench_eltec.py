@@ -1,0 +1,253 @@
+"""A corpus of long documents of raw text through `concord reprocess --engine certify`, start to end.
+
+Counts documents in and out, samples the memory of every worker, takes the share of each stage from
+the workers' own clocks and the seconds of each document from the times they write, and compares
+one worker with two on a part of the corpus. By default a part of the novels; --files 8 is all.
+
+    python benchmarks/bench_eltec.py --files 8
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import (
+    MADE,
+    NOVELS,
+    STAND_IN,
+    concord,
+    concord_command,
+    draw,
+    environment,
+    figure,
+    labelled_corpora,
+    made_up,
+    options,
+    save,
+    trained_model,
+)
+from numpy.typing import NDArray
+
+from flows.shards import plan
+from schemas.columns import DOC_ID, PREDICTIONS, TIMES
+from workers.parquet import read_tables
+
+FEATURES = "rich-nopos"
+STEP = 0.5
+"""Seconds between two looks at the workers' memory."""
+MIB = 1 << 20
+
+
+class Memory(NamedTuple):
+    """One look: seconds since the start, and MiB of the worker that has most, with and without shared pages."""
+
+    at: float
+    resident: float
+    own: float
+
+
+def main() -> None:
+    """Runs, measures, draws."""
+    parser = options(__doc__, features=FEATURES)
+    parser.add_argument("--files", type=int, default=1, help="how many of the corpus' files the run is over")
+    parser.add_argument("--part", type=int, default=1, help="how many of them one worker and two are compared on")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--name", default="eltec", help="of the figures and the picture")
+    chosen = parser.parse_args()
+    model = chosen.model or trained_model(FEATURES, labelled_corpora().train)
+    source = Path(chosen.corpus) if chosen.corpus else NOVELS if NOVELS.is_dir() else made_up(STAND_IN)
+    whole, part = (_first_files(source, count) for count in (chosen.files, chosen.part))
+    report, memory, out = _watched(whole, model, chosen.workers)
+    documents = _documents(out)
+    figures = {
+        "corpus": f"{source.name}, {chosen.files} of {len(_files(source))} files",
+        "documents_in": sum(shard.rows for shard in plan(whole)),
+        "documents_out": report["documents"],
+        "rejected": report["rejected"],
+        "tokens": report["tokens"],
+        "certified_share": report["certified"],
+        "largest_gap_nats": report["max_gap"],
+        "seconds": report["seconds"],
+        "tokens_per_second": report["tokens_per_second"],
+        "load_of_the_machine": os.getloadavg()[1],
+        **_stages(report["mlflow_run"]),
+        **_flatness(memory),
+        **_growth(documents),
+        **_compared(part, model, chosen.workers),
+        "open_documents": _open_documents(out),
+    }
+    save(chosen.name, figures)
+    _draw(documents, memory, chosen.name)
+
+
+def _files(source: Path) -> list[Path]:
+    return sorted(p for p in source.glob("*.parquet") if not p.name.startswith("_"))
+
+
+def _first_files(source: Path, count: int) -> Path:
+    """A folder with links to the first files of the corpus."""
+    folder = MADE / "corpora" / f"{source.name}-first-{count}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for file in _files(source)[:count]:
+        (folder / file.name).symlink_to(file.resolve())
+    return folder
+
+
+def _arguments(corpus: Path, model: Path, workers: int, out: Path) -> list[str | Path]:
+    shutil.rmtree(out, ignore_errors=True)
+    engine = ["--engine", "certify", "--workers", str(workers)]
+    return ["reprocess", "--corpus", corpus, "--model", model, *engine, "--out", out]
+
+
+def _watched(corpus: Path, model: Path, workers: int) -> tuple[dict[str, Any], list[Memory], Path]:
+    """Runs to the end and looks at the workers' memory on the way."""
+    out = MADE / "out" / corpus.name
+    typed = concord_command(*_arguments(corpus, model, workers, out))
+    print("$", *typed, file=sys.stderr)
+    started, memory = time.monotonic(), []
+    with subprocess.Popen(typed, env=environment(), stdout=subprocess.PIPE, text=True) as running:
+        while running.poll() is None:
+            time.sleep(STEP)
+            found = [_resident(pid) for pid in _workers(running.pid)]
+            if found:
+                memory.append(Memory(time.monotonic() - started, *max(found)))
+        assert running.stdout is not None
+        report: dict[str, Any] = json.loads(running.stdout.read())
+    if running.returncode:
+        raise SystemExit(f"the run failed: {report.get('errors')}")
+    return report, memory, out
+
+
+def _workers(driver: int) -> list[int]:
+    """Process ids of the actors below the driver."""
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                names[int(folder.name)] = (folder / "cmdline").read_text()
+            except OSError:
+                continue  # it ended between the two looks
+    return [pid for pid, name in names.items() if name.startswith("ray::ShardWorker") and _below(pid, driver, parents)]
+
+
+def _below(pid: int, driver: int, parents: dict[int, int]) -> bool:
+    while pid in parents and pid != driver:
+        pid = parents[pid]
+    return pid == driver
+
+
+def _resident(pid: int) -> tuple[float, float]:
+    """MiB resident in all, and those no other process shares."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0, 0.0
+    sizes = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith(("VmRSS", "RssAnon"))}
+    return int(sizes.get("VmRSS", 0)) / 1024, int(sizes.get("RssAnon", 0)) / 1024
+
+
+def _stages(run: str) -> dict[str, float]:
+    """What share of the workers' time each stage took; reading includes tokenising and sentence splitting."""
+    os.environ |= environment()
+    import mlflow
+
+    from flows.tracking import Tracking
+
+    metrics = mlflow.MlflowClient(Tracking(None).uri).get_run(run).data.metrics
+    prefix = "worker_seconds/"
+    seconds = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
+    shares = {f"share_of_{name}": value / sum(seconds.values()) for name, value in seconds.items()}
+    return {"worker_seconds": sum(seconds.values()), **shares}
+
+
+def _flatness(memory: list[Memory]) -> dict[str, float]:
+    """Peak MiB of a worker, and the mean of the last quarter of the run over that of the second."""
+    resident = np.array([look.resident for look in memory])
+    quarters = np.array_split(resident, 4)
+    return {
+        "worker_peak_mib": float(resident.max()),
+        "worker_peak_own_mib": max(look.own for look in memory),
+        "memory_last_quarter_over_second": float(quarters[3].mean() / quarters[1].mean()),
+    }
+
+
+def _documents(out: Path) -> NDArray[np.float64]:
+    """(D, 2) tokens and seconds of decoding of each document."""
+    seconds = {row[DOC_ID]: row["seconds"] for table in read_tables(out / "_times", TIMES) for row in table.to_pylist()}
+    rows = [
+        (len(labels), seconds[name])
+        for table in read_tables(out, PREDICTIONS)
+        for name, labels in zip(table[DOC_ID].to_pylist(), table["labels"], strict=True)
+    ]
+    return np.array(rows)
+
+
+def _growth(documents: NDArray[np.float64]) -> dict[str, Any]:
+    """The exponent of cost in length (1 is linear), and microseconds a token by length."""
+    length, seconds = documents[:, 0], documents[:, 1]
+    slope = float(np.polyfit(np.log(length), np.log(seconds), 1)[0])
+    edges = np.quantile(length, [0, 0.25, 0.5, 0.75, 0.95, 1])
+    rows = []
+    for low, high in pairwise(edges.tolist()):
+        inside = (length >= low) & ((length < high) | (high == float(edges[-1])))
+        cost = 1e6 * seconds[inside].sum() / length[inside].sum()
+        rows.append(
+            {"tokens": f"{low:.0f} to {high:.0f}", "documents": int(inside.sum()), "microseconds_a_token": cost}
+        )
+    return {"exponent_of_decoding_in_length": slope, "longest_seconds": float(seconds.max()), "by_length": rows}
+
+
+def _compared(part: Path, model: Path, workers: int) -> dict[str, float]:
+    """The same part by one worker and by several: wall clock of the labelling, without start-up."""
+    speeds = {}
+    for count in (1, workers):
+        report = concord(*_arguments(part, model, count, MADE / "out" / f"{part.name}-{count}"))
+        speeds[count] = report["tokens_per_second"]
+    return {
+        "tokens_per_second_by_1_worker": speeds[1],
+        f"tokens_per_second_by_{workers}_workers": speeds[workers],
+        f"{workers}_workers_over_1": speeds[workers] / speeds[1],
+    }
+
+
+def _open_documents(out: Path) -> list[dict[str, Any]]:
+    """Documents without a proof, with their gaps in nats."""
+    return [
+        {"doc_id": row[DOC_ID], "gap": row["gap"], "status": row["status"]}
+        for table in read_tables(out, PREDICTIONS)
+        for row in table.select([DOC_ID, "gap", "status", "certified"]).to_pylist()
+        if not row["certified"]
+    ]
+
+
+def _draw(documents: NDArray[np.float64], memory: list[Memory], name: str) -> None:
+    picture = figure(9, 3.4)
+    left, right = picture.subplots(1, 2)
+    left.loglog(documents[:, 0], 1e3 * documents[:, 1], ".", markersize=2, color="#4477aa")
+    middle = np.median(documents[:, 1] / documents[:, 0])
+    ends = np.array([documents[:, 0].min(), documents[:, 0].max()])
+    left.loglog(ends, 1e3 * middle * ends, color="#bbbbbb", linewidth=1, label="linear")
+    left.set(xlabel="tokens of the document", ylabel="milliseconds to its certified labels")
+    left.legend(frameon=False)
+    right.plot([m.at for m in memory], [m.resident for m in memory], label="resident", color="#4477aa")
+    right.plot([m.at for m in memory], [m.own for m in memory], label="without shared pages", color="#ee6677")
+    right.axhline(2048, color="#bbbbbb", linewidth=1)
+    right.set(xlabel="seconds of the run", ylabel="MiB of the worker with most", ylim=(0, 2200))
+    right.legend(frameon=False)
+    draw(picture, name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Gibbs sampling with 100 sweeps and both consistency families, against python-crfsuite without either.
+
+Both start from the same batches in memory, on one core, one after the other. The sampler's time
+has scoring and grounding in it; the plain path builds its features in Python and tags.
+
+    python benchmarks/bench_gibbs.py
+"""
+
+from __future__ import annotations
+
+import time
+
+import pycrfsuite
+from bench_scoring import tagged, warm_up
+from common import batches, labelled_corpora, options, save, trained_model
+
+from schemas.document import Batch
+from schemas.settings import GibbsSettings
+from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.constraint_set import build_problem
+from workers.features.attributes import AttributeMaker
+from workers.inference import gibbs
+from workers.inference.engine import document_rng
+from workers.learning.saved_consistency import saved_consistency
+from workers.models.crf import CRFSUITE_FILE, CrfModel, load
+
+FEATURES = "rich"
+SCALE = 0.35
+"""Of both families, where the model was trained without label consistency."""
+SWEEPS = 100
+
+
+def main() -> None:
+    """Measures both on the same documents."""
+    chosen = options(__doc__, features=FEATURES).parse_args()
+    corpora = labelled_corpora()
+    folder = chosen.model or trained_model(FEATURES, corpora.train)
+    model = load(folder)
+    consistency = saved_consistency(folder)
+    if consistency is None:
+        training = (document for batch in batches(corpora.train) for document in batch)
+        consistency = LabelConsistency(PairCounts.of(training, model.labels, fold_case=True), SCALE, SCALE)
+    parts = list(batches(chosen.corpus or corpora.test))
+    sample(model, consistency, Batch.of([parts[0].document(0)]))
+    warm_up(model, parts[0])
+    tagger, maker = pycrfsuite.Tagger(), AttributeMaker(model.features)
+    tagger.open(str(folder / CRFSUITE_FILE))
+    began = time.process_time()
+    for part in parts:
+        sample(model, consistency, part)
+    middle = time.process_time()
+    for part in parts:
+        tagged(tagger, maker, part)
+    seconds = middle - began, time.process_time() - middle
+    tokens = sum(part.token_count for part in parts)
+    save(
+        "gibbs",
+        {
+            "corpus": chosen.corpus or corpora.name,
+            "tokens": tokens,
+            "sweeps": SWEEPS,
+            "gibbs_tokens_per_second": round(tokens / seconds[0]),
+            "crfsuite_tokens_per_second": round(tokens / seconds[1]),
+            "gibbs_over_crfsuite": seconds[1] / seconds[0],
+        },
+    )
+
+
+def sample(model: CrfModel, consistency: LabelConsistency, batch: Batch) -> None:
+    """Scores a batch and samples every document of it."""
+    potentials = model.potentials(batch)
+    for i, document in enumerate(batch):
+        part = potentials.part(int(batch.doc_starts[i]), int(batch.doc_starts[i + 1]))
+        problem = build_problem(document, part, model.labels, consistency)
+        gibbs.solve(problem, config=GibbsSettings(sweeps=SWEEPS), rng=document_rng(0, document.doc_id))
+
+
+if __name__ == "__main__":
+    main()

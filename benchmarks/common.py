@@ -1,0 +1,161 @@
+"""What all benchmarks share: corpora and models by default, the command line, figures and pictures.
+
+Where the real corpora are not beside the project the benchmarks make up their own, so each runs
+from a clean clone. What they need is made once, in ``build/benchmarks``, and kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from flows.environment import command
+from flows.shards import plan
+from schemas.document import Batch
+from workers.shard_io import read_batch
+
+ROOT = Path(__file__).resolve().parent.parent
+REAL = ROOT.parent / "shared" / "data"
+CONLL = REAL / "conll2003"
+NOVELS = REAL / "eltec"
+MADE = ROOT / "build" / "benchmarks"
+RESULTS = ROOT / "benchmarks" / "results"
+PICTURES = ROOT / "docs" / "images"
+
+TRAINING, TEST = 300, 150
+"""Documents of the made-up corpora that stand in for real ones."""
+
+STAND_IN = 1000
+"""Made-up documents where the novels are not there."""
+
+
+class Corpora(NamedTuple):
+    """Two labelled corpora, and what they are called in the figures."""
+
+    name: str
+    train: Path
+    test: Path
+
+
+def options(description: str | None, *, features: str) -> argparse.ArgumentParser:
+    """A parser with the two options of every benchmark; ``features`` is the default model's."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", help="Parquet corpus; by default the real one where it is there, or a made-up one")
+    parser.add_argument(
+        "--model", type=Path, help=f"model folder; by default one with features {features}, trained once"
+    )
+    return parser
+
+
+def environment() -> dict[str, str]:
+    """The variables under which the command line runs: benchmarks keep their tracked runs to themselves."""
+    prefect = MADE / ".concord" / "prefect"
+    prefect.mkdir(parents=True, exist_ok=True)
+    return os.environ | {"CONCORD_HOME": str(MADE / ".concord"), "PREFECT_HOME": str(prefect)}
+
+
+def concord_command(*arguments: str | Path) -> list[str]:
+    """The command line as it is typed, with ``--json``."""
+    return [command("concord"), *map(str, arguments), "--json"]
+
+
+def concord(*arguments: str | Path) -> dict[str, Any]:
+    """Runs the command line to its end and returns what it reports; its progress goes to standard error."""
+    typed = concord_command(*arguments)
+    print("$", *typed, file=sys.stderr)
+    ended = subprocess.run(typed, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    report: dict[str, Any] = json.loads(ended.stdout)
+    return report
+
+
+def labelled_corpora() -> Corpora:
+    """CoNLL-2003 (train and testa) where it is there, or made-up news, as Parquet."""
+    if CONLL.is_dir():
+        parts = [_ingested("conll", CONLL / f"eng.{name}", MADE / "corpora" / name) for name in ("train", "testa")]
+        return Corpora("CoNLL-2003 testa", *parts)
+    return Corpora("made-up news", made_up(TRAINING, seed=0), made_up(TEST, seed=1))
+
+
+def _ingested(reader: str, source: Path, out: Path) -> Path:
+    if not out.is_dir():
+        concord("ingest", reader, source, "--out", out)
+    return out
+
+
+def made_up(documents: int, *, seed: int = 0) -> Path:
+    """A made-up corpus of so many documents."""
+    out = MADE / "corpora" / f"news-{documents}-{seed}"
+    if not out.is_dir():
+        concord("synthesize", "--documents", str(documents), "--seed", str(seed), "--out", out)
+    return out
+
+
+def tokenised_novels() -> Path:
+    """A part of the novels cut into tokens once, or made-up news."""
+    if NOVELS.is_dir():
+        return _ingested("text", NOVELS / "part-00000.parquet", MADE / "corpora" / "novels")
+    return made_up(STAND_IN)
+
+
+def trained_model(features: str, corpus: Path) -> Path:
+    """A model with tuned label consistency, trained on a corpus with the command line's defaults."""
+    out = MADE / "models" / f"{corpus.name}-{features}"
+    if not (out / "manifest.json").is_file():
+        concord("train", "--corpus", corpus, "--features", features, "--option", "c2=0.3", "--out", out)
+    return out
+
+
+def batches(corpus: str | Path) -> Iterator[Batch]:
+    """The corpus, row group by row group."""
+    for shard in plan(corpus):
+        yield read_batch(shard)[0]
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    return {"cores": os.cpu_count(), "processor": _processor(), "python": platform.python_version()}
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def save(name: str, figures: dict[str, Any]) -> None:
+    """Writes the figures to ``benchmarks/results`` and prints those that are numbers or words."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine(), **figures}, indent=1) + "\n")
+    for key, value in figures.items():
+        if not isinstance(value, dict | list):
+            print(f"{key:44}{_shown(value):>28}")
+    print(f"figures in {os.path.relpath(path)}")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty picture in the project's style, in inches."""
+    mpl.rcParams |= {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw(picture: Figure, name: str) -> None:
+    """Writes the picture to ``docs/images``."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}.png"
+    picture.savefig(path, dpi=130)
+    print(f"picture in {os.path.relpath(path)}")
