@@ -172,12 +172,7 @@ class CertifySettings(EngineSettings):
     sampler: GibbsSettings = Field(
         GibbsSettings(sweeps=30), description="The sampler that gives the incumbent where none is given."
     )
-    restarts: GibbsSettings = Field(
-        GibbsSettings(chains=3, start="random"), description="The sampler on a component that still loses much."
-    )
-    restart_loss: float = Field(4.0, ge=0, description="Nats a component must lose to be sampled again.")
-    rounds: int = Field(16, ge=0, description="Most rounds of Lagrangian bounding and fixing a component.")
-    most_pairs: int = Field(100_000, ge=0, description="A component with more pairs of places goes without them.")
+    rounds: int = Field(16, ge=0, description="Most rounds of relaxing a document and sampling what is left.")
     tolerance: float = Field(1e-6, gt=0, description="Nats of gap up to which a document counts as proven.")
     deterministic_seconds: float = Field(
         20.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."

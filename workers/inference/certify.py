@@ -11,11 +11,7 @@ loses D = V − score(y*) at most. Any better labelling loses less than D, in ea
    which spans can still conflict, and so which sentences hang together: each connected component
    is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
    in no component keep their Viterbi labels.
-4. A component that still loses much is sampled again on its own, from random labellings: a proof
-   costs more the farther its incumbent is from V, so chains pay for themselves.
-5. A Lagrangian bound closes in on the optimum, and whatever cannot reach the incumbent under it
-   goes (`workers.inference.decomposition`). Where bound and incumbent meet, that is the proof.
-6. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
+4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
    only raises its bound, so the bound in nats is a proof.
 
 Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
@@ -37,15 +33,11 @@ from workers.inference import gibbs
 from workers.inference.chain import viterbi, viterbi_score
 from workers.inference.components import Pruned, part_of
 from workers.inference.cpsat import UNITS_A_SECOND, solve_model
-from workers.inference.decomposition import ROUND, Dual, descend, dual_of, fix, survivors
 from workers.inference.engine import UNLIMITED
 from workers.inference.lattice import build_model
 from workers.inference.race import Race
 from workers.inference.relaxation import Relaxed, relax
 from workers.inference.row_dual import prove_rows
-
-STUCK = 0.02
-"""A round that closes less of the gap than this, and fixes nothing, is the last."""
 
 SLACK = 1e-9
 """Nats added to D, so that float rounding never prunes a labelling as good as the incumbent."""
@@ -110,16 +102,19 @@ def solve(
 
 def _narrowed(problem: Problem, labels: Labels, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
     """Relaxes, and samples what is left, in turn, while that finds something better than ``labels`` (N,)."""
-    while config.rounds and problem.score(labels).objective > -np.inf:
-        relaxed = relax(problem, labels)
+    relaxed = Relaxed(problem, viterbi_score(problem.potentials), labels)
+    if problem.score(labels).objective == -np.inf:
+        return relaxed
+    for _ in range(config.rounds):
+        relaxed = relax(relaxed.problem, relaxed.labels)
         objective = problem.score(relaxed.labels).objective
         if relaxed.bound - objective <= config.tolerance:
-            return relaxed
+            break
         sampled = gibbs.solve(relaxed.problem, config=config.sampler, rng=rng, incumbent=relaxed.labels)
         if sampled.objective <= objective + SLACK:
-            return relaxed
-        problem, labels = relaxed.problem, sampled.labels
-    return Relaxed(problem, viterbi_score(problem.potentials), labels)
+            break
+        relaxed = relaxed._replace(labels=sampled.labels)
+    return relaxed
 
 
 def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
@@ -168,27 +163,7 @@ class _Proof:
     def run(self) -> float:
         """Improves ``labels`` and returns what every labelling loses at least, in nats; inf: infeasible."""
         pruned, parts = self._split()
-        better = [self._sample_again(part) for part in parts]
-        if any(better):
-            pruned, parts = self._split()
         return sum(self._solve_part(part, pruned) for part in parts)
-
-    def _sample_again(self, part: _Part) -> bool:
-        """Looks for better labels of a part from other starts; did it find any?"""
-        if part.loss <= self.config.restart_loss or self._seconds_left() == 0.0:
-            return False
-        before = part.problem.score(self.labels[part.tokens]).objective
-        sampled = gibbs.solve(
-            part.problem,
-            config=self.config.restarts,
-            rng=self.rng,
-            budget=Budget(self._seconds_left(), self._work_left()),
-        )
-        self.work += sampled.work
-        if sampled.objective <= before + SLACK:
-            return False
-        self.labels[part.tokens] = sampled.labels
-        return True
 
     def _split(self) -> tuple[Pruned, list[_Part]]:
         """Prunes and splits until nothing changes; what is in no part gets its Viterbi labels."""
@@ -218,48 +193,20 @@ class _Proof:
         return _Part(problem, sentences, tokens, best, best - max(now, other))
 
     def _solve_part(self, part: _Part, pruned: Pruned) -> float:
-        """Bounds, then CP-SAT; returns the least local loss of any labelling of the part."""
-        if part.loss <= SLACK or self._seconds_left() == 0.0:
+        """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
+        too_long = len(part.tokens) > self.config.most_tokens
+        if part.loss <= SLACK or too_long or self._seconds_left() == 0.0:
             return 0.0
         most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
-        allowed = pruned.allowed(most_loss)[part.tokens]
-        spans = _moved(pruned.alive_spans(most_loss), part.tokens)
-        dual = dual_of(part.problem, spans, allowed, most_pairs=self.config.most_pairs)
-        bounded = part.best
-        if dual is not None:
-            bounded = self._bound(part, dual)
-            allowed, spans = survivors(dual, allowed.shape[1])
-        objective = part.problem.score(self.labels[part.tokens]).objective
-        if bounded - objective > self.config.tolerance / 4.0 and len(part.tokens) <= self.config.most_tokens:
-            bounded = min(bounded, self._prove(part, allowed, spans))
-        # What was taken away scores no more than the incumbent.
-        objective = part.problem.score(self.labels[part.tokens]).objective
-        return max(0.0, part.best - max(bounded, objective))
-
-    def _bound(self, part: _Part, dual: Dual) -> float:
-        """Rounds of Lagrangian bounding and fixing; returns the part's upper bound in nats."""
-        labels = self.labels[part.tokens]
-        target = part.problem.score(labels).objective
-        bound, pace = part.best, 1.0
-        for _ in range(self.config.rounds):
-            reached, found, pace = descend(dual, target, ROUND, pace, len(labels))
-            self.work += ROUND * len(labels)
-            score = part.problem.score(found).objective
-            if score > target + SLACK:
-                self.labels[part.tokens] = found
-                target = score
-            gone = fix(dual, target - SLACK, len(labels))
-            stuck = gone == 0 and bound - reached < STUCK * (bound - target)
-            bound = min(bound, reached)
-            if stuck or bound - target <= self.config.tolerance / 4.0:
-                break
-        return bound
-
-    def _prove(self, part: _Part, allowed: NDArray[np.bool_], spans: Spans) -> float:
-        """CP-SAT on what is left of a part, hinted with its labels; returns an upper bound in nats."""
         tolerance = self.config.tolerance / 4.0
         before = self.labels[part.tokens]
-        lattice = build_model(part.problem, start=before, allowed=allowed, spans=spans, tolerance=tolerance)
+        lattice = build_model(
+            part.problem,
+            start=before,
+            allowed=pruned.allowed(most_loss)[part.tokens],
+            spans=_moved(pruned.alive_spans(most_loss), part.tokens),
+            tolerance=tolerance,
+        )
         solution = solve_model(
             lattice,
             part.problem,
@@ -269,24 +216,24 @@ class _Proof:
             seed=int(self.rng.integers(2**31)),
         )
         self.work += solution.work
+        objective = part.best - part.loss
         if solution.labels is not None:
             found = part.problem.score(solution.labels).objective
-            if found > part.problem.score(before).objective:
-                self.labels[part.tokens] = solution.labels
-        return solution.bound
+            if found > objective:
+                self.labels[part.tokens], objective = solution.labels, found
+        # What was taken away scores no more than the incumbent.
+        return max(0.0, part.best - max(solution.bound, objective))
 
     def _seconds_left(self) -> float | None:
         if self.budget.seconds is None:
             return None
         return max(0.0, self.started + self.budget.seconds - time.perf_counter())
 
-    def _work_left(self) -> int | None:
-        return None if self.budget.work is None else max(0, self.budget.work - self.work)
-
     def _deterministic_left(self) -> float:
-        left = self._work_left()
-        limit = self.config.deterministic_seconds
-        return limit if left is None else min(limit, left / UNITS_A_SECOND)
+        if self.budget.work is None:
+            return self.config.deterministic_seconds
+        left = max(0, self.budget.work - self.work) / UNITS_A_SECOND
+        return min(self.config.deterministic_seconds, left)
 
 
 @dataclass(frozen=True, eq=False)
