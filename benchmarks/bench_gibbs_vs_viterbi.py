@@ -38,12 +38,14 @@ def main() -> None:
     parser = common.options(__doc__, features="rich")
     parser.add_argument("--sweeps", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--temperature", type=float, default=1.0, help="of the first sweep; it falls linearly to 0")
+    parser.add_argument("--documents", type=int, help="the first so many documents alone")
     options = parser.parse_args()
-    task = news_task(options.model, options.corpus)
+    task = news_task(options.model, options.corpus, documents=options.documents)
     alone = [replace(p, constraint_names=(), rows=LinearRows.none(), agreements=()) for p in task.problems]
     best = [viterbi(p.potentials) for p in alone]
     top = sum(p.potentials.score(y) for p, y in zip(alone, best, strict=True))
-    config = GibbsSettings(sweeps=options.sweeps, chains=1, start="random")
+    config = GibbsSettings(sweeps=options.sweeps, chains=1, start="random", temperature=options.temperature)
     rows = []
     for seed in range(options.seeds):
         started = time.process_time()
@@ -71,6 +73,7 @@ def main() -> None:
             "corpus": task.name,
             "tokens": task.tokens,
             "sweeps": options.sweeps,
+            "temperature of the first sweep": options.temperature,
             "F1 of Viterbi": f1(task, best),
             "F1 of Gibbs, mean": float(scores.mean()),
             "F1 of Gibbs, standard deviation": float(scores.std(ddof=1)) if len(scores) > 1 else 0.0,
