@@ -175,7 +175,7 @@ class CertifySettings(EngineSettings):
     rounds: int = Field(16, ge=0, description="Most rounds of relaxing a document and sampling what is left.")
     tolerance: float = Field(1e-6, gt=0, description="Nats of gap up to which a document counts as proven.")
     deterministic_seconds: float = Field(
-        20.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."
+        5.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."
     )
     nodes: int = Field(20_000, ge=1, description="Nodes a search may expand where there are linear rows alone.")
     most_tokens: int = Field(20_000, ge=1, description="A larger component keeps its incumbent and its gap.")
