@@ -149,6 +149,7 @@ def draw(tables: dict[str, dict[str, Any]]) -> None:
             xscale="log", yscale="symlog", xlabel="ms a document", ylabel="mean gap to the optimum, nats", title=name
         )
         left.set_yscale("symlog", linthresh=0.01)
+        left.set_ylim(bottom=0.0)
         right.set(xscale="log", xlabel="ms a document", ylabel="documents at the optimum, %", ylim=(0, 102))
     grid[0][0].legend(frameon=False, fontsize=7, ncols=2)
     common.draw(picture, "anytime")
