@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,7 +122,8 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
         # user's own `workers/` would win over ours. The code is the one installed on each node.
         runtime = {"working_dir": empty}
         # Ray's own handler of SIGTERM aborts the process after 3 s, before all has ended in good order.
-        with noted_interrupts(lambda: _start(address, workers, runtime)) as interrupts:
+        # Ray's messages go where all messages go: standard output is for answers.
+        with redirect_stdout(sys.stderr), noted_interrupts(lambda: _start(address, workers, runtime)) as interrupts:
             try:
                 yield Cluster(workers or max(1, int(ray.cluster_resources().get("CPU", 1))), interrupts)
             finally:
@@ -227,9 +229,10 @@ class _Pool:
             self.queue.append(shard)
 
     def close(self) -> None:
-        """Ends the actors, whatever they are doing."""
-        for actor in self.actors.values():
-            ray.kill(actor)
+        """Ends the actors. Those that are at work end with Ray itself, without talk of retries."""
+        if not self.flying:
+            for actor in self.actors.values():
+                ray.kill(actor)
 
 
 def _reason(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -60,10 +59,6 @@ def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
 def _leave(code: Exit, message: str) -> NoReturn:
     sys.stderr.write(f"concord: {message}\n")
     sys.stderr.flush()
-    sys.stdout.flush()
-    if code in (Exit.INTERRUPTED, Exit.TERMINATED):
-        # Prefect's server and Ray have been told to end; their threads must not hold the terminal.
-        os._exit(code)
     raise typer.Exit(code)
 
 

@@ -74,8 +74,8 @@ def test_kills_lose_nothing(world: World, reference: Any) -> None:
     wait_until(lambda: markers(world, "killed") > done, first)
     below = descendants(first.pid)
     first.terminate()
-    _, said = first.communicate(timeout=60)
-    assert first.returncode == 143, said
+    answer, said = first.communicate(timeout=60)
+    assert (first.returncode, answer) == (143, ""), said
     assert "the same command goes on" in said
     assert gone(below, seconds=20) == []
 
