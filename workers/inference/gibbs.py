@@ -4,9 +4,11 @@ One sweep visits every token. Its label is resampled from the conditional given 
 (eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. A blocked move
 follows at the same token, because a span of several tokens cannot change its type one label at a
 time: each slot there (a place where the local model could see a span) is resampled over {no span,
-one span of each type}. Now and then all spans of the same words are resampled over the types at
-once. Each is a Gibbs step over a set of labellings that looks the same from all its members, so the
-stationary distribution stays that of the model.
+one span of each type}. At some sweeps two neighbours are resampled together, which is how the
+first token of a span moves (alone it cannot: what follows would continue nothing). Now and then
+all spans of the same words are resampled over the types at once. Each is a Gibbs step over a set of
+labellings that looks the same from all its members, so the stationary distribution stays that of
+the model.
 
 Most sites are certain. The mass of all other labels is bounded from the local margin and the
 penalty that the site's spans carry now; where a uniform draw falls above that bound nothing can
@@ -38,6 +40,9 @@ CERTAIN = 40.0
 UNKNOWN = np.inf
 ROUNDING = 1e-9
 
+SWEEPS_A_PAIR = 3
+"""Two neighbours are resampled together at every third sweep: how a span's first token moves."""
+
 SWEEPS_A_GROUP = 10
 """All mentions of a name change their type together at every tenth sweep: it is rarely of use."""
 
@@ -52,7 +57,7 @@ class Chain(NamedTuple):
     of spans now. ``counters``: random state, length of ``dirty``, flips, sites that were not
     certain. Slots are ordered by start; those of token t are ``slot_pointer[t]:slot_pointer[t + 1]``
     of ``slot_end``, ``slot_gain`` (the best local gain, or `UNKNOWN`) and ``slot_pays``; ``reach`` is
-    the longest.
+    the longest. ``pair_gain`` (N,) is the best local gain of token t and the next together.
     """
 
     unary: NDArray[np.float64]
@@ -68,6 +73,7 @@ class Chain(NamedTuple):
     slot_gain: NDArray[np.float64]
     slot_pays: NDArray[np.float64]
     reach: NDArray[np.int64]
+    pair_gain: NDArray[np.float64]
     group_pointer: NDArray[np.int64]
     group_start: NDArray[np.int64]
     group_end: NDArray[np.int64]
@@ -181,6 +187,7 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         np.full(len(pairs), UNKNOWN),
         np.zeros(len(pairs)),
         np.array([(pairs[:, 1] - pairs[:, 0]).max(initial=0)]),
+        np.full(len(problem), UNKNOWN),
         group_pointer,
         np.ascontiguousarray(groups[:, 0]),
         np.ascontiguousarray(groups[:, 1]),
@@ -243,6 +250,10 @@ def anneal(chain: Any, temperatures: Any) -> None:
     types = len(chain.codec.opening)
     single = np.arange(width).astype(np.int32).reshape(width, 1)
     options = np.empty((types + 1, count), np.int32)
+    pairs = np.empty((width * width, 2), np.int32)
+    for choice in range(width * width):
+        pairs[choice] = choice // width, choice % width
+    pair_gain, opens_sentence = chain.pair_gain, chain.codec.opens_sentence
     # The chain is a large tuple that every call copies: the common case is decided here.
     margin, pays, numbers, counters = chain.margin, chain.pays, chain.numbers, chain.counters
     slot_pointer, slot_gain, slot_pays = chain.slot_pointer, chain.slot_gain, chain.slot_pays
@@ -254,6 +265,13 @@ def anneal(chain: Any, temperatures: Any) -> None:
             draw = _draw(counters, (margin[t] + numbers[2] + pays[t] * numbers[3]) / temperature, width)
             if draw < 1.0:
                 _resample(chain, t, t + 1, single, width, draw, temperature)
+            if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
+                if pair_gain[t] == UNKNOWN:
+                    pair_gain[t] = _best_pair(chain.unary, chain.transition, chain.labels, opens_sentence, t)
+                paid = numbers[2] + max(pays[t], pays[t + 1]) * numbers[3]
+                draw = _draw(counters, (pair_gain[t] + paid) / temperature, width * width)
+                if draw < 1.0:
+                    _resample(chain, t, t + 2, pairs, width * width, draw, temperature)
             for slot in range(slot_pointer[t], slot_pointer[t + 1]):
                 if slot_gain[slot] == UNKNOWN:
                     slot_gain[slot] = _slot_options(chain, t, chain.slot_end[slot], options)[1]
@@ -404,6 +422,7 @@ def _touch(chain: Any, first: int, last: int) -> None:
     for slot in range(near, chain.slot_pointer[min(len(chain.labels), last + 1)]):
         if chain.slot_end[slot] >= first:
             chain.slot_gain[slot] = UNKNOWN
+    chain.pair_gain[max(0, first - 2) : last + 1] = UNKNOWN
     for t in range(first, last):
         if not chain.is_dirty[t]:
             chain.is_dirty[t] = True
@@ -518,6 +537,26 @@ def _set_margins(chain: Any, first: int, last: int) -> None:
         chain.margin[t] = other - now
         near = chain.codec.type_of[chain.labels[max(0, t - 1) : t + 2]]
         chain.pays[t] = 1.0 if near.max() >= 0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _best_pair(unary: Any, transition: Any, labels: Any, opens_sentence: Any, t: int) -> Any:
+    """The best local gain of other labels for tokens t and t + 1 together."""
+    width = unary.shape[1]
+    now, best = 0.0, -np.inf
+    for one in range(width):
+        left = unary[t, one]
+        if not opens_sentence[t]:
+            left += transition[labels[t - 1], one]
+        for other in range(width):
+            value = left + transition[one, other] + unary[t + 1, other]
+            if not opens_sentence[t + 2]:
+                value += transition[other, labels[t + 2]]
+            if one == labels[t] and other == labels[t + 1]:
+                now = value
+            else:
+                best = max(best, value)
+    return best - now
 
 
 @njit(cache=True, nogil=True)
