@@ -178,7 +178,9 @@ class CertifySettings(EngineSettings):
         5.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."
     )
     nodes: int = Field(20_000, ge=1, description="Nodes a search may expand where there are linear rows alone.")
-    most_tokens: int = Field(20_000, ge=1, description="A larger component keeps its incumbent and its gap.")
+    most_tokens: int = Field(
+        2_500, ge=1, description="A component with more undecided tokens keeps its incumbent and its gap."
+    )
 
 
 class CspSettings(SearchSettings):

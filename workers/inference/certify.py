@@ -194,16 +194,18 @@ class _Proof:
 
     def _solve_part(self, part: _Part, pruned: Pruned) -> float:
         """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
-        too_long = len(part.tokens) > self.config.most_tokens
-        if part.loss <= SLACK or too_long or self._seconds_left() == 0.0:
+        if part.loss <= SLACK or self._seconds_left() == 0.0:
             return 0.0
         most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
+        allowed = pruned.allowed(most_loss)[part.tokens]
+        if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
+            return 0.0
         tolerance = self.config.tolerance / 4.0
         before = self.labels[part.tokens]
         lattice = build_model(
             part.problem,
             start=before,
-            allowed=pruned.allowed(most_loss)[part.tokens],
+            allowed=allowed,
             spans=_moved(pruned.alive_spans(most_loss), part.tokens),
             tolerance=tolerance,
         )
