@@ -202,8 +202,12 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
 
 
 def _places(problem: Problem, most_loss: float) -> NDArray[np.int64]:
-    """(M, 2) start and end of every span that the local model could see, ordered, each once."""
-    if not problem.agreements:
+    """(M, 2) start and end of every span that the local model could see, ordered, each once.
+
+    In a plain label set every run of a label is a span, and single labels can move its ends: there
+    whole spans matter only where they are compared.
+    """
+    if not problem.agreements and problem.labels.scheme is not Scheme.BIO:
         return np.zeros((0, 2), np.int64)
     spans = candidate_spans(problem, most_loss)
     return np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
