@@ -27,7 +27,7 @@ class GibbsSettings(EngineSettings):
     cooling: Literal["linear", "none"] = Field("linear", description="'none' keeps the temperature: plain sampling.")
     slot_loss: float = Field(10.0, ge=0, description="Nats a span may cost and still be offered as a whole.")
     hard_weight: float = Field(30.0, gt=0, description="Nats a unit of a hard constraint costs while sampling.")
-    sweeps_a_check: int = Field(10, ge=1, description="Sweeps between looks at the budget.")
+    sweeps_a_check: int = Field(20, ge=1, description="Sweeps between looks at the budget.")
 
 
 class ReaderSettings(Settings):

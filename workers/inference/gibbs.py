@@ -40,8 +40,8 @@ CERTAIN = 40.0
 UNKNOWN = np.inf
 ROUNDING = 1e-9
 
-SWEEPS_A_PAIR = 3
-"""Two neighbours are resampled together at every third sweep: how a span's first token moves."""
+SWEEPS_A_PAIR = 20
+"""Two neighbours are resampled together at every twentieth sweep: a pair has many labellings to weigh."""
 
 SWEEPS_A_GROUP = 10
 """All mentions of a name change their type together at every tenth sweep: it is rarely of use."""
