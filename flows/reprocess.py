@@ -12,6 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
 from flows.cluster import Job, cluster
+from flows.prefect_server import guard_server
 from flows.progress import meter
 from flows.runfolder import dataset_digest, exclusive, prepare, write_manifest
 from flows.shards import plan
@@ -40,6 +41,9 @@ class Request(Settings):
     ray: str | None = None
     workers: int | None = None
     tracking: str | None = None
+
+
+guard_server()
 
 
 @flow(name="reprocess", flow_run_name="{corpus} with {engine}", persist_result=False)

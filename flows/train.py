@@ -13,6 +13,7 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
+from flows.prefect_server import guard_server
 from flows.progress import meter
 from flows.runfolder import dataset_digest
 from flows.shards import plan
@@ -45,6 +46,9 @@ class Request(Settings):
     register_as: str | None = None
     alias: str = ALIAS
     tracking: str | None = None
+
+
+guard_server()
 
 
 @flow(name="train", flow_run_name="{corpus} with {features}", persist_result=False)

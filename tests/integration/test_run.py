@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -159,3 +160,19 @@ def test_a_damaged_row_group_fails_its_shard_and_the_rest_goes_on(world: World, 
     assert (answer["shards_done"], answer["shards_failed"], answer["documents"]) == (11, 1, 44)
     assert "row group 3 is damaged" in answer["errors"][0]
     assert not (world.folder / "hurt-out" / "manifest.json").exists()
+
+
+def test_a_killed_driver_takes_prefects_temporary_server_with_it(world: World, trained: Any) -> None:
+    """Without PREFECT_API_URL Prefect starts a server of its own."""
+    assert trained["documents"] == 80
+    env = {name: value for name, value in world.env.items() if name != "PREFECT_API_URL"}
+    driver = replace(world, env=env).start(*world.reprocess_command("orphans", "--workers", "1"))
+
+    def server() -> list[int]:
+        return [p for p in descendants(driver.pid) if "prefect.server" in command_line(p)]
+
+    wait_until(lambda: bool(server()) and markers(world, "orphans") >= 1, driver)
+    started = server()
+    driver.kill()
+    driver.communicate(timeout=60)
+    assert gone(started, seconds=20) == []
