@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schemas.decoded import Status
+from schemas.potentials import Floats
 from schemas.settings import CpSatSettings
 from tests.oracle import all_labellings, enumerate_best, random_problem
 from tests.test_certify import names_in_sentences
 from workers.inference import cpsat
 from workers.inference.chain import viterbi, viterbi_score
 from workers.inference.relaxation import relax
+from workers.inference.relaxation_kernels import Groups, group_cost, member_losses, room_for
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -45,3 +51,72 @@ def test_the_bound_is_close_where_names_conflict(seed: int) -> None:
     assert viterbi_score(problem.potentials) - relaxed.bound > 0.5 * (
         viterbi_score(problem.potentials) - exact.objective
     )
+
+
+@st.composite
+def priced_groups(draw: st.DrawFn, *, roles: int) -> tuple[Groups, Floats]:
+    """One group of up to five slots with prices of its memberships; pairs of some roles cost nothing."""
+    held = draw(st.lists(st.sets(st.integers(0, roles - 1), min_size=1), min_size=1, max_size=5))
+    role = np.array([r for slot in held for r in sorted(slot)], np.int64)
+    pair = np.zeros((roles, roles))
+    for a, b in itertools.combinations(range(roles), 2):
+        pair[a, b] = pair[b, a] = draw(st.sampled_from([0.0, 0.5, 1.0, 2.5]))
+    prices = draw(
+        st.lists(st.sampled_from([0.0, 0.3, 0.7, 1.0, 2.0, 3.1, 6.0]), min_size=len(role), max_size=len(role))
+    )
+    slots = np.cumsum([0, *map(len, held)])
+    bounds = np.array([0, len(held)], np.int64)
+    return Groups(np.arange(len(role)), role, slots, bounds, np.array([roles]), pair[None]), np.array(prices)
+
+
+def enumerated(groups: Groups, prices: Floats) -> tuple[float, Floats]:
+    """The group's least cost, and the least with each membership, by trying every assignment of its slots."""
+    least, forced = np.inf, np.full(len(prices), np.inf)
+    choices = [[None, *range(a, b)] for a, b in itertools.pairwise(groups.slots.tolist())]
+    for chosen in itertools.product(*choices):
+        known = [m for m in chosen if m is not None]
+        cost = cost_of(groups, prices, known)
+        least = min(least, cost)
+        forced[known] = np.minimum(forced[known], cost)
+    return least, forced
+
+
+def cost_of(groups: Groups, prices: Floats, known: list[int]) -> float:
+    pairs = itertools.combinations(groups.role[known].tolist(), 2)
+    return sum(float(groups.pair[0, a, b]) for a, b in pairs) - float(prices[known].sum())
+
+
+@settings(max_examples=300)
+@given(priced_groups(roles=2))
+def test_a_group_of_two_roles_costs_what_enumeration_says(case: tuple[Groups, Floats]) -> None:
+    groups, prices = case
+    known = np.zeros(len(prices), np.bool_)
+    least, forced = enumerated(groups, prices)
+    assert group_cost(groups, 0, prices, room_for(groups), known) == pytest.approx(least)
+    assert cost_of(groups, prices, np.flatnonzero(known).tolist()) == pytest.approx(least)
+    assert member_losses(groups, prices, 1000.0) == pytest.approx(forced - least)
+
+
+@settings(max_examples=300)
+@given(priced_groups(roles=4))
+def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[Groups, Floats]) -> None:
+    groups, prices = case
+    least, forced = enumerated(groups, prices)
+    known = np.zeros(len(prices), np.bool_)
+    bound = group_cost(groups, 0, prices, room_for(groups), known)
+    assert bound <= least + 1e-9
+    assert (bound + member_losses(groups, prices, 1000.0) <= forced + 1e-9).all()
+
+
+def test_counts_beyond_the_limit_are_bounded_together() -> None:
+    # 80 slots that only the first role wants and 80 that only the second wants, too cheap a pair to leave any out.
+    slots = np.arange(161)
+    pair = np.array([[[0.0, 1e-4], [1e-4, 0.0]]])
+    groups = Groups(np.arange(160), np.repeat([0, 1], 80), slots, np.array([0, 160]), np.array([2]), pair)
+    prices = np.ones(160)
+    known = np.zeros(160, np.bool_)
+    bound = group_cost(groups, 0, prices, room_for(groups), known)
+    least = 80 * 80 * 1e-4 - 160.0
+    assert -160.0 <= bound <= least
+    losses = member_losses(groups, prices, 1000.0)
+    assert (bound + losses <= least + 1e-9).all()

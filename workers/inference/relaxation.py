@@ -7,10 +7,11 @@ price θ ≥ 0 nats a membership replaces that demand (Lagrangian relaxation; Ru
     bound(θ) = Σ_sentences min_y [loss(y) + Σ θ of y's spans] + Σ_groups min_u [penalty(u) − Σ θ of u].
 
 Sentences are exact, by dynamic programming over their candidate spans. A group's minimum is taken
-over the sets R of roles (type of a span of these words, or of a longer span around them) that it
-uses: where both of two roles stand, n·m pairs cost at least n + m − 1 times their price, and at
-least once. Subgradient steps of Polyak's length raise the bound. A span whose price-corrected loss
-exceeds the incumbent's is in no better labelling.
+over how many of its slots have each role (type of a span of these words, or of a longer span around
+them): n and m of two roles cost n·m times the price of their pair. With all counts known but one the
+slots are free of each other, so counts are enumerated as far as they can pay. Subgradient steps of
+Polyak's length raise the bound. A span whose price-corrected loss exceeds the incumbent's is in no
+better labelling.
 """
 
 from __future__ import annotations
@@ -51,8 +52,6 @@ WORTHWHILE = 0.95
 MOST_ROUNDS = 8
 LEAST_PRUNED = 0.02
 """Share of the spans that a round has to remove for another round to be worth its time."""
-MOST_ROLES = 8
-"""Roles a group may use; those that lose most locally are left out above it, which lowers the bound."""
 HARD_WEIGHT = 1000.0
 """Nats that stand for an infinite cost here: less than it, so the bound holds."""
 CLOSE = 1e-9
@@ -162,40 +161,43 @@ def _chains(problem: Problem, spans: CandidateSpans, alive: NDArray[np.bool_]) -
 def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, Groups]:
     """The memberships that can cost something, ordered, and their groups."""
     types = state.cost.shape[1]
-    key = members[:, 1]
-    order = np.lexsort((members[:, 3], members[:, 4], key))
+    order = np.lexsort((members[:, 3], members[:, 4], members[:, 1]))
+    order = order[_in_several_slots(members[order])]
     ordered = members[order]
     names, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
     held = np.zeros((len(names), 2 * types), np.bool_)
     held[number, ordered[:, 3]] = True
-    width = ordered[first, 5]
-    price = _pair_prices(state, ordered[first, 2], width)
+    price = _pair_prices(state, ordered[first, 2], ordered[first, 5])
     price *= held[:, :, None] & held[:, None, :]
-    several = np.zeros(len(names), np.bool_)
-    several[number[ordered[:, 4] != ordered[first, 4][number]]] = True
-    useful = several & (price > 0).any(axis=(1, 2))
     # A role that pays nothing to any other role present needs no place in the group.
-    paying = (price > 0).any(axis=2) & useful[:, None]
-    compact = np.where(paying, np.cumsum(paying, axis=1) - 1, -1)
-    compact[compact >= MOST_ROLES] = -1
-    role = compact[number, ordered[:, 3]]
-    kept = role >= 0
-    return order[kept], _laid_out(ordered[kept], role[kept], names, price, compact)
+    paying: NDArray[np.bool_] = np.any(price > 0, axis=2)
+    useful: NDArray[np.bool_] = np.any(paying, axis=1)
+    kept = paying[number, ordered[:, 3]]
+    return order[kept], _laid_out(ordered[kept], price[useful], paying[useful])
 
 
-def _laid_out(members: Ints, role: Ints, names: Ints, price: Floats, compact: Ints) -> Groups:
-    used, first = np.unique(members[:, 1], return_index=True)
-    rows = np.searchsorted(names, used)
-    pair = np.zeros((len(used), MOST_ROLES, MOST_ROLES))
-    for q, row in enumerate(rows.tolist()):
-        taken = np.flatnonzero(compact[row] >= 0)
-        pair[q][: len(taken), : len(taken)] = price[row][np.ix_(taken, taken)]
-    roles = (compact[rows] >= 0).sum(axis=1)
+def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
+    """(K,) does a membership's group, of memberships ordered by group and slot, have more than one slot?"""
+    _, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
+    several = np.zeros(len(first), np.bool_)
+    several[number[ordered[:, 4] != ordered[first, 4][number]]] = True
+    return several[number]
+
+
+def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> Groups:
+    """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, 2T, 2T) and ``paying``
+    (Q, 2T) still have a place for every role."""
+    place = np.cumsum(paying, axis=1) - 1
+    _, first, number = np.unique(members[:, 1], return_index=True, return_inverse=True)
+    roles = paying.sum(axis=1)
+    pair = np.zeros((len(price), int(roles.max(initial=0)), int(roles.max(initial=0))))
+    q, a, b = np.nonzero(price)
+    pair[q, place[q, a], place[q, b]] = price[q, a, b]
     new = np.ones(len(members), np.bool_)
     new[1:] = (members[1:, 1] != members[:-1, 1]) | (members[1:, 4] != members[:-1, 4])
     slots = np.append(np.flatnonzero(new), len(members)).astype(np.int64)
     groups = np.append(np.searchsorted(slots, first), len(slots) - 1).astype(np.int64)
-    return Groups(members[:, 0].copy(), role.astype(np.int64), slots, groups, roles.astype(np.int64), pair)
+    return Groups(members[:, 0].copy(), place[number, members[:, 3]], slots, groups, roles, pair)
 
 
 def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:

@@ -14,6 +14,11 @@ from workers.inference.agreement import CONTAINED, Codec
 
 Ints = NDArray[np.int64]
 
+MOST_COUNTED = 16
+"""Slots of a role that are told apart by number; all larger numbers are bounded together."""
+MOST_BOXES = 256
+"""Boxes of counts that a group is looked at in before what is left is bounded together."""
+
 
 class Chains(NamedTuple):
     """The sentences: candidate spans ordered by start, ``first`` (N + 1,) those of each token, ``inner``
@@ -165,86 +170,220 @@ def _trace(chains: Any, reached: Any, from_span: Any, from_label: Any, taken: An
             label = _enter(chains, reached, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
 
 
-@njit(cache=True, nogil=True)
-def _tabulate(groups: Any, q: int, prices: Any, gain: Any) -> Any:
-    """Writes the best price of each role at each slot of group q; returns the slots and what they give at most."""
-    total = 0.0
-    first = groups.groups[q]
-    for p in range(first, groups.groups[q + 1]):
-        best = 0.0
-        for r in range(groups.roles[q]):
-            gain[p - first, r] = -np.inf
-        for m in range(groups.slots[p], groups.slots[p + 1]):
-            gain[p - first, groups.role[m]] = max(gain[p - first, groups.role[m]], prices[m])
-            best = max(best, prices[m])
-        total += best
-    return groups.groups[q + 1] - first, total
+class Room(NamedTuple):
+    """Where a group is worked out, box by box: a box says how many slots have each role.
+
+    ``gain`` (P, R) is a slot's best price of each role, −inf where it has no such span; ``holders`` (R,)
+    counts the slots that have one. ``low`` (R,) is the
+    least number of slots with a role; where it is ``counted`` (R,), the exact one. ``charge`` (R,) is what
+    a role that is not counted pays a slot, ``base`` (P,) what a slot gains at most without counted
+    roles. ``top`` (R, C + 1) is what a counted role adds to that on the slots where it adds most, and ``at``
+    which slots those are: the ``low`` best, and the next. ``branched`` (R,) lists the roles whose
+    counts are enumerated, ``tried`` (1,) the boxes so far.
+    """
+
+    gain: Floats
+    holders: Ints
+    low: Ints
+    counted: NDArray[np.bool_]
+    charge: Floats
+    base: Floats
+    top: Floats
+    at: Ints
+    branched: Ints
+    tried: Ints
 
 
 @njit(cache=True, nogil=True)
-def _set_terms(groups: Any, q: int, roles: int, charge: Any) -> Any:
-    """What each role in the set pays a slot, and the price of all its pairs."""
-    once = 0.0
-    for r in range(groups.roles[q]):
-        charge[r] = 0.0
-        if roles >> r & 1:
-            for other in range(groups.roles[q]):
-                if roles >> other & 1:
-                    charge[r] += groups.pair[q, r, other]
-            once += charge[r] / 2.0
-    return once
+def room_for(groups: Any) -> Any:
+    """Room for any of the groups."""
+    slots, roles = 1, groups.pair.shape[1]
+    for q in range(len(groups.roles)):
+        slots = max(slots, groups.groups[q + 1] - groups.groups[q])
+    return Room(
+        np.empty((slots, roles)),
+        np.zeros(roles, np.int64),
+        np.zeros(roles, np.int64),
+        np.zeros(roles, np.bool_),
+        np.zeros(roles),
+        np.zeros(slots),
+        np.empty((roles, MOST_COUNTED + 1)),
+        np.zeros((roles, MOST_COUNTED + 1), np.int64),
+        np.zeros(roles, np.int64),
+        np.zeros(1, np.int64),
+    )
 
 
 @njit(cache=True, nogil=True)
-def _set_value(gain: Any, slots: int, count: int, roles: int, charge: Any, once: float) -> Any:
-    """What a group costs at least that uses just these roles: by pairs (and what using each role adds), and with
-    each pair paid once."""
-    by_pair, by_once, regret = -once, once, 0.0
-    short = np.full(count, np.inf)
+def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
+    """Fills ``gain`` and ``branched`` for group q; returns its slots, how many roles are branched on, and whether
+    anything is gained.
+
+    Roles that gain nothing have a count of 0. The others are ordered by what they gain in all: the
+    last needs no count, nor does any that clashes with none after it.
+    """
+    first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
+    room.gain[:slots, :count] = -np.inf
+    room.holders[:count] = 0
+    total = np.zeros(count)
     for p in range(slots):
-        most, free = 0.0, 0.0
+        for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
+            room.gain[p, groups.role[m]] = max(room.gain[p, groups.role[m]], prices[m])
         for r in range(count):
-            if roles >> r & 1:
-                most = max(most, gain[p, r] - charge[r])
-                free = max(free, gain[p, r])
-        by_pair -= most
-        by_once -= free
-        for r in range(count):
-            if roles >> r & 1:
-                short[r] = min(short[r], most - gain[p, r] + charge[r])
-    for r in range(count):
-        if roles >> r & 1:
-            regret = max(regret, short[r])
-    return by_pair, by_once, regret
+            total[r] += max(0.0, room.gain[p, r])
+            room.holders[r] += room.gain[p, r] > -np.inf
+    room.low[:count] = 0
+    room.counted[:count] = total == 0.0
+    order = np.argsort(total)
+    branched = 0
+    for place in range(count):
+        r = order[place]
+        clashes = False
+        for later in order[place + 1 :]:
+            clashes |= groups.pair[q, r, later] > 0.0
+        if total[r] > 0.0 and clashes:
+            room.branched[branched] = r
+            branched += 1
+    return slots, branched, total.any()
 
 
 @njit(cache=True, nogil=True)
-def _group(groups: Any, q: int, prices: Any, gain: Any, charge: Any, known: Any) -> Any:
-    """The group's minimum; marks in ``known`` the memberships of one that attains it."""
-    slots, total = _tabulate(groups, q, prices, gain)
-    count = groups.roles[q]
-    best, chosen, charged = 0.0, 0, False
-    if total > 0.0:
-        for roles in range(1, 1 << count):
-            once = _set_terms(groups, q, roles, charge)
-            if once - total >= best:
-                continue
-            by_pair, by_once, regret = _set_value(gain, slots, count, roles, charge, once)
-            value = max(by_pair + regret, by_once)
-            if value < best:
-                best, chosen, charged = value, roles, by_pair + regret >= by_once
-    _set_terms(groups, q, chosen, charge)
-    for p in range(groups.groups[q], groups.groups[q + 1]):
-        most, taken = 0.0, -1
-        for m in range(groups.slots[p], groups.slots[p + 1]):
-            known[m] = False
+def _box_cost(room: Any, slots: int, count: int, pair: Any) -> Any:
+    """What a group costs at least within the box: exactly that where roles without count do not clash and no two
+    counted ones want the same slot."""
+    cost = 0.0
+    for r in range(count):
+        room.charge[r] = 0.0
+        for other in range(count):
+            room.charge[r] += pair[r, other] * room.low[other]
+            if other < r and room.counted[r] and room.counted[other]:
+                cost += pair[r, other] * room.low[r] * room.low[other]
+    for p in range(slots):
+        room.base[p] = 0.0
+        for r in range(count):
+            if not room.counted[r]:
+                room.base[p] = max(room.base[p], room.gain[p, r] - room.charge[r])
+        cost -= room.base[p]
+    for r in range(count):
+        if room.counted[r] and room.low[r]:
+            cost -= _take(room, slots, r)
+    return cost
+
+
+@njit(cache=True, nogil=True)
+def _take(room: Any, slots: int, r: int) -> Any:
+    """What a counted role adds on its ``low`` best slots; −inf where it has not so many."""
+    size = room.low[r] + 1
+    top, at = room.top[r, :size], room.at[r, :size]
+    top[:] = -np.inf
+    for p in range(slots):
+        value = room.gain[p, r] - room.base[p]
+        place = size - 1
+        if value <= top[place]:
+            continue
+        while place > 0 and top[place - 1] < value:
+            top[place], at[place] = top[place - 1], at[place - 1]
+            place -= 1
+        top[place], at[place] = value, p
+    return top[: size - 1].sum()
+
+
+@njit(cache=True, nogil=True)
+def _first_box(room: Any, slots: int, count: int, branched: int, pair: Any, limit: float) -> Any:
+    """Opens the enumeration of boxes that cost less than ``limit``, see `_next_box`."""
+    room.tried[0] = 0
+    for place in range(branched):
+        room.low[room.branched[place]] = 0
+        room.counted[room.branched[place]] = False
+    if branched == 0:
+        return 0, _box_cost(room, slots, count, pair)
+    return _descend(room, slots, count, branched, pair, limit, 0)
+
+
+@njit(cache=True, nogil=True)
+def _next_box(room: Any, slots: int, count: int, branched: int, pair: Any, limit: float, depth: int) -> Any:
+    """The next box that costs less than ``limit``: how many roles its counts are of, less one, and its cost.
+
+    Together the boxes hold every assignment that costs less; a depth of −1 ends them. After each
+    count k of a role the box of all larger counts n is bounded by n·m ≥ (k + 1)·m, which soon ends
+    the role; at `MOST_COUNTED`, or after `MOST_BOXES`, that box is given as it is.
+    """
+    while depth >= 0 and branched > 0:
+        r = room.branched[depth]
+        if not room.counted[r]:
+            room.low[r] = 0
+            depth -= 1
+            continue
+        room.counted[r] = False
+        room.low[r] += 1
+        room.tried[0] += 1
+        cost = _box_cost(room, slots, count, pair)
+        if cost >= limit or room.low[r] > room.holders[r]:
+            room.low[r] = 0
+            depth -= 1
+            continue
+        if room.low[r] > MOST_COUNTED or room.tried[0] > MOST_BOXES:
+            return depth, cost
+        found, cost = _descend(room, slots, count, branched, pair, limit, depth)
+        if cost < limit:
+            return found, cost
+        depth = found
+    return -1, np.inf
+
+
+@njit(cache=True, nogil=True)
+def _descend(room: Any, slots: int, count: int, branched: int, pair: Any, limit: float, depth: int) -> Any:
+    """Counts the role at ``depth``, and none of those after it, as far down as that costs less than ``limit``."""
+    while True:
+        room.counted[room.branched[depth]] = True
+        room.tried[0] += 1
+        cost = _box_cost(room, slots, count, pair)
+        if cost >= limit or depth == branched - 1 or room.tried[0] > MOST_BOXES:
+            return depth, cost
+        depth += 1
+
+
+@njit(cache=True, nogil=True)
+def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
+    """The least that group q costs in nats, or a little less; marks in ``known`` (K,) the memberships that cost it.
+
+    Exact unless several roles want the same slots or `MOST_COUNTED` or `MOST_BOXES` is exceeded.
+    """
+    first, count, pair = groups.groups[q], groups.roles[q], groups.pair[q]
+    known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
+    slots, branched, gains = _open_group(groups, q, prices, room)
+    if not gains:
+        return 0.0
+    best = 0.0
+    low, counted = np.zeros(count, np.int64), np.ones(count, np.bool_)
+    depth, cost = _first_box(room, slots, count, branched, pair, best)
+    while depth >= 0:
+        if cost < best:
+            best = cost
+            low[:], counted[:] = room.low[:count], room.counted[:count]
+        depth, cost = _next_box(room, slots, count, branched, pair, best, depth)
+    room.low[:count], room.counted[:count] = low, counted
+    _box_cost(room, slots, count, pair)
+    for p in range(slots):
+        taken = -1
+        for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            if chosen >> r & 1:
-                value = prices[m] - (charge[r] if charged else 0.0)
-                if value > most:
-                    most, taken = value, m
+            if not room.counted[r] and room.base[p] > 0.0 and prices[m] - room.charge[r] == room.base[p]:
+                taken = m
+        for r in range(count):
+            if room.counted[r] and (room.at[r, : room.low[r]] == p).any():
+                taken = _best_member(groups, first + p, r, prices)
         if taken >= 0:
             known[taken] = True
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
+    best = -1
+    for m in range(groups.slots[p], groups.slots[p + 1]):
+        if groups.role[m] == role and (best < 0 or prices[m] > prices[best]):
+            best = m
     return best
 
 
@@ -257,10 +396,7 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
     entered = np.empty(len(chains.codec.opening))
     taken, known = np.zeros(len(chains.start), np.bool_), np.zeros(len(prices), np.bool_)
     labels, best_labels = np.zeros(count, np.int32), np.zeros(count, np.int32)
-    most_slots = 1
-    for q in range(len(groups.roles)):
-        most_slots = max(most_slots, groups.groups[q + 1] - groups.groups[q])
-    gain, terms = np.empty((most_slots, groups.pair.shape[1])), np.empty(groups.pair.shape[1])
+    room = room_for(groups)
     best, best_prices = -np.inf, prices.copy()
     relaxation, idle = 1.0, 0
     now = prices.copy()
@@ -271,7 +407,7 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
         value = optimum - _forward(chains, charge, reached, entered, from_span, from_label)
         _trace(chains, reached, from_span, from_label, taken, labels)
         for q in range(len(groups.roles)):
-            value += _group(groups, q, now, gain, terms, known)
+            value += group_cost(groups, q, now, room, known)
         if value > best + 1e-6:
             idle = 0
         else:
@@ -342,30 +478,47 @@ def member_losses(groups: Any, prices: Any, limit: float) -> Any:
     """(K,) what a group's minimum grows at least if this membership is known to it; inf for more than ``limit``."""
     losses = np.full(len(prices), np.inf)
     known = np.empty(len(prices), np.bool_)
-    most_slots = 1
+    room = room_for(groups)
     for q in range(len(groups.roles)):
-        most_slots = max(most_slots, groups.groups[q + 1] - groups.groups[q])
-    gain, charge = np.empty((most_slots, groups.pair.shape[1])), np.empty(groups.pair.shape[1])
-    for q in range(len(groups.roles)):
-        least = _group(groups, q, prices, gain, charge, known)
-        slots, total = _tabulate(groups, q, prices, gain)
-        count = groups.roles[q]
-        for roles in range(1, 1 << count):
-            once = _set_terms(groups, q, roles, charge)
-            if once - total > least + limit:
+        least = group_cost(groups, q, prices, room, known)
+        slots, branched, _ = _open_group(groups, q, prices, room)
+        count, pair = groups.roles[q], groups.pair[q]
+        idle = room.counted[:count].copy()
+        # A role that gains nothing is used at most once, and only where it is forced.
+        for forced in range(-1, count):
+            if forced >= 0 and not idle[forced]:
                 continue
-            by_pair, by_once, _ = _set_value(gain, slots, count, roles, charge, once)
-            if max(by_pair, by_once) > least + limit:
-                continue
-            for p in range(groups.groups[q], groups.groups[q + 1]):
-                most, free = 0.0, 0.0
-                for r in range(count):
-                    if roles >> r & 1:
-                        most = max(most, gain[p - groups.groups[q], r] - charge[r])
-                        free = max(free, gain[p - groups.groups[q], r])
-                for m in range(groups.slots[p], groups.slots[p + 1]):
-                    r = groups.role[m]
-                    if roles >> r & 1:
-                        paired = by_pair + most - prices[m] + charge[r]
-                        losses[m] = min(losses[m], max(paired, by_once + free - prices[m]) - least)
+            if forced >= 0:
+                room.low[forced] = 1
+            depth, cost = _first_box(room, slots, count, branched, pair, least + limit)
+            while depth >= 0:
+                if cost < least + limit:
+                    _lower_losses(groups, q, prices, room, forced, cost - least, losses)
+                depth, cost = _next_box(room, slots, count, branched, pair, least + limit, depth)
+            if forced >= 0:
+                room.low[forced] = 0
     return np.maximum(losses, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _lower_losses(groups: Any, q: int, prices: Any, room: Any, forced: int, excess: float, losses: Any) -> None:
+    """What each membership costs if it is known, within one box: its slot is taken from whatever had it."""
+    first, count = groups.groups[q], groups.roles[q]
+    for p in range(groups.groups[q + 1] - first):
+        for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
+            r = groups.role[m]
+            if (room.counted[r] and not room.low[r]) or (forced >= 0 and forced != r):
+                continue
+            value = excess + room.base[p] - prices[m]
+            if not room.counted[r]:
+                value += room.charge[r]
+            for other in range(count):
+                if not (room.counted[other] and room.low[other]):
+                    continue
+                size = room.low[other]
+                added = room.gain[p, other] - room.base[p]
+                if other == r:
+                    value += max(added, room.top[r, size - 1])
+                elif added >= room.top[other, size - 1]:
+                    value += added - room.top[other, size]
+            losses[m] = min(losses[m], value)
