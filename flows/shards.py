@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from schemas.settings import TextSettings
 from workers.parquet import CorpusError, ParquetLocation, open_parquet, parquet_files, resolve
-from workers.shard_io import DEFAULT_TEXT, Shard, shard_columns
+from workers.shard_io import DEFAULT_TEXT, Shard, read_ids, shard_columns
 
 CHUNK = 1 << 22
 """Bytes read at once while hashing."""
@@ -18,10 +22,12 @@ def plan(uri: str | Path, *, text: TextSettings = DEFAULT_TEXT) -> list[Shard]:
 
     Shards come in the order of file names and row groups. An id is made of the file's name below
     ``uri``, the row group's number and a digest of the file, so it never depends on workers and
-    changes with the content. Empty row groups make no shard. Raises `CorpusError`
-    and `SchemaError` for a file that is truncated or has the wrong columns, naming it.
+    changes with the content. Empty row groups make no shard. Rows whose document id an earlier row has
+    are marked in their shards. Raises `CorpusError` and `SchemaError` for a file that is truncated or has
+    the wrong columns, naming it.
     """
-    return [shard for file in parquet_files(uri) for shard in _shards_of(file, text)]
+    shards = [shard for file in parquet_files(uri) for shard in _shards_of(file, text)]
+    return _mark_repeats(shards, text)
 
 
 def _shards_of(file: ParquetLocation, text: TextSettings) -> list[Shard]:
@@ -56,3 +62,49 @@ def _digest(file: ParquetLocation) -> str:
             f"{file.path}: cannot be read ({error}); check that it is whole, and copy it again"
         ) from error
     return digest.hexdigest()
+
+
+def _mark_repeats(shards: Sequence[Shard], text: TextSettings) -> list[Shard]:
+    """The shards with `Shard.repeats`: chance and predictions go by document id, so an id may be there once.
+
+    Holds 16 bytes a document, and the ids themselves only where two have one hash.
+    """
+    hashes = [_id_hashes(shard, text) for shard in shards]
+    every = np.concatenate([np.zeros(0, np.int64), *hashes])
+    every.sort()
+    shared = every[1:][every[1:] == every[:-1]]
+    if not len(shared):
+        return list(shards)
+    seen: dict[bytes, str] = {}
+    suspects = (np.flatnonzero(shared.take(np.searchsorted(shared, part), mode="clip") == part) for part in hashes)
+    return [_marked(shard, rows.tolist(), seen, text) for shard, rows in zip(shards, suspects, strict=True)]
+
+
+def _id_hashes(shard: Shard, text: TextSettings) -> NDArray[np.int64]:
+    """(rows,) Python's hashes, which differ from process to process: equal ones are always looked at again."""
+    try:
+        ids = read_ids(shard, text=text)
+    except CorpusError:
+        return np.zeros(0, np.int64)  # the shard's worker meets it again and reports it
+    return np.fromiter(map(hash, ids), np.int64, len(ids))
+
+
+def _marked(shard: Shard, rows: Sequence[int], seen: dict[bytes, str], text: TextSettings) -> Shard:
+    """The shard with those of ``rows`` whose id is in ``seen`` (id → place); the other ids go into it."""
+    if not rows:
+        return shard
+    ids = read_ids(shard, text=text)
+    repeats: list[tuple[int, str]] = []
+    for row in rows:
+        doc_id = ids[row]
+        if doc_id is None:
+            continue
+        place = f"row {shard.first_row + row} of {shard.file.name}"
+        first = seen.setdefault(doc_id, place)
+        if first != place:
+            repeats.append((row, f"doc_id is that of {first} too"))
+    if not repeats:
+        return shard
+    # What is rejected depends on other files, so a change there must make this shard another one.
+    identity = hashlib.blake2b(f"{shard.id}\n{repeats}".encode(), digest_size=16).hexdigest()
+    return shard._replace(id=identity, repeats=tuple(repeats))

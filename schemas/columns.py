@@ -5,8 +5,9 @@ One row is one document. The layout's name and version are in the Parquet schema
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,10 +301,16 @@ class _Faults:
             self.reasons.setdefault(row, reason)
 
 
-def batch_from_table(table: pa.Table, *, source: str = "table", first_row: int = 0) -> tuple[Batch, list[Reject]]:
+NO_FAULTS: Mapping[int, str] = MappingProxyType({})
+
+
+def batch_from_table(
+    table: pa.Table, *, source: str = "table", first_row: int = 0, known_faults: Mapping[int, str] = NO_FAULTS
+) -> tuple[Batch, list[Reject]]:
     """The good rows of a corpus table as a batch, and a reject for every other row, in row order.
 
-    ``first_row`` is the table's first row in ``source``. Raises `SchemaError` where a column is
+    ``first_row`` is the table's first row in ``source``; ``known_faults`` are reasons by row of the table
+    for rows that look good by themselves. Raises `SchemaError` where a column is
     missing or of another type. Gold labels are all there or all null; a row without labels among
     labelled rows is rejected.
     """
@@ -311,7 +318,7 @@ def batch_from_table(table: pa.Table, *, source: str = "table", first_row: int =
     table = table.select(corpus_columns(table.schema))
     if LABELS in table.column_names and table[LABELS].null_count == len(table):
         table = table.drop_columns([LABELS])
-    faults = _find_faults(table)
+    faults = {**known_faults, **_find_faults(table)}
     rejects: list[Reject] = []
     if faults:
         names = decode(table[DOC_ID])

@@ -157,3 +157,53 @@ def test_raw_text_is_tokenised_on_the_way(tmp_path: Path) -> None:
     assert document.token_start is not None
     assert document.token_start.tolist() == [0, 4, 8, 10, 15, 18]
     assert read_batch(shards[1], text=text)[0].doc_ids == ("c",)
+
+
+def test_an_id_that_was_there_before_is_rejected_with_both_places(corpus: Path) -> None:
+    before = plan(corpus)
+    pq.write_table(
+        pa.concat_tables([table(30, 3), table(2, 1), table(31, 1), table(14, 1)]),
+        corpus / "sub" / "a.parquet",
+        row_group_size=4,
+        **WRITE_OPTIONS,
+    )
+    shards = plan(corpus)
+    read = [read_batch(shard) for shard in shards]
+    rejects = [(r.row, r.doc_id, r.reason) for _, bad in read for r in bad]
+    assert rejects == [
+        (3, "d2", "doc_id is that of row 2 of a.parquet too"),
+        (4, "d31", "doc_id is that of row 1 of sub/a.parquet too"),
+        (4, "d14", "doc_id is that of row 5 of sub/a.parquet too"),
+    ]
+    ids = [i for batch, _ in read for i in batch.doc_ids]
+    assert len(ids) == len(set(ids)) == sum(s.rows for s in shards) - len(rejects)
+    # Only the shard whose row is rejected now is another one than before.
+    assert [s in shards for s in before] == [True, True, True, True, False, True]
+    assert (shards[6].file, shards[6].row_group) == (before[4].file, before[4].row_group)
+    assert shards[6].id != before[4].id
+
+
+def test_rows_without_an_id_and_damaged_row_groups_are_left_to_the_worker(corpus: Path) -> None:
+    whole = table(40, 3)
+    pq.write_table(whole.set_column(0, "doc_id", pa.array([None, None, "d40"])), corpus / "c.parquet", **WRITE_OPTIONS)
+    place = pq.ParquetFile(corpus / "a.parquet").metadata.row_group(0).column(0).data_page_offset + 20
+    with (corpus / "a.parquet").open("r+b") as file:
+        file.seek(place)
+        file.write(b"\xff" * 4)
+    shards = plan(corpus)
+    assert all(shard.repeats == () for shard in shards)
+    with pytest.raises(CorpusError, match="row group 0 is damaged"):
+        read_batch(shards[0])
+    assert [r.reason for r in read_batch(shards[3])[1]] == ["doc_id is null", "doc_id is null"]
+
+
+def test_ids_of_raw_text_that_were_there_before_are_rejected(tmp_path: Path) -> None:
+    texts = pa.table({"name": ["a", "b", "a", ""], "body": ["One.", "Two.", "Three.", "Four."]})
+    pq.write_table(texts, tmp_path / "t.parquet", row_group_size=1)
+    settings = TextSettings(text_column="body", id_column="name")
+    read = [read_batch(shard, text=settings) for shard in plan(tmp_path, text=settings)]
+    assert [batch.doc_ids for batch, _ in read] == [("a",), ("b",), (), ()]
+    assert [r.reason for _, bad in read for r in bad] == [
+        "doc_id is that of row 0 of t.parquet too",
+        "doc_id is empty",
+    ]

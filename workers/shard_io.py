@@ -15,6 +15,7 @@ from schemas.columns import (
     batch_from_table,
     check,
     corpus_columns,
+    raw_strings,
     token_columns,
 )
 from schemas.document import TOKENS, Batch
@@ -28,7 +29,8 @@ DEFAULT_TEXT = TextSettings()
 class Shard(NamedTuple):
     """One row group. ``id`` (hex) names its place in the corpus and its content, whoever reads it.
 
-    ``first_row`` is its first row in the file; ``size`` its bytes, uncompressed.
+    ``first_row`` is its first row in the file; ``size`` its bytes, uncompressed. ``repeats`` are the rows
+    of the shard whose document id an earlier row of the corpus has, with the reason for their rejects.
     """
 
     id: str
@@ -37,10 +39,14 @@ class Shard(NamedTuple):
     first_row: int
     rows: int
     size: int
+    repeats: tuple[tuple[int, str], ...] = ()
 
 
 def shard_columns(schema: pa.Schema, text: TextSettings, *, source: str) -> list[str]:
-    """The columns a run needs of a corpus file, or of a raw-text file (no tokens). Raises `SchemaError`."""
+    """The columns a run needs of a corpus file, or of a raw-text file (no tokens); that of ids comes first.
+
+    Raises `SchemaError`.
+    """
     if schema.get_field_index(TOKENS) < 0 and schema.get_field_index(text.text_column) >= 0:
         check_text(schema, text, source=source)
         return [text.id_column, text.text_column]
@@ -54,11 +60,18 @@ def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
     Raises `CorpusError` where the file or the row group is damaged, `SchemaError` where its
     columns are wrong.
     """
-    system, _ = resolve(shard.file.root)
-    info = system.get_file_info(shard.file.path)
-    parquet = _open(_FileVersion(shard.file, info.size, info.mtime_ns))
+    parquet = _current(shard)
     columns = shard_columns(parquet.schema_arrow, text, source=shard.file.path)
     return read_row_group(parquet, shard.file, shard.row_group, columns)
+
+
+def read_ids(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
+    """The document ids of the shard's rows as they are stored. Raises as `read_shard`."""
+    parquet = _current(shard)
+    name = shard_columns(parquet.schema_arrow, text, source=shard.file.path)[0]
+    column = read_row_group(parquet, shard.file, shard.row_group, [name])[name]
+    ids: list[bytes | None] = raw_strings(column).to_pylist()
+    return ids
 
 
 def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batch, list[Reject]]:
@@ -69,8 +82,10 @@ def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batc
     table = read_shard(shard, text=text)
     source = shard.file.path
     if TOKENS not in table.column_names:
-        return batch_from_text_table(table, text, source=source, first_row=shard.first_row)
-    return batch_from_table(table, source=source, first_row=shard.first_row)
+        return batch_from_text_table(
+            table, text, source=source, first_row=shard.first_row, known_faults=dict(shard.repeats)
+        )
+    return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=dict(shard.repeats))
 
 
 class _FileVersion(NamedTuple):
@@ -79,6 +94,12 @@ class _FileVersion(NamedTuple):
     file: ParquetLocation
     size: int | None
     modified: int | None
+
+
+def _current(shard: Shard) -> pq.ParquetFile:
+    system, _ = resolve(shard.file.root)
+    info = system.get_file_info(shard.file.path)
+    return _open(_FileVersion(shard.file, info.size, info.mtime_ns))
 
 
 @lru_cache(maxsize=2)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from schemas.columns import DOC_ID, TEXT, Reject, SchemaError, decode, string_faults
+from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, decode, string_faults
 from schemas.document import TOKENS, Batch, Document
 from schemas.settings import TextSettings
 from workers.parquet import open_parquet, parquet_files, read_row_group
@@ -53,15 +53,21 @@ def batch_from_texts(doc_ids: Sequence[str], texts: Sequence[str], settings: Tex
 
 
 def batch_from_text_table(
-    table: pa.Table, settings: TextSettings, *, source: str, first_row: int = 0
+    table: pa.Table,
+    settings: TextSettings,
+    *,
+    source: str,
+    first_row: int = 0,
+    known_faults: Mapping[int, str] = NO_FAULTS,
 ) -> tuple[Batch, list[Reject]]:
     """The good rows of a table of raw texts, tokenised, and a reject for every other row, in row order.
 
-    ``first_row`` is the table's first row in ``source``. Raises `SchemaError`, see `check_text`.
+    ``first_row`` and ``known_faults`` as in `batch_from_table`. Raises `SchemaError`, see `check_text`.
     """
     check_text(table.schema, settings, source=source)
     ids, texts = decode(table[settings.id_column]), decode(table[settings.text_column])
-    faults = {row: f"{TEXT} is blank" for row, text in enumerate(texts) if text is not None and not text.strip()}
+    faults = dict(known_faults)
+    faults |= {row: f"{TEXT} is blank" for row, text in enumerate(texts) if text is not None and not text.strip()}
     faults |= string_faults(table[settings.text_column], TEXT)
     faults |= string_faults(table[settings.id_column], DOC_ID)
     rejects = [Reject(source, first_row + row, ids[row], reason) for row, reason in sorted(faults.items())]
