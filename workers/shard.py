@@ -97,6 +97,8 @@ def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, setti
             problem = build_problem(document, local, model.labels, constraints)
             first = viterbi(problem.potentials)
             decoded = _solve(problem, document.doc_id, settings)
+            same = np.array_equal(decoded.labels, first)
+            before = Score(decoded.local, decoded.degree, decoded.penalties) if same else problem.score(first)
             labelled.infeasible.append(breaks_something_hard(decoded))
             if labelled.infeasible[-1]:
                 decoded = settled(
@@ -111,7 +113,7 @@ def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, setti
                 _count_errors(labelled, problem, document, decoded, settings)
             labelled.decoded.append(decoded)
             labelled.first.append(first)
-            labelled.before.append(problem.score(first))
+            labelled.before.append(before)
         labelled.score_seconds += scored - started
         labelled.decode_seconds += time.perf_counter() - scored
     return labelled

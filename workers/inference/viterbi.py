@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,15 +32,13 @@ def solve(
     started = time.perf_counter()
     best = viterbi(problem.potentials)
     bound = problem.potentials.score(best)
-    objective = problem.score(best).objective
-    if incumbent is not None and problem.score(incumbent).objective > objective:
-        best, objective = incumbent, problem.score(incumbent).objective
+    found = problem.decoded(best, bound=bound, status=Status.FEASIBLE, work=len(problem))
+    if incumbent is not None and problem.score(incumbent).objective > found.objective:
+        found = problem.decoded(incumbent, bound=bound, status=Status.FEASIBLE, work=len(problem))
     seconds = time.perf_counter() - started
-    return problem.decoded(
-        best,
-        bound=bound,
-        status=proven(objective, bound, otherwise=Status.FEASIBLE),
-        work=len(problem),
+    return replace(
+        found,
+        status=proven(found.objective, bound, otherwise=Status.FEASIBLE),
         seconds=seconds,
-        improvements=[Improvement(seconds, len(problem), objective)],
+        improvements=(Improvement(seconds, len(problem), found.objective),),
     )
