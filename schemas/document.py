@@ -159,6 +159,30 @@ class Batch:
             None if self.token_end is None else self.token_end[part],
         )
 
+    def part(self, first: int, last: int) -> Batch:
+        """Documents first to last (exclusive), sharing the batch's arrays and dictionaries."""
+        start, end = int(self.doc_starts[first]), int(self.doc_starts[last])
+        tokens = slice(start, end)
+        return Batch(
+            self.doc_ids[first:last],
+            self.doc_starts[first : last + 1] - start,
+            self.sentence_starts[self._sentence_of_doc[first] : self._sentence_of_doc[last]] - start,
+            {name: column[tokens] for name, column in self.columns.items()},
+            None if self.labels is None else self.labels[tokens],
+            None if self.texts is None else self.texts[first:last],
+            None if self.token_start is None else self.token_start[tokens],
+            None if self.token_end is None else self.token_end[tokens],
+        )
+
+    def runs(self, tokens: int) -> Iterator[tuple[int, int]]:
+        """(first, last): documents first to last (exclusive) with at most ``tokens`` tokens, or one longer one."""
+        first = 0
+        while first < len(self):
+            limit = self.doc_starts[first] + tokens
+            last = max(first + 1, int(np.searchsorted(self.doc_starts, limit, side="right")) - 1)
+            yield first, last
+            first = last
+
     def __iter__(self) -> Iterator[Document]:
         return (self.document(i) for i in range(len(self)))
 

@@ -156,6 +156,23 @@ def test_other_widths_and_encodings_of_a_type_are_read() -> None:
     assert batch.columns["pos"].strings() == ["N", "V"]
 
 
+def test_a_part_of_a_batch_has_its_documents_as_they_were() -> None:
+    texts = [[["a", "b"], ["c"]], [], [["b"]], [["d", "a"]]]
+    documents = [Document.build(f"d{i}", text, labels=text) for i, text in enumerate(texts)]
+    batch = Batch.of(documents)
+    assert list(batch.runs(3)) == [(0, 2), (2, 4)]
+    assert list(batch.runs(1)) == [(0, 1), (1, 3), (3, 4)]
+    part = batch.part(1, 4)
+    assert part.doc_ids == ("d1", "d2", "d3")
+    assert part.token_count == 3
+    for document, own in zip(documents[1:], part, strict=True):
+        assert own.tokens == document.tokens
+        assert own.labels is not None
+        assert document.labels is not None
+        assert own.labels.strings() == document.labels.strings()
+        assert own.sentence_starts.tolist() == document.sentence_starts.tolist()
+
+
 def test_an_empty_table_is_an_empty_batch() -> None:
     batch, rejects = batch_from_table(corpus().slice(0, 0))
     assert (len(batch), batch.token_count, rejects) == (0, 0, [])

@@ -99,7 +99,7 @@ def test_digests_tell_what_decides_the_costs() -> None:
 
 def test_other_types_are_refused() -> None:
     with pytest.raises(ValueError, match="counted for types"):
-        LabelConsistency(PAPER).ground(club(), LabelSet.bio(["PER"]))
+        LabelConsistency(PAPER).ground(Batch.of([club()]), LabelSet.bio(["PER"]))
 
 
 @dataclass(frozen=True)

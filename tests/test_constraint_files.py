@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.document import Document
+from schemas.document import Batch, Document
 from schemas.labels import LabelSet, Scheme
 from workers.constraints.constraint_file import ConstraintFileError, load_constraints, parse_constraints
 from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
@@ -166,7 +166,7 @@ def test_joined_sets_number_their_constraints_on() -> None:
     first = DeclaredConstraints((StartsWith(labels=("author",), weight=1.0), MustAppear(labels=("date",), weight=2.0)))
     second = DeclaredConstraints((MustAppear(labels=("title",), weight=4.0),))
     joined = JoinedConstraints((first, second))
-    rows, _ = joined.ground(Document.build("d", [["a", "b"]]), LABELS)
+    ((rows, _),) = joined.ground(Batch.of([Document.build("d", [["a", "b"]])]), LABELS)
     assert joined.names == first.names + second.names
     assert rows.constraint.tolist() == [0, 1, 2]
     assert rows.weight.tolist() == [1.0, 2.0, 4.0]
@@ -181,7 +181,7 @@ def test_an_error_while_grounding_names_entry_and_document() -> None:
     )
     declared = parse_constraints(text, file="c.yaml")
     with pytest.raises(ConstraintError, match=r"c\.yaml:2: constraint 1 .*document 'd': .*no column 'pos'"):
-        declared.ground(Document.build("d", [["a"]]), LABELS)
+        declared.ground(Batch.of([Document.build("d", [["a"]])]), LABELS)
 
 
 def test_a_set_survives_pickling() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,18 +10,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schemas.document import Document
+from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, Problem, Relation
 from tests.naive_templates import BIO, CASES, PLAIN, WORDS, Sentences
+from workers.constraints import constraint_set
 from workers.constraints.constraint_set import build_problem
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.order import Precedence, PresencePrecedence
-from workers.constraints.presence import StartsWith
+from workers.constraints.presence import MustAppear, StartsWith
 from workers.constraints.repeats import Value, minutes, value_keys
-from workers.constraints.rows import MOST_ENTRIES, ConstraintError, edges_in, laid_out, merged, tokens_in
-from workers.constraints.template import FeatureTemplate, Site, Template
+from workers.constraints.rows import ConstraintError, edges_in
+from workers.constraints.template import MOST_ENTRIES, FeatureTemplate, Site, Template
 from workers.constraints.templates import TEMPLATES
 
 FEATURES = {"transition_feature", "token_feature"}
@@ -49,7 +51,7 @@ def ground(template_: Template, text: Sentences, labels: LabelSet) -> tuple[Prob
     document = Document.build("d", [[w for w, _ in s] for s in text])
     count = len(document)
     potentials = Potentials(np.zeros((count, len(labels))), np.zeros((len(labels),) * 2), document.sentence_starts)
-    rows, agreements = DeclaredConstraints((template_,)).ground(document, labels)
+    ((rows, agreements),) = DeclaredConstraints((template_,)).ground(Batch.of([document]), labels)
     names = [label for s in text for _, label in s]
     return Problem(potentials, labels, ("c",), rows, agreements), labels.encode(names)
 
@@ -128,11 +130,53 @@ def test_a_constraint_that_meets_no_token_has_no_rows() -> None:
 
 
 def test_an_empty_document_grounds_to_nothing_that_fails() -> None:
-    document = Document.build("empty", [])
+    empty = Batch.of([Document.build("empty", [])])
     for name, (_, for_bio, for_plain) in CASES.items():
         labels, fields = (BIO, for_bio[0]) if for_bio else (PLAIN, for_plain[0])
-        rows, _ = DeclaredConstraints((template(name, fields),)).ground(document, labels)
+        ((rows, _),) = DeclaredConstraints((template(name, fields),)).ground(empty, labels)
         assert len(rows.position) == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_batch_grounds_as_its_documents_do_alone(name: str) -> None:
+    _, for_bio, for_plain = CASES[name]
+    rng = np.random.default_rng(5)
+    shapes = [(4, 1), (), (1,), (6, 3, 2), (12,), ()]
+    for labels, fields in [(BIO, f) for f in for_bio] + [(PLAIN, f) for f in for_plain]:
+        # The rows of a second template stand between those of two documents.
+        declared = DeclaredConstraints((template(name, fields), MustAppear(labels=("O",), weight=0.5)))
+        for _ in range(10):
+            texts = [random_text(rng, labels, shape) for shape in shapes]
+            batch = Batch.of([Document.build(f"d{i}", [[w for w, _ in s] for s in t]) for i, t in enumerate(texts)])
+            together = declared.ground(batch, labels)
+            for document, own in zip(batch, together, strict=True):
+                (alone,) = declared.ground(Batch.of([document]), labels)
+                for field in dataclasses.fields(LinearRows):
+                    np.testing.assert_array_equal(getattr(own.rows, field.name), getattr(alone.rows, field.name))
+                    assert getattr(own.rows, field.name).dtype == getattr(alone.rows, field.name).dtype
+                for mine, other in zip(own.agreements, alone.agreements, strict=True):
+                    np.testing.assert_array_equal(mine.key, other.key)
+                    assert (mine.cost == other.cost).all()
+
+
+def test_problems_of_a_batch_are_those_of_its_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraint_set, "GROUND_TOKENS", 6)
+    feature = TEMPLATES["token_feature"].model_validate({"tokens": [","], "labels": "O", "weight": 0.25})
+    declared = DeclaredConstraints((feature, template("at_most_runs", {"labels": "PER", "limit": 1})))
+    rng = np.random.default_rng(8)
+    texts = [random_text(rng, BIO, shape) for shape in [(4, 1), (), (9,), (2,), (2, 2), ()]]
+    batch = Batch.of([Document.build(f"d{i}", [[w for w, _ in s] for s in t]) for i, t in enumerate(texts)])
+    local = Potentials(
+        rng.normal(size=(batch.token_count, len(BIO))), rng.normal(size=(len(BIO),) * 2), batch.sentence_starts
+    )
+    problems = list(constraint_set.build_problems(batch, local, BIO, declared))
+    for i, (document, problem) in enumerate(zip(batch, problems, strict=True)):
+        own = local.part(int(batch.doc_starts[i]), int(batch.doc_starts[i + 1]))
+        alone = build_problem(document, own, BIO, declared)
+        np.testing.assert_array_equal(problem.potentials.unary, alone.potentials.unary)
+        np.testing.assert_array_equal(problem.potentials.transition, alone.potentials.transition)
+        np.testing.assert_array_equal(problem.potentials.sentence_starts, document.sentence_starts)
+        np.testing.assert_array_equal(problem.rows.position, alone.rows.position)
 
 
 def test_local_features_join_the_potentials() -> None:
@@ -159,7 +203,7 @@ def test_local_features_join_the_potentials() -> None:
 def test_agreements_by_words_share_one_key_table() -> None:
     declared = DeclaredConstraints((template("consistent", {}), template("consistent_subsequence", {})))
     document = Document.build("d", [["Smith", "of", "Smith"]])
-    _, (exact, part) = declared.ground(document, BIO)
+    ((_, (exact, part)),) = declared.ground(Batch.of([document]), BIO)
     assert exact.key is part.key
     assert (exact.relation, part.relation) == (Relation.EXACT, Relation.CONTAINED)
 
@@ -188,7 +232,7 @@ def test_times(text: str, value: int | None) -> None:
 
 def test_a_time_over_several_tokens_is_the_same_value() -> None:
     document = Document.build("d", [["3", ":", "30", "P.M", "."], ["3.30", "pm"]])
-    keys = value_keys(Site(document, BIO), Value.TIME)
+    keys = value_keys(Site(Batch.of([document]), BIO), Value.TIME)
     assert keys[0, 3] == keys[0, 4] == keys[5, 0] == keys[5, 1] == keys[0, 2]
     assert keys[5, 2] == -1
     assert keys[0, 0] != keys[0, 2]
@@ -196,23 +240,26 @@ def test_a_time_over_several_tokens_is_the_same_value() -> None:
 
 def test_grounding_that_would_be_too_large_says_so() -> None:
     count = int((2 * MOST_ENTRIES) ** 0.5) + 10
-    document = Document.build("long", [["x"] * count])
+    batch = Batch.of([Document.build("short", [["x"]]), Document.build("long", [["x"] * count])])
     declared = DeclaredConstraints((PresencePrecedence(first=("author",), second=("title",), weight=1.0),))
     with pytest.raises(ConstraintError, match=r"presence_precedence.*'long'.*narrow the constraint"):
-        declared.ground(document, PLAIN)
-    rows = Precedence(first=("author",), second=("title",), reach=3, weight=1.0).rows(Site(document, PLAIN))
-    assert len(rows.position) < 4 * count
+        declared.ground(batch, PLAIN)
+    narrow = DeclaredConstraints((Precedence(first=("author",), second=("title",), reach=3, weight=1.0),))
+    assert len(narrow.ground(batch, PLAIN)[1].rows.position) < 4 * count
 
 
-def test_entries_of_one_edge_add_up() -> None:
-    row, at = np.zeros(2, np.int64), np.array([1, 1])
-    label = np.array([True, False])
-    rows = laid_out(
-        np.zeros(2), [tokens_in(row, at, label), tokens_in(row, at, ~label), tokens_in(row, at, ~label, -1)]
-    )
-    together = merged(rows)
-    assert (together.pointer.tolist(), together.coefficient.tolist()) == ([0, 1, 1], [2.0])
-    assert isinstance(together, LinearRows)
+def test_terms_of_one_edge_add_up() -> None:
+    terms = [
+        {"label": "author"},
+        {"label": ["author", "title"], "coefficient": 2},
+        {"label": "title", "coefficient": -2},
+        {"label": "date", "previous": "author", "coefficient": 0.5},
+    ]
+    problem, _ = ground(template("linear", {"terms": terms}), [[("Smith", "O"), (",", "O")]], PLAIN)
+    rows = problem.rows
+    assert rows.pointer.tolist() == [0, 3]
+    entries = zip(rows.position, rows.previous, rows.label, rows.coefficient, strict=True)
+    assert set(entries) == {(0, -1, 1, 3.0), (1, -1, 1, 3.0), (1, 1, 3, 0.5)}
 
 
 def test_a_label_after_every_other_is_one_entry() -> None:

@@ -21,7 +21,7 @@ from schemas.predictions import predictions_table, times_table
 from schemas.problem import Problem, Score
 from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from schemas.settings import CertifySettings
-from workers.constraints.constraint_set import ConstraintSet, build_problem
+from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
 from workers.infeasible import breaks_something_hard, reason, settled
 from workers.inference import gibbs
@@ -92,9 +92,8 @@ def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, setti
         started = time.perf_counter()
         potentials = model.potentials(part)
         scored = time.perf_counter()
-        for i, document in enumerate(part):
-            local = potentials.part(int(part.doc_starts[i]), int(part.doc_starts[i + 1]))
-            problem = build_problem(document, local, model.labels, constraints)
+        problems = build_problems(part, potentials, model.labels, constraints)
+        for document, problem in zip(part, problems, strict=True):
             first = viterbi(problem.potentials)
             decoded = _solve(problem, document.doc_id, settings)
             same = np.array_equal(decoded.labels, first)
@@ -150,13 +149,9 @@ def _count_errors(
 
 def _parts(batch: Batch) -> Iterator[Batch]:
     """The batch in runs of whole documents of at most `SCORE_TOKENS` tokens (or one longer document)."""
-    first = 0
-    while first < len(batch):
-        limit = batch.doc_starts[first] + SCORE_TOKENS
-        last = max(first + 1, int(np.searchsorted(batch.doc_starts, limit, side="right")) - 1)
+    for first, last in batch.runs(SCORE_TOKENS):
         whole = last - first == len(batch)
         yield batch if whole else Batch.of([batch.document(i) for i in range(first, last)])
-        first = last
 
 
 def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: RunKey, out: Path) -> ShardResult:

@@ -31,10 +31,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Document
+from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Potentials
 from schemas.problem import NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from workers.constraints.constraint_set import Ground
 
 WIDTH = 12
 """Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""
@@ -182,25 +183,29 @@ class LabelConsistency:
         """The same counts under other scales."""
         return LabelConsistency(self.counts, exact, subsequence)
 
-    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
-        """Agreements over the document's words. Raises `ValueError` for other types than counted."""
+    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+        """Agreements over each document's words. Raises `ValueError` for other types than counted."""
         if labels.types != self.counts.types:
             raise ValueError(f"consistency was counted for types {self.counts.types}, the model has {labels.types}")
+        return [self._on(document) for document in batch]
+
+    def _on(self, document: Document) -> Ground:
         keys = document_keys(document, fold_case=self.counts.fold_case)
         exact, subsequence = self._costs
-        return LinearRows.none(), (
+        agreements = (
             SpanAgreement(0, Relation.EXACT, keys, exact),
             SpanAgreement(1, Relation.CONTAINED, keys, subsequence),
         )
+        return Ground(LinearRows.none(), agreements)
 
     def with_costs(self, problem: Problem) -> Problem:
         """A problem that a `LabelConsistency` grounded, under this one's costs; the keys are kept."""
         agreements = tuple(replace(a, cost=self._costs[a.constraint]) for a in problem.agreements)
         return replace(problem, agreements=agreements)
 
-    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
+    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
         """The potentials as they are."""
-        del document, labels
+        del batch, labels
         return potentials
 
 

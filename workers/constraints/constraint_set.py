@@ -1,21 +1,33 @@
-"""From a document and a set of constraints to the ground problem."""
+"""From documents and a set of constraints to the ground problems."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from schemas.document import Document
+from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, Problem, SpanAgreement
 
+GROUND_TOKENS = 8_192
+"""Tokens grounded at once: enough that what each constraint costs a batch is nothing a document, and few
+enough that the rows of all of them fit into memory."""
+
+
+class Ground(NamedTuple):
+    """What constraints come to on one document."""
+
+    rows: LinearRows
+    agreements: tuple[SpanAgreement, ...]
+
 
 class ConstraintSet(Protocol):
-    """Anything that grounds on a document.
+    """Anything that grounds on documents.
 
     ``names`` (K,) are the constraints, in the order of every report; ``digest`` is a hex digest
-    of all that decides the grounding.
+    of all that decides the grounding. What a document grounds to does not depend on its batch.
     """
 
     @property
@@ -28,12 +40,12 @@ class ConstraintSet(Protocol):
         """Equal digests ground alike."""
         ...
 
-    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
-        """The document's linear rows and span agreements."""
+    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+        """Each document's linear rows and span agreements."""
         ...
 
-    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The potentials with declared local features added; the same object where there are none."""
+    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
+        """The batch's potentials with declared local features added; the same object where there are none."""
         ...
 
 
@@ -44,19 +56,35 @@ class Unconstrained:
     names: tuple[str, ...] = ()
     digest: str = "none"
 
-    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
         """Nothing."""
-        del document, labels
-        return LinearRows.none(), ()
+        del labels
+        return [Ground(LinearRows.none(), ())] * len(batch)
 
-    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
+    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
         """The potentials as they are."""
-        del document, labels
+        del batch, labels
         return potentials
 
 
 def build_problem(document: Document, potentials: Potentials, labels: LabelSet, constraints: ConstraintSet) -> Problem:
     """The ground problem of one document; the label set's legality is part of it."""
-    rows, agreements = constraints.ground(document, labels)
-    adjusted = constraints.adjust(document, potentials, labels)
-    return Problem(adjusted.legal(labels), labels, constraints.names, rows, agreements)
+    (problem,) = build_problems(Batch.of([document]), potentials, labels, constraints)
+    return problem
+
+
+def build_problems(
+    batch: Batch, potentials: Potentials, labels: LabelSet, constraints: ConstraintSet
+) -> Iterator[Problem]:
+    """The ground problem of each document, in order; ``potentials`` are those of the whole batch.
+
+    About `GROUND_TOKENS` tokens are grounded at a time, when the first of their problems is asked for.
+    """
+    for first, last in batch.runs(GROUND_TOKENS):
+        part = batch.part(first, last)
+        bounds = part.doc_starts.tolist()
+        start = int(batch.doc_starts[first])
+        local = constraints.adjust(part, potentials.part(start, start + bounds[-1]), labels).legal(labels)
+        for i, ground in enumerate(constraints.ground(part, labels)):
+            own = local.part(bounds[i], bounds[i + 1])
+            yield Problem(own, labels, constraints.names, ground.rows, ground.agreements)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,12 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from schemas.document import Document
+from schemas.document import Batch
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, SpanAgreement
-from workers.constraints.constraint_set import ConstraintSet
-from workers.constraints.rows import ConstraintError, stamped
+from workers.constraints.constraint_set import ConstraintSet, Ground
+from workers.constraints.rows import ConstraintError, Weighed, laid_out
 from workers.constraints.template import AgreementTemplate, FeatureTemplate, Location, RowTemplate, Site, Template
 from workers.constraints.templates import TEMPLATES
 
@@ -109,45 +110,47 @@ class DeclaredConstraints:
         named = tuple(self.templates[i].model_copy(update={"name": self.titles[i]}) for i in kept)
         return DeclaredConstraints(named, tuple(self.origins[i] for i in kept) if self.origins else ())
 
-    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
-        """The document's rows and agreements.
+    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+        """Each document's rows and agreements.
 
         Raises `ConstraintError` naming the entry and the document where one does not fit.
         """
-        site = Site(document, labels)
-        rows: list[LinearRows] = []
-        agreements: list[SpanAgreement] = []
+        site = Site(batch, labels)
+        drafts: list[Weighed] = []
+        agreements: list[list[SpanAgreement]] = [[] for _ in batch.doc_ids]
+        alone = [site.alone(i) for i in range(len(batch))] if self._compares_spans else []
         constraint = 0
         for i, template in enumerate(self.templates):
             try:
                 if isinstance(template, RowTemplate):
-                    own = template.rows(site)
-                    if len(own):
-                        rows.append(stamped(own, weight=template.weight, constraint=constraint))
+                    drafts.append(Weighed(site.check_size(template.rows(site)), template.weight, constraint))
                 elif isinstance(template, AgreementTemplate):
-                    agreements.append(template.agreement(site, constraint))
+                    for own, found in zip(alone, agreements, strict=True):
+                        found.append(template.agreement(own, constraint))
             except ConstraintError as error:
-                raise self._on_document(i, document, error) from None
+                raise ConstraintError(f"{self._at(i, ())}, {error}") from None
             constraint += not isinstance(template, FeatureTemplate)
-        return LinearRows.join(rows), tuple(agreements)
+        rows = laid_out(drafts, site.document_of, batch.doc_starts)
+        return [Ground(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
 
-    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
+    @cached_property
+    def _compares_spans(self) -> bool:
+        return any(isinstance(template, AgreementTemplate) for template in self.templates)
+
+    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
         """The potentials with the declared local features added; the same object where there are none."""
-        site = Site(document, labels)
+        site = Site(batch, labels)
         for i, template in enumerate(self.templates):
             if isinstance(template, FeatureTemplate):
                 try:
                     potentials = template.adjust(site, potentials)
                 except ConstraintError as error:
-                    raise self._on_document(i, document, error) from None
+                    raise ConstraintError(f"{self._at(i, ())}, {error}") from None
         return potentials
 
     def _at(self, i: int, place: Location) -> str:
         kind = KINDS[type(self.templates[i])]
         return self.origins[i].at(place, kind) if self.origins else f"constraint {i + 1} ({kind})"
-
-    def _on_document(self, i: int, document: Document, error: ConstraintError) -> ConstraintError:
-        return ConstraintError(f"{self._at(i, ())}, document {document.doc_id!r}: {error}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,23 +177,32 @@ class JoinedConstraints:
         """Hex digest of the parts' digests."""
         return hashlib.sha256(json.dumps([part.digest for part in self.parts]).encode()).hexdigest()
 
-    def ground(self, document: Document, labels: LabelSet) -> tuple[LinearRows, tuple[SpanAgreement, ...]]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
         """Rows and agreements of all parts."""
-        rows: list[LinearRows] = []
-        agreements: list[SpanAgreement] = []
-        shift = 0
-        for part in self.parts:
-            own, pairs = part.ground(document, labels)
-            rows.append(replace(own, constraint=own.constraint + np.int32(shift)))
-            agreements += [replace(pair, constraint=pair.constraint + shift) for pair in pairs]
-            shift += len(part.names)
-        return LinearRows.join(rows), tuple(agreements)
+        shifts = itertools.accumulate((len(part.names) for part in self.parts), initial=0)
+        grounds = [
+            [_shifted(ground, shift) for ground in part.ground(batch, labels)]
+            for part, shift in zip(self.parts, shifts, strict=False)
+        ]
+        return [_together(own) for own in zip(*grounds, strict=True)]
 
-    def adjust(self, document: Document, potentials: Potentials, labels: LabelSet) -> Potentials:
+    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
         """The potentials after every part's local features."""
         for part in self.parts:
-            potentials = part.adjust(document, potentials, labels)
+            potentials = part.adjust(batch, potentials, labels)
         return potentials
+
+
+def _shifted(ground: Ground, shift: int) -> Ground:
+    """The same with ``shift`` added to the index of every constraint."""
+    rows = replace(ground.rows, constraint=ground.rows.constraint + np.int32(shift))
+    return Ground(rows, tuple(replace(pair, constraint=pair.constraint + shift) for pair in ground.agreements))
+
+
+def _together(grounds: Sequence[Ground]) -> Ground:
+    """What one document has of several sets."""
+    rows = LinearRows.join([ground.rows for ground in grounds])
+    return Ground(rows, tuple(pair for ground in grounds for pair in ground.agreements))
 
 
 def content_digest(template: Template) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar, Literal
@@ -9,18 +10,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import FiniteFloat, model_validator
 
-from schemas.problem import LinearRows
+from schemas.potentials import Floats
+from schemas.problem import ANY
 from schemas.settings import Settings
-from workers.constraints.rows import (
-    Ints,
-    Part,
-    edges_in,
-    forbidden_edges,
-    forbidden_labels,
-    laid_out,
-    merged,
-    tokens_in,
-)
+from workers.constraints.rows import Draft, Ints, Mask, Part, forbidden_edges, forbidden_labels, joined
 from workers.constraints.template import Location, Names, RowTemplate, Scope, Site, Tokens
 
 
@@ -82,30 +75,30 @@ class Linear(RowTemplate):
             for field, names in (("label", term.label), ("previous", term.previous or ())):
                 yield from ((("terms", i, field, k), name) for k, name in enumerate(names))
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """Rows as described, two each for an equality."""
-        count, places = self._anchored(site) if self.each == "token" else self._summed(site)
+        home, parts = self._anchored(site) if self.each == "token" else self._summed(site)
         signs = {Sense.AT_MOST: (1.0,), Sense.AT_LEAST: (-1.0,), Sense.EQUAL: (1.0, -1.0)}[self.sense]
-        return LinearRows.join([self._signed(site, count, places, sign) for sign in signs])
+        return joined([self._signed(home, parts, sign) for sign in signs])
 
-    def _signed(self, site: Site, count: int, places: list[tuple[Ints, Ints]], sign: float) -> LinearRows:
-        terms = zip(self.terms, places, strict=True)
-        parts = [_entries(site, term, row, at, sign) for term, (row, at) in terms]
-        return merged(laid_out(np.full(count, sign * self.bound), parts))
+    def _signed(self, home: Ints, parts: list[Part], sign: float) -> Draft:
+        signed = tuple(part._replace(coefficient=sign * part.coefficient) for part in parts)
+        return Draft(home, np.full(len(home), sign * self.bound), signed)
 
-    def _summed(self, site: Site) -> tuple[int, list[tuple[Ints, Ints]]]:
+    def _summed(self, site: Site) -> tuple[Ints, list[Part]]:
         scope = Scope(self.each)
         segment = site.segment(scope)
-        places = []
-        for term in self.terms:
-            fits = site.mask(term.tokens)
-            if term.previous is not None:
-                fits = fits & ~site.starts_sentence
-            at = np.flatnonzero(fits)
-            places.append((segment[at], at))
-        return len(site.bounds(scope)[0]), places
+        fits = np.stack([site.mask(term.tokens) for term in self.terms], axis=1)
+        fits[site.batch.sentence_starts] &= [term.previous is None for term in self.terms]
+        parts: list[Part] = []
+        # Tokens that the same terms apply to have the same edges: terms that overlap add up there.
+        groups, group = np.unique(fits, axis=0, return_inverse=True)
+        for i, held in enumerate(groups):
+            at = np.flatnonzero(group == i)
+            parts += _parts(segment[at], at, self._table(site, held))
+        return site.bounds(scope)[0], parts
 
-    def _anchored(self, site: Site) -> tuple[int, list[tuple[Ints, Ints]]]:
+    def _anchored(self, site: Site) -> tuple[Ints, list[Part]]:
         starts, ends = site.bounds(Scope.SENTENCE)
         sentence = site.segment(Scope.SENTENCE)
         first, last = starts[sentence], ends[sentence]
@@ -114,14 +107,28 @@ class Linear(RowTemplate):
             needed = site.positions + term.offset
             fits = fits & (needed - (term.previous is not None) >= first) & (needed < last)
         at = np.flatnonzero(fits)
-        return len(at), [(np.arange(len(at)), at + term.offset) for term in self.terms]
+        parts: list[Part] = []
+        offsets = np.array([term.offset for term in self.terms])
+        for offset in np.unique(offsets).tolist():
+            parts += _parts(np.arange(len(at)), at + offset, self._table(site, offsets == offset))
+        return at, parts
+
+    def _table(self, site: Site, held: Mask) -> Floats:
+        """(L + 1, L) what each edge adds by the terms that are ``held``; the last row is for `ANY`."""
+        size = len(site.labels)
+        table = np.zeros((size + 1, size))
+        for term in itertools.compress(self.terms, held):
+            before = np.array([ANY]) if term.previous is None else np.flatnonzero(site.mask_of(term.previous))
+            table[np.ix_(before, np.flatnonzero(site.mask_of(term.label)))] += term.coefficient
+        return table
 
 
-def _entries(site: Site, term: Term, row: Ints, at: Ints, sign: float) -> Part:
-    label = site.mask_of(term.label)
-    if term.previous is None:
-        return tokens_in(row, at, label, sign * term.coefficient)
-    return edges_in(row, at, np.outer(site.mask_of(term.previous), label), sign * term.coefficient)
+def _parts(row: Ints, position: Ints, table: Floats) -> Iterator[Part]:
+    """What a table adds at each of the M places: a part for each of its values but 0."""
+    for value in np.unique(table[table != 0.0]).tolist():
+        before, after = np.nonzero(table == value)
+        before[before == len(table) - 1] = ANY
+        yield Part(row, position, np.full(len(row), value), before, after, np.ones(len(after), np.int64))
 
 
 class Legality(RowTemplate):
@@ -134,10 +141,10 @@ class Legality(RowTemplate):
 
     label_fields: ClassVar[tuple[str, ...]] = ()
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a token."""
         labels = site.labels
         if labels.legal_transition.all() and labels.legal_start.all():
-            return LinearRows.none()
-        first = forbidden_labels(site.document.sentence_starts, ~labels.legal_start)
-        return LinearRows.join([first, forbidden_edges(site.inner, ~labels.legal_transition)])
+            return Draft(site.inner[:0], np.zeros(0), ())
+        first = forbidden_labels(site.batch.sentence_starts, ~labels.legal_start)
+        return joined([first, forbidden_edges(site.inner, ~labels.legal_transition)])

@@ -10,8 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from schemas.problem import LinearRows
-from workers.constraints.rows import forbidden_edges, laid_out, ranges, tokens_in
+from workers.constraints.rows import Draft, forbidden_edges, tokens_in
 from workers.constraints.template import Names, RowTemplate, Scope, Site, Tokens
 
 
@@ -26,7 +25,7 @@ class Adjacency(RowTemplate):
     second: Names
     label_fields: ClassVar[tuple[str, ...]] = ("first", "second")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row an edge."""
         return forbidden_edges(site.inner, np.outer(site.mask_of(self.first), ~site.mask_of(self.second)))
 
@@ -42,7 +41,7 @@ class ShouldNotPrecede(RowTemplate):
     tokens: Tokens | None = None
     label_fields: ClassVar[tuple[str, ...]] = ("first", "second")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row an edge into a tested token."""
         inner = site.inner[site.mask(self.tokens)[site.inner]]
         return forbidden_edges(inner, np.outer(site.mask_of(self.first), site.mask_of(self.second)))
@@ -63,15 +62,15 @@ class Precedence(RowTemplate):
     scope: Scope = Scope.SENTENCE
     label_fields: ClassVar[tuple[str, ...]] = ("first", "second")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a token."""
         at = site.positions
         last = site.bounds(self.scope)[1][site.segment(self.scope)]
         if self.reach is not None:
             last = np.minimum(last, at + 1 + self.reach)
-        row, later = ranges(at + 1, last)
-        parts = [tokens_in(at, at, site.mask_of(self.first)), tokens_in(row, later, site.mask_of(self.second), -1.0)]
-        return laid_out(np.zeros(len(at)), parts)
+        row, later = site.ranges(at, at + 1, last)
+        parts = (tokens_in(at, at, site.mask_of(self.first)), tokens_in(row, later, site.mask_of(self.second), -1.0))
+        return Draft(at, np.zeros(len(at)), parts)
 
 
 class StateChange(RowTemplate):
@@ -86,17 +85,17 @@ class StateChange(RowTemplate):
     after: Names
     label_fields: ClassVar[tuple[str, ...]] = ("before", "after")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a delimiter."""
         inside = site.mask(self.delimiters) & ~site.starts_sentence
         inside &= ~np.append(site.starts_sentence[1:], True)[: len(inside)]
         at = np.flatnonzero(inside)
         row = np.arange(len(at))
-        parts = [
+        parts = (
             tokens_in(row, at - 1, site.mask_of(self.before), -1.0),
             tokens_in(row, at + 1, site.mask_of(self.after), -1.0),
-        ]
-        return laid_out(np.full(len(at), -2.0), parts)
+        )
+        return Draft(at, np.full(len(at), -2.0), parts)
 
 
 class BeginEnd(RowTemplate):
@@ -110,16 +109,17 @@ class BeginEnd(RowTemplate):
     scope: Scope = Scope.DOCUMENT
     label_fields: ClassVar[tuple[str, ...]] = ("begin", "end")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a document or sentence; none where it has one token only, which begins and ends it."""
         starts, ends = site.bounds(self.scope)
         long = ends - starts > 1
-        row = np.arange(int(long.sum()))
-        parts = [
-            tokens_in(row, starts[long], site.mask_of(self.begin)),
-            tokens_in(row, ends[long] - 1, site.mask_of(self.end), -1.0),
-        ]
-        return laid_out(np.zeros(len(row)), parts)
+        first, last = starts[long], ends[long] - 1
+        row = np.arange(len(first))
+        parts = (
+            tokens_in(row, first, site.mask_of(self.begin)),
+            tokens_in(row, last, site.mask_of(self.end), -1.0),
+        )
+        return Draft(first, np.zeros(len(row)), parts)
 
 
 class PresencePrecedence(RowTemplate):
@@ -135,17 +135,17 @@ class PresencePrecedence(RowTemplate):
     scope: Scope = Scope.DOCUMENT
     label_fields: ClassVar[tuple[str, ...]] = ("first", "second")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a token but the scope's first."""
         begin = site.bounds(self.scope)[0][site.segment(self.scope)]
         at = np.flatnonzero(site.positions > begin)
         earlier = at - begin[at]
-        row, before = ranges(begin[at], at)
-        parts = [
+        row, before = site.ranges(at, begin[at], at)
+        parts = (
             tokens_in(np.arange(len(at)), at, site.mask_of(self.first), earlier),
             tokens_in(row, before, site.mask_of(self.second)),
-        ]
-        return laid_out(earlier, parts)
+        )
+        return Draft(at, earlier, parts)
 
 
 class Before(RowTemplate):
@@ -160,9 +160,9 @@ class Before(RowTemplate):
     scope: Scope = Scope.DOCUMENT
     label_fields: ClassVar[tuple[str, ...]] = ("first", "second")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a token."""
         at = site.positions
-        row, earlier = ranges(site.bounds(self.scope)[0][site.segment(self.scope)], at)
-        parts = [*site.openings(at, at, self.second), tokens_in(row, earlier, site.mask_of(self.first), -1.0)]
-        return laid_out(np.zeros(len(at)), parts)
+        row, earlier = site.ranges(at, site.bounds(self.scope)[0][site.segment(self.scope)], at)
+        parts = (*site.openings(at, self.second), tokens_in(row, earlier, site.mask_of(self.first), -1.0))
+        return Draft(at, np.zeros(len(at)), parts)

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from schemas.problem import LinearRows
-from workers.constraints.rows import forbidden_labels, laid_out, merged, tokens_in
+from workers.constraints.rows import Draft, forbidden_labels, tokens_in
 from workers.constraints.template import Names, RowTemplate, Scope, Site
 
 
@@ -20,7 +19,7 @@ class StartsWith(RowTemplate):
     labels: Names
     scope: Scope = Scope.DOCUMENT
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a document (or sentence)."""
         return forbidden_labels(site.bounds(self.scope)[0], ~site.mask_of(self.labels))
 
@@ -34,11 +33,11 @@ class MustAppear(RowTemplate):
     labels: Names
     scope: Scope = Scope.DOCUMENT
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a document (or sentence)."""
-        count = len(site.bounds(self.scope)[0])
+        starts, _ = site.bounds(self.scope)
         entries = tokens_in(site.segment(self.scope), site.positions, site.mask_of(self.labels), -1.0)
-        return laid_out(np.full(count, -1.0), [entries])
+        return Draft(starts, np.full(len(starts), -1.0), (entries,))
 
 
 class TagImpliesTag(RowTemplate):
@@ -55,13 +54,15 @@ class TagImpliesTag(RowTemplate):
     scope: Scope = Scope.DOCUMENT
     label_fields: ClassVar[tuple[str, ...]] = ("label", "implies")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a document (or sentence)."""
-        starts, ends = site.bounds(self.scope)
-        segment = site.segment(self.scope)
-        times = np.ones(len(segment), np.int64) if self.counted else (ends - starts)[segment]
-        parts = [
-            tokens_in(segment, site.positions, site.mask_of(self.label)),
-            tokens_in(segment, site.positions, site.mask_of(self.implies), -times),
-        ]
-        return merged(laid_out(np.zeros(len(starts)), parts))
+        starts, _ = site.bounds(self.scope)
+        row, at = site.segment(self.scope), site.positions
+        times = site.times(self.scope, counted=self.counted)
+        first, second = site.mask_of(self.label), site.mask_of(self.implies)
+        parts = (
+            tokens_in(row, at, first & ~second),
+            tokens_in(row, at, second & ~first, -times),
+            tokens_in(row, at, first & second, 1 - times),
+        )
+        return Draft(starts, np.zeros(len(starts)), parts)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from schemas.labels import LabelSet
 from schemas.potentials import Floats
-from schemas.problem import NO_KEY, LinearRows, Relation, SpanAgreement
+from schemas.problem import NO_KEY, Relation, SpanAgreement
 from workers.constraints.consistency import WIDTH
-from workers.constraints.rows import Ints, Part, edges_in, laid_out, ranges, tokens_in
+from workers.constraints.rows import Draft, Ints, Part, edges_in, tokens_in
 from workers.constraints.template import (
     AgreementTemplate,
     Names,
@@ -94,34 +94,38 @@ class ConsistentLastWord(RowTemplate):
     labels: Names
     words: Tokens = TokenTest(pattern=r"[A-Z][\w'’-]+", ignore_case=False)
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row an occurrence of a word that occurs twice or more."""
         at = np.flatnonzero(site.mask(self.words))
-        _, word, times = np.unique(site.folded[at], return_inverse=True, return_counts=True)
+        own = site.document_of[at] * (int(site.folded.max(initial=0)) + 1) + site.folded[at]
+        _, word, times = np.unique(own, return_inverse=True, return_counts=True)
         repeated = times[word] > 1
         at, word = at[repeated], word[repeated]
         order = np.lexsort((at, word))
         at, word = at[order], word[order]
         others = times[word] - 1
-        first = np.searchsorted(word, word)
-        owner, place = ranges(first, first + others + 1)
+        first = np.asarray(np.searchsorted(word, word), np.int64)
+        owner, place = site.ranges(at, first, first + others + 1)
         row, place = owner[place != owner], place[place != owner]
         occurrences = tokens_in(row, at[place], site.mask_of(self.labels), -1.0)
-        return laid_out(np.zeros(len(at)), [*_closings(site, at, self.labels, others), occurrences])
+        return Draft(at, np.zeros(len(at)), (*_closings(site, at, self.labels, others), occurrences))
 
 
-def _closings(site: Site, at: Ints, names: tuple[str, ...], times: Ints) -> list[Part]:
+def _closings(site: Site, at: Ints, names: tuple[str, ...], times: Ints) -> tuple[Part, ...]:
     """times · 1[a run of ``names`` ends at the token], row i for at[i]."""
     row = np.arange(len(at))
     last = np.append(site.starts_sentence, True)[at + 1]
-    return [
+    return (
         tokens_in(row[last], at[last], site.mask_of(names), times[last]),
         edges_in(row[~last], at[~last] + 1, closing_edges(site.labels, names), times[~last]),
-    ]
+    )
 
 
 def value_keys(site: Site, value: Value) -> NDArray[np.int32]:
-    """(N, WIDTH) id of the value of the span of w tokens at t; `NO_KEY` only where it leaves its sentence."""
+    """(N, WIDTH) id of the value of the span of w tokens at t; `NO_KEY` only where it leaves its sentence.
+
+    The site is one document.
+    """
     keys = _content_ids(site)
     if value is Value.TIME:
         _times_into(keys, site)

@@ -1,7 +1,8 @@
 """Building `LinearRows` from whole arrays of positions: the only code that lays out entries.
 
-Every helper below works on M places (a row and a position) at once. A *pair mask* (L, L) says which edges
-1[y_{t−1} = a ∧ y_t = b] count, a *label mask* (L,) which labels.
+A template drafts its rows for a batch of documents at once, and `laid_out` writes the rows of all
+templates document by document. Every helper below works on M places (a row and a position) at once.
+A *pair mask* (L, L) says which edges 1[y_{t−1} = a ∧ y_t = b] count, a *label mask* (L,) which labels.
 """
 
 from __future__ import annotations
@@ -19,23 +20,20 @@ from schemas.problem import ANY, LinearRows
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-MOST_ENTRIES = 8_000_000
-"""Entries one constraint may have in one document (about 250 MB while they are laid out)."""
-
 
 class ConstraintError(ValueError):
     """A constraint that does not fit its labels or its document; the message says what to change."""
 
 
 NO_ROWS = LinearRows.none()
-"""What most lexicons have to say about most documents."""
+"""What a document without rows has: one object for all of them."""
 
 
 class Part(NamedTuple):
     """A share of some rows: for each of M places, the same P edges with the place's own coefficient.
 
-    ``row``, ``position`` and ``coefficient`` are (M,), ``before`` (`ANY` for a token label) and
-    ``after`` (P,).
+    ``row``, ``position`` (in the batch) and ``coefficient`` are (M,), ``before`` (`ANY` for a token
+    label), ``after`` and ``sign`` (P,); an entry's coefficient is the place's times the edge's sign.
     """
 
     row: Ints
@@ -43,90 +41,53 @@ class Part(NamedTuple):
     coefficient: Floats
     before: Ints
     after: Ints
+    sign: Ints
+
+
+class Draft(NamedTuple):
+    """R rows Σ ≤ ``bound`` (R,) of a batch: their ``parts``, and ``home`` (R,), a token of each row's document.
+
+    Entries of one row keep the order of the parts; no edge may occur twice in a row.
+    """
+
+    home: Ints
+    bound: Floats | Ints
+    parts: tuple[Part, ...]
+
+
+class Weighed(NamedTuple):
+    """A draft at ``weight`` nats (inf: hard) a unit of degree, of constraint ``constraint``."""
+
+    draft: Draft
+    weight: float
+    constraint: int
 
 
 def tokens_in(row: Ints, position: Ints, labels: Mask, coefficient: float | Ints | Floats = 1.0) -> Part:
     """coefficient · Σ_{l ∈ labels} 1[y_position = l] for each of the M places; coefficient scalar or (M,)."""
     after = np.flatnonzero(labels)
-    return Part(row, position, _spread(coefficient, len(position)), np.full(len(after), ANY, np.int64), after)
+    any_label, plus = np.full(len(after), ANY, np.int64), np.ones(len(after), np.int64)
+    return Part(row, position, _spread(coefficient, len(position)), any_label, after, plus)
 
 
 def edges_in(row: Ints, position: Ints, pairs: Mask, coefficient: float | Ints | Floats = 1.0) -> Part:
     """coefficient · Σ_{(a, b) ∈ pairs} 1[y_{position−1} = a ∧ y_position = b] for each of the M places.
 
-    A label b that counts after every a becomes one `ANY` entry. No position may start a sentence.
+    Written with as few entries as possible: a label b that counts after most labels becomes an `ANY`
+    entry, less those after which it does not. No position may start a sentence.
     """
-    always: Mask = np.logical_and.reduce(pairs, axis=0)
-    before, after = np.nonzero(pairs & ~always)
-    whole = np.flatnonzero(always)
-    if len(whole):
-        before = np.concatenate([np.full(len(whole), ANY, np.int64), before])
-        after = np.concatenate([whole, after])
-    return Part(row, position, _spread(coefficient, len(position)), before, after)
-
-
-def laid_out(bound: Floats | Ints, parts: Sequence[Part]) -> LinearRows:
-    """R = len(bound) rows Σ ≤ bound out of all parts together.
-
-    Weight 1 and constraint 0: `stamped` gives both. Entries of one row keep the order of the
-    parts. Raises `ConstraintError` for more than `MOST_ENTRIES` entries.
-    """
-    _guard(sum(len(part.row) * len(part.after) for part in parts))
-    pointer, position, previous, label, coefficient = _expand(
-        len(bound),
-        _ends([len(part.row) for part in parts]),
-        np.concatenate([part.row for part in parts], dtype=np.int64),
-        np.concatenate([part.position for part in parts], dtype=np.int64),
-        np.concatenate([part.coefficient for part in parts]),
-        _ends([len(part.after) for part in parts]),
-        np.concatenate([part.before for part in parts], dtype=np.int64),
-        np.concatenate([part.after for part in parts], dtype=np.int64),
-    )
-    count = len(bound)
-    return LinearRows(
-        pointer,
+    times = pairs.sum(axis=0)
+    mostly = times > 1 + len(pairs) - times
+    whole = np.flatnonzero(mostly)
+    before, after = np.nonzero(pairs ^ mostly)
+    return Part(
+        row,
         position,
-        previous,
-        label,
-        coefficient,
-        np.asarray(bound, np.float64),
-        np.ones(count),
-        np.zeros(count, np.int32),
+        _spread(coefficient, len(position)),
+        np.concatenate([np.full(len(whole), ANY, np.int64), before]),
+        np.concatenate([whole, after]),
+        np.concatenate([np.ones(len(whole), np.int64), np.where(mostly[after], -1, 1)]),
     )
-
-
-@njit(cache=True, nogil=True)
-def _expand(
-    count: int, place_end: Any, row: Any, position: Any, times: Any, edge_end: Any, before: Any, after: Any
-) -> Any:
-    pointer = np.zeros(count + 1, np.int64)
-    place, edge = 0, 0
-    for part in range(len(place_end)):
-        for m in range(place, place_end[part]):
-            pointer[row[m] + 1] += edge_end[part] - edge
-        place, edge = place_end[part], edge_end[part]
-    for r in range(count):
-        pointer[r + 1] += pointer[r]
-    total = pointer[count]
-    at = pointer[:count].copy()
-    positions, previous, label = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32)
-    coefficient = np.empty(total, np.float64)
-    place, edge = 0, 0
-    for part in range(len(place_end)):
-        for m in range(place, place_end[part]):
-            for k in range(edge, edge_end[part]):
-                e = at[row[m]]
-                at[row[m]] += 1
-                positions[e] = position[m]
-                previous[e] = before[k]
-                label[e] = after[k]
-                coefficient[e] = times[m]
-        place, edge = place_end[part], edge_end[part]
-    return pointer, positions, previous, label, coefficient
-
-
-def _ends(sizes: Sequence[int]) -> Ints:
-    return np.cumsum(np.array(sizes, np.int64))
 
 
 def _spread(coefficient: float | Ints | Floats, count: int) -> Floats:
@@ -135,36 +96,140 @@ def _spread(coefficient: float | Ints | Floats, count: int) -> Floats:
     return np.full(count, float(coefficient))
 
 
-def merged(rows: LinearRows) -> LinearRows:
-    """The same rows with entries of one edge added up, and those that cancel left out.
+def forbidden_labels(position: Ints, labels: Mask) -> Draft:
+    """One row a position: Σ_{l ∈ labels} 1[y_t = l] ≤ 0, written with as few entries as possible.
 
-    Needed where two label sets of one row may overlap.
+    Of more than half the labels the row is 1 − Σ_{l ∉ labels} 1[y_t = l] ≤ 0: the same degree.
     """
-    row = rows.row_of_entry
-    order = np.lexsort((rows.label, rows.previous, rows.position, row))
-    key = np.stack([row[order], rows.position[order], rows.previous[order], rows.label[order]])
-    first = np.flatnonzero(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))) if len(order) else order
-    total = np.add.reduceat(rows.coefficient[order], first) if len(order) else rows.coefficient
-    kept = first[total != 0]
-    pointer = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(np.bincount(key[0, kept], minlength=len(rows)), out=pointer[1:])
-    position, previous, label = (key[i, kept].astype(np.int32) for i in (1, 2, 3))
-    return LinearRows(pointer, position, previous, label, total[total != 0], rows.bound, rows.weight, rows.constraint)
+    row = np.arange(len(position))
+    if 2 * labels.sum() > len(labels):
+        return Draft(position, np.full(len(position), -1.0), (tokens_in(row, position, ~labels, -1.0),))
+    return Draft(position, np.zeros(len(position)), (tokens_in(row, position, labels),))
 
 
-def stamped(rows: LinearRows, *, weight: float, constraint: int) -> LinearRows:
-    """The same rows at ``weight`` nats (inf: hard) a unit of degree, of constraint ``constraint``."""
-    count = len(rows)
-    return LinearRows(
-        rows.pointer,
-        rows.position,
-        rows.previous,
-        rows.label,
-        rows.coefficient,
-        rows.bound,
-        np.full(count, weight),
-        np.full(count, constraint, np.int32),
+def forbidden_edges(position: Ints, pairs: Mask) -> Draft:
+    """One row a position: Σ_{(a, b) ∈ pairs} 1[y_{t−1} = a ∧ y_t = b] ≤ 0, in the shorter form."""
+    row = np.arange(len(position))
+    if 2 * pairs.sum() > pairs.size:
+        return Draft(position, np.full(len(position), -1.0), (edges_in(row, position, ~pairs, -1.0),))
+    return Draft(position, np.zeros(len(position)), (edges_in(row, position, pairs),))
+
+
+def joined(drafts: Sequence[Draft]) -> Draft:
+    """All rows of the drafts as one, in their order."""
+    parts: list[Part] = []
+    shift = 0
+    for draft in drafts:
+        parts += [part._replace(row=part.row + shift) for part in draft.parts]
+        shift += len(draft.home)
+    home = np.concatenate([draft.home for draft in drafts])
+    return Draft(home, np.concatenate([draft.bound for draft in drafts]), tuple(parts))
+
+
+def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> list[LinearRows]:
+    """The rows of all drafts for each of D documents, positions counted from the document's first token.
+
+    ``document_of`` (N,) is the document of each token of the batch, ``doc_starts`` (D + 1,) where they
+    start. A document's rows keep the order of the drafts, and of the rows in each.
+    """
+    full = [weighed for weighed in drafts if len(weighed.draft.home)]
+    if not full:
+        return [NO_ROWS] * (len(doc_starts) - 1)
+    sizes = [len(weighed.draft.home) for weighed in full]
+    shifts = np.cumsum([0, *sizes])
+    parts = [(part, shift) for weighed, shift in zip(full, shifts, strict=False) for part in weighed.draft.parts]
+    order, row_ends, pointer, position, previous, label, coefficient = _laid_out(
+        document_of[np.concatenate([weighed.draft.home for weighed in full])],
+        doc_starts,
+        np.cumsum([len(part.row) for part, _ in parts], dtype=np.int64),
+        _end_to_end([part.row + shift for part, shift in parts]),
+        _end_to_end([part.position for part, _ in parts]),
+        _end_to_end([part.coefficient for part, _ in parts]),
+        np.cumsum([len(part.after) for part, _ in parts], dtype=np.int64),
+        _end_to_end([part.before for part, _ in parts]),
+        _end_to_end([part.after for part, _ in parts]),
+        _end_to_end([part.sign for part, _ in parts]),
     )
+    bound = np.concatenate([weighed.draft.bound for weighed in full], dtype=np.float64)[order]
+    weight = np.repeat([weighed.weight for weighed in full], sizes)[order]
+    constraint = np.repeat(np.array([weighed.constraint for weighed in full], np.int32), sizes)[order]
+    rows, first = [], 0
+    for last in row_ends.tolist():
+        if first == last:
+            rows.append(NO_ROWS)
+            continue
+        own, entries = slice(first, last), slice(int(pointer[first]), int(pointer[last]))
+        rows.append(
+            LinearRows(
+                pointer[first : last + 1] - pointer[first],
+                position[entries],
+                previous[entries],
+                label[entries],
+                coefficient[entries],
+                bound[own],
+                weight[own],
+                constraint[own],
+            )
+        )
+        first = last
+    return rows
+
+
+def _end_to_end(arrays: Sequence[Ints | Floats]) -> Ints | Floats:
+    # Rows without any part leave no array at all.
+    return np.concatenate([np.zeros(0, np.int64), *arrays])
+
+
+@njit(cache=True, nogil=True)
+def _laid_out(
+    document: Any,
+    doc_starts: Any,
+    place_end: Any,
+    row: Any,
+    position: Any,
+    times: Any,
+    edge_end: Any,
+    before: Any,
+    after: Any,
+    sign: Any,
+) -> Any:
+    """Rows sorted by document: (R,) their numbers, (D,) where documents end, (R + 1,) pointers, and entries."""
+    count = len(document)
+    row_ends = np.zeros(len(doc_starts), np.int64)
+    for r in range(count):
+        row_ends[document[r] + 1] += 1
+    row_ends = np.cumsum(row_ends)
+    following = row_ends[:-1].copy()
+    place_of, order = np.empty(count, np.int64), np.empty(count, np.int64)
+    for r in range(count):
+        place_of[r] = following[document[r]]
+        order[place_of[r]] = r
+        following[document[r]] += 1
+    pointer = np.zeros(count + 1, np.int64)
+    place, edge = 0, 0
+    for part in range(len(place_end)):
+        for m in range(place, place_end[part]):
+            pointer[place_of[row[m]] + 1] += edge_end[part] - edge
+        place, edge = place_end[part], edge_end[part]
+    pointer = np.cumsum(pointer)
+    at = pointer[:count].copy()
+    total = pointer[count]
+    positions, previous, label = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32)
+    coefficient = np.empty(total, np.float64)
+    place, edge = 0, 0
+    for part in range(len(place_end)):
+        for m in range(place, place_end[part]):
+            e = at[place_of[row[m]]]
+            at[place_of[row[m]]] += edge_end[part] - edge
+            t = position[m] - doc_starts[document[row[m]]]
+            for k in range(edge, edge_end[part]):
+                positions[e] = t
+                previous[e] = before[k]
+                label[e] = after[k]
+                coefficient[e] = times[m] * sign[k]
+                e += 1
+        place, edge = place_end[part], edge_end[part]
+    return order, row_ends[1:], pointer, positions, previous, label, coefficient
 
 
 def selected(rows: LinearRows, chosen: Mask) -> LinearRows:
@@ -181,44 +246,3 @@ def selected(rows: LinearRows, chosen: Mask) -> LinearRows:
         rows.weight[chosen],
         rows.constraint[chosen],
     )
-
-
-def forbidden_labels(position: Ints, labels: Mask) -> LinearRows:
-    """One row a position: Σ_{l ∈ labels} 1[y_t = l] ≤ 0, written with as few entries as possible.
-
-    Of more than half the labels the row is 1 − Σ_{l ∉ labels} 1[y_t = l] ≤ 0: the same degree.
-    """
-    if not len(position):
-        return NO_ROWS
-    row = np.arange(len(position))
-    if 2 * labels.sum() > len(labels):
-        return laid_out(np.full(len(position), -1.0), [tokens_in(row, position, ~labels, -1.0)])
-    return laid_out(np.zeros(len(position)), [tokens_in(row, position, labels)])
-
-
-def forbidden_edges(position: Ints, pairs: Mask) -> LinearRows:
-    """One row a position: Σ_{(a, b) ∈ pairs} 1[y_{t−1} = a ∧ y_t = b] ≤ 0, in the shorter form."""
-    if not len(position):
-        return NO_ROWS
-    row = np.arange(len(position))
-    if 2 * pairs.sum() > pairs.size:
-        return laid_out(np.full(len(position), -1.0), [edges_in(row, position, ~pairs, -1.0)])
-    return laid_out(np.zeros(len(position)), [edges_in(row, position, pairs)])
-
-
-def ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """All integers of low[i] ≤ z < high[i]: the i each belongs to, and z itself."""
-    length = np.maximum(high - low, 0)
-    total = int(length.sum())
-    _guard(total)
-    owner = np.repeat(np.arange(len(low)), length)
-    first = np.cumsum(length) - length
-    return owner, np.arange(total) - first[owner] + low[owner]
-
-
-def _guard(entries: int) -> None:
-    if entries > MOST_ENTRIES:
-        raise ConstraintError(
-            f"{entries} entries in one document, more than {MOST_ENTRIES}; narrow the constraint "
-            "(scope: sentence, a reach, fewer tokens or labels) or split the document"
-        )

@@ -12,9 +12,18 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from schemas.problem import LinearRows
-from workers.constraints.rows import Part, forbidden_edges, laid_out, merged
-from workers.constraints.template import PUNCTUATION, Names, RowTemplate, Scope, Site, Tokens, TokenTest, same_run
+from workers.constraints.rows import Draft, Part, forbidden_edges
+from workers.constraints.template import (
+    PUNCTUATION,
+    Names,
+    RowTemplate,
+    Scope,
+    Site,
+    Tokens,
+    TokenTest,
+    opening_edges,
+    same_run,
+)
 
 
 class AppearsOnce(RowTemplate):
@@ -27,14 +36,14 @@ class AppearsOnce(RowTemplate):
     labels: Names | None = None
     scope: Scope = Scope.DOCUMENT
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a label and document (or sentence)."""
         names = self.labels or site.labels.types
-        segment, count = site.segment(self.scope), len(site.bounds(self.scope)[0])
+        segment, starts = site.segment(self.scope), site.bounds(self.scope)[0]
         parts: list[Part] = []
         for i, one in enumerate(names):
-            parts += site.openings(segment + i * count, site.positions, (one,))
-        return laid_out(np.ones(len(names) * count), parts)
+            parts += site.openings(segment + i * len(starts), (one,))
+        return Draft(np.tile(starts, len(names)), np.ones(len(names) * len(starts)), tuple(parts))
 
 
 class AtMostRuns(RowTemplate):
@@ -47,11 +56,11 @@ class AtMostRuns(RowTemplate):
     limit: Annotated[int, Field(ge=0)]
     scope: Scope = Scope.DOCUMENT
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a document (or sentence)."""
-        count = len(site.bounds(self.scope)[0])
-        parts = site.openings(site.segment(self.scope), site.positions, self.labels)
-        return laid_out(np.full(count, float(self.limit)), parts)
+        starts, _ = site.bounds(self.scope)
+        parts = site.openings(site.segment(self.scope), self.labels)
+        return Draft(starts, np.full(len(starts), float(self.limit)), parts)
 
 
 class AtLeastRuns(RowTemplate):
@@ -64,11 +73,11 @@ class AtLeastRuns(RowTemplate):
     limit: Annotated[int, Field(ge=1)]
     scope: Scope = Scope.DOCUMENT
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a document (or sentence)."""
-        count = len(site.bounds(self.scope)[0])
-        parts = site.openings(site.segment(self.scope), site.positions, self.labels, -1.0)
-        return laid_out(np.full(count, -float(self.limit)), parts)
+        starts, _ = site.bounds(self.scope)
+        parts = site.openings(site.segment(self.scope), self.labels, -1.0)
+        return Draft(starts, np.full(len(starts), -float(self.limit)), parts)
 
 
 class SequenceImpliesSequence(RowTemplate):
@@ -86,16 +95,19 @@ class SequenceImpliesSequence(RowTemplate):
     scope: Scope = Scope.DOCUMENT
     label_fields: ClassVar[tuple[str, ...]] = ("label", "implies")
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a document (or sentence)."""
-        starts, ends = site.bounds(self.scope)
-        segment = site.segment(self.scope)
-        times = np.ones(len(segment), np.int64) if self.counted else (ends - starts)[segment]
-        parts = [
-            *site.openings(segment, site.positions, self.label),
-            *site.openings(segment, site.positions, self.implies, -times),
-        ]
-        return merged(laid_out(np.zeros(len(starts)), parts))
+        starts, _ = site.bounds(self.scope)
+        row = site.segment(self.scope)
+        times = site.times(self.scope, counted=self.counted)
+        first, second = site.mask_of(self.label), site.mask_of(self.implies)
+        opens, implied = opening_edges(site.labels, self.label), opening_edges(site.labels, self.implies)
+        parts = (
+            *site.opened(row, first & ~second, opens & ~implied, 1.0),
+            *site.opened(row, second & ~first, implied & ~opens, -times),
+            *site.opened(row, first & second, opens & implied, 1 - times),
+        )
+        return Draft(starts, np.zeros(len(starts)), parts)
 
 
 class Side(StrEnum):
@@ -118,7 +130,7 @@ class TransitionOn(RowTemplate):
     side: Side = Side.EITHER
     label_fields: ClassVar[tuple[str, ...]] = ()
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row an edge where a change is not free."""
         passes = site.mask(self.tokens)
         inner = site.inner

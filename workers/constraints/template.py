@@ -1,4 +1,4 @@
-"""What a constraint template is, and what it sees of a document when it grounds.
+"""What a constraint template is, and what it sees of documents when it grounds.
 
 A template is a settings class: its fields are the keys of a constraint file, and one method turns
 it into rows, a span agreement or local scores. A label in a constraint is an exact label name
@@ -18,22 +18,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
-from schemas.document import TOKENS, Document
+from schemas.document import TOKENS, Batch
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
-from schemas.problem import LinearRows, SpanAgreement
+from schemas.problem import SpanAgreement
 from schemas.settings import Settings
 from workers.constraints.consistency import WIDTH, span_keys
-from workers.constraints.rows import ConstraintError, Ints, Mask, Part, edges_in, tokens_in
+from workers.constraints.rows import ConstraintError, Draft, Ints, Mask, Part, edges_in, tokens_in
 
 HARD = "hard"
 PUNCTUATION = r"[^\w\s]+"
+
+MOST_ENTRIES = 8_000_000
+"""Entries one constraint may have in one document (about 250 MB while they are laid out)."""
+
 Location = tuple[str | int, ...]
 
 
@@ -107,11 +111,16 @@ class TokenTest(Settings):
     def _compiled(self) -> re.Pattern[str]:
         return re.compile(self.pattern or r"(?!)", re.IGNORECASE if self.ignore_case else 0)
 
-    def held(self, strings: Sequence[str], folded: Sequence[str]) -> Mask:
-        """(V,) which of the strings pass; ``folded`` are the same without case."""
-        passed = np.fromiter(map(self._known.__contains__, folded if self.ignore_case else strings), np.bool_)
-        if self.pattern is not None:
-            passed |= np.fromiter((self._compiled.fullmatch(s) is not None for s in strings), np.bool_)
+    def held(self, vocabulary: Vocabulary) -> Mask:
+        """(V,) which of the strings pass."""
+        if self.pattern is None:
+            passed = np.zeros(len(vocabulary.strings), np.bool_)
+        else:
+            passed = np.fromiter(map(bool, map(self._compiled.fullmatch, vocabulary.strings)), np.bool_)
+        if self.ignore_case:
+            passed[[place for word in self._known for place in vocabulary.folds.get(word, ())]] = True
+        else:
+            passed[[vocabulary.index[word] for word in self._known if word in vocabulary.index]] = True
         return passed
 
 
@@ -160,34 +169,59 @@ def closing_edges(labels: LabelSet, names: tuple[str, ...]) -> Mask:
     return inside[:, None] & ~(inside[None, :] & same_run(labels))
 
 
-class Used(NamedTuple):
-    """Distinct strings (V) of a column, as they are and without case; ``of_token`` (N,) is each token's."""
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Distinct strings (V) of a column; ``of_token`` (N,) is each token's."""
 
     strings: list[str]
-    folded: list[str]
     of_token: Ints
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """String → its place."""
+        return {string: i for i, string in enumerate(self.strings)}
+
+    @cached_property
+    def folds(self) -> dict[str, list[int]]:
+        """String without its case → the places of all strings that are it."""
+        places: dict[str, list[int]] = {}
+        for i, string in enumerate(self.strings):
+            places.setdefault(string.casefold(), []).append(i)
+        return places
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A document about to be grounded on, with what several templates need of it."""
+    """Documents about to be grounded on, with what several templates need of them.
 
-    document: Document
+    Positions are those of the batch, N tokens in all.
+    """
+
+    batch: Batch
     labels: LabelSet
 
     def __len__(self) -> int:
-        return len(self.document)
+        return self.batch.token_count
+
+    def alone(self, i: int) -> Site:
+        """Document i by itself."""
+        return Site(self.batch.part(i, i + 1), self.labels)
 
     @cached_property
     def positions(self) -> Ints:
         """(N,) all positions."""
-        return np.arange(len(self.document))
+        return np.arange(len(self))
+
+    @cached_property
+    def document_of(self) -> Ints:
+        """(N,) the document of each token."""
+        return np.repeat(np.arange(len(self.batch)), np.diff(self.batch.doc_starts))
 
     @cached_property
     def starts_sentence(self) -> Mask:
         """(N,) is this the first token of its sentence?"""
-        starts = np.zeros(len(self.document), np.bool_)
-        starts[self.document.sentence_starts] = True
+        starts = np.zeros(len(self), np.bool_)
+        starts[self.batch.sentence_starts] = True
         return starts
 
     @cached_property
@@ -196,78 +230,127 @@ class Site:
         return np.flatnonzero(~self.starts_sentence)
 
     def bounds(self, scope: Scope) -> tuple[Ints, Ints]:
-        """First positions and ends (exclusive) of what the scope speaks of: sentences, or the document."""
-        if scope is Scope.SENTENCE:
-            starts = self.document.sentence_starts
-            return starts, np.append(starts[1:], len(self)) if len(starts) else starts
-        size = len(self)
-        return np.zeros(min(size, 1), np.int64), np.full(min(size, 1), size, np.int64)
+        """First positions and ends (exclusive) of what the scope speaks of: sentences, or documents with tokens."""
+        return self._bounds[scope]
+
+    @cached_property
+    def _bounds(self) -> dict[Scope, tuple[Ints, Ints]]:
+        first, last = self.batch.doc_starts[:-1], self.batch.doc_starts[1:]
+        filled = last > first
+        starts = self.batch.sentence_starts
+        return {
+            Scope.DOCUMENT: (first[filled], last[filled]),
+            Scope.SENTENCE: (starts, np.append(starts[1:], len(self))[: len(starts)]),
+        }
 
     def segment(self, scope: Scope) -> Ints:
-        """(N,) index of the sentence (or of the one document) each token lies in."""
+        """(N,) index of the sentence or document each token lies in, among those of `bounds`."""
+        return self._segments[scope]
+
+    @cached_property
+    def _segments(self) -> dict[Scope, Ints]:
+        return {
+            scope: np.repeat(np.arange(len(starts)), ends - starts) for scope, (starts, ends) in self._bounds.items()
+        }
+
+    def times(self, scope: Scope, *, counted: bool) -> Ints:
+        """(N,) for each token the tokens of its sentence or document, or 1 where things are ``counted``."""
         starts, ends = self.bounds(scope)
-        return np.repeat(np.arange(len(starts)), ends - starts)
+        return np.ones(len(self), np.int64) if counted else (ends - starts)[self.segment(scope)]
+
+    def ranges(self, home: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """All integers of low[i] ≤ z < high[i]: the i each belongs to, and z itself.
+
+        Range i is of the document of token home[i]. Raises `ConstraintError` as `check_size` does.
+        """
+        length = np.maximum(high - low, 0)
+        self._guard(home, length)
+        owner = np.repeat(np.arange(len(low)), length)
+        first = np.cumsum(length) - length
+        return owner, np.arange(len(owner)) - first[owner] + low[owner]
+
+    def check_size(self, draft: Draft) -> Draft:
+        """The draft; raises `ConstraintError` where it has more than `MOST_ENTRIES` entries in one document."""
+        if sum(len(part.row) * len(part.after) for part in draft.parts) > MOST_ENTRIES:
+            homes = [draft.home[part.row] for part in draft.parts]
+            entries = [np.full(len(part.row), len(part.after)) for part in draft.parts]
+            self._guard(np.concatenate(homes), np.concatenate(entries))
+        return draft
+
+    def _guard(self, home: Ints, entries: Ints) -> None:
+        if entries.sum() <= MOST_ENTRIES:
+            return
+        totals = np.bincount(self.document_of[home], entries, len(self.batch))
+        largest = int(totals.argmax())
+        if totals[largest] > MOST_ENTRIES:
+            raise ConstraintError(
+                f"document {self.batch.doc_ids[largest]!r}: {totals[largest]:.0f} entries in one document, more than "
+                f"{MOST_ENTRIES}; narrow the constraint (scope: sentence, a reach, fewer tokens or labels) or split "
+                "the document"
+            )
 
     def mask(self, test: TokenTest | None) -> Mask:
         """(N,) tokens that pass; all where there is no test. Raises `ConstraintError` without the column."""
         if test is None:
             return np.ones(len(self), np.bool_)
-        used = self._used(test.column)
-        return test.held(used.strings, used.folded)[used.of_token]
+        vocabulary = self._vocabulary(test.column)
+        return test.held(vocabulary)[vocabulary.of_token]
 
-    def _used(self, column: str) -> Used:
-        """What this document uses of a column's dictionary."""
-        if column in self._columns:
-            return self._columns[column]
-        if column not in self.document.columns:
-            raise ConstraintError(
-                f"document {self.document.doc_id!r} has no column {column!r}{nearest(column, self.document.columns)}"
-            )
-        encoded = self.document.columns[column]
-        codes, local = np.unique(encoded.codes, return_inverse=True)
-        strings = [encoded.values[i] for i in codes.tolist()]
-        self._columns[column] = Used(strings, [s.casefold() for s in strings], local)
-        return self._columns[column]
+    def _vocabulary(self, column: str) -> Vocabulary:
+        """What these documents use of a column's dictionary."""
+        if column in self._vocabularies:
+            return self._vocabularies[column]
+        columns = self.batch.columns
+        if column not in columns:
+            raise ConstraintError(f"document {self.batch.doc_ids[0]!r}: no column {column!r}{nearest(column, columns)}")
+        codes, local = np.unique(columns[column].codes, return_inverse=True)
+        values = columns[column].values
+        self._vocabularies[column] = Vocabulary([values[i] for i in codes.tolist()], local)
+        return self._vocabularies[column]
 
     @cached_property
-    def _columns(self) -> dict[str, Used]:
+    def _vocabularies(self) -> dict[str, Vocabulary]:
         return {}
 
     @cached_property
     def folded(self) -> Ints:
         """(N,) an id of each word without its case."""
-        used = self._used(TOKENS)
-        ids: dict[str, int] = {}
-        table = np.fromiter((ids.setdefault(word, len(ids)) for word in used.folded), np.int64, len(used.folded))
-        return table[used.of_token]
+        vocabulary = self._vocabulary(TOKENS)
+        ids = np.empty(len(vocabulary.strings), np.int64)
+        for i, places in enumerate(vocabulary.folds.values()):
+            ids[places] = i
+        return ids[vocabulary.of_token]
 
     @cached_property
     def words(self) -> list[str]:
         """(N,) the words without their case."""
-        used = self._used(TOKENS)
-        return [used.folded[i] for i in used.of_token.tolist()]
+        folded = list(self._vocabulary(TOKENS).folds)
+        return [folded[i] for i in self.folded.tolist()]
 
     @cached_property
     def keys(self) -> NDArray[np.int32]:
-        """(N, WIDTH) one table of span contents for all agreements that compare by words."""
-        return span_keys(self.document.columns[TOKENS].codes, self.document.sentence_starts, WIDTH)
+        """(N, WIDTH) of one document by itself: a table of span contents for all agreements that compare by words."""
+        return span_keys(self.batch.columns[TOKENS].codes, self.batch.sentence_starts, WIDTH)
 
     def mask_of(self, names: tuple[str, ...]) -> Mask:
         """(L,) see `label_mask`."""
         return label_mask(self.labels, names)
 
-    def openings(
-        self, row: Ints, position: Ints, names: tuple[str, ...], coefficient: float | Ints = 1.0
-    ) -> list[Part]:
-        """coefficient · 1[a run of ``names`` opens at the position] for each (row, position)."""
-        first = self.starts_sentence[position]
-        inner = ~first
-        at_first = coefficient[first] if isinstance(coefficient, np.ndarray) else coefficient
-        at_inner = coefficient[inner] if isinstance(coefficient, np.ndarray) else coefficient
-        return [
-            tokens_in(row[first], position[first], self.mask_of(names), at_first),
-            edges_in(row[inner], position[inner], opening_edges(self.labels, names), at_inner),
-        ]
+    def openings(self, row: Ints, names: tuple[str, ...], coefficient: float | Ints = 1.0) -> tuple[Part, ...]:
+        """coefficient · 1[a run of ``names`` opens at t] in row[t], for every token t; both (N,)."""
+        return self.opened(row, self.mask_of(names), opening_edges(self.labels, names), coefficient)
+
+    def opened(self, row: Ints, labels: Mask, pairs: Mask, coefficient: float | Ints) -> tuple[Part, ...]:
+        """The same for labels (L,) at sentences' first tokens, and edges (L, L) at all others."""
+        first, inner = self.batch.sentence_starts, self.inner
+        return (
+            tokens_in(row[first], first, labels, _of(coefficient, first)),
+            edges_in(row[inner], inner, pairs, _of(coefficient, inner)),
+        )
+
+
+def _of(coefficient: float | Ints, position: Ints) -> float | Ints:
+    return coefficient[position] if isinstance(coefficient, np.ndarray) else coefficient
 
 
 class Template(Settings):
@@ -297,8 +380,8 @@ class RowTemplate(Template):
     weight: Weight
 
     @abstractmethod
-    def rows(self, site: Site) -> LinearRows:
-        """The rows on one document, with weight 1 and constraint 0."""
+    def rows(self, site: Site) -> Draft:
+        """The rows on all documents of the site."""
 
 
 class AgreementTemplate(Template):
@@ -308,7 +391,7 @@ class AgreementTemplate(Template):
 
     @abstractmethod
     def agreement(self, site: Site, constraint: int) -> SpanAgreement:
-        """The span agreement on one document, with its cost in nats."""
+        """The span agreement, with its cost in nats, on a site of one document."""
 
     def check(self, labels: LabelSet) -> Iterator[tuple[Location, str]]:
         """Names that are no span type."""

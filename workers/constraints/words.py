@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pydantic import model_validator
 
-from schemas.problem import LinearRows
-from workers.constraints.rows import forbidden_labels
-from workers.constraints.template import Names, RowTemplate, Site, Tokens
+from workers.constraints.rows import Draft, forbidden_labels
+from workers.constraints.template import Names, RowTemplate, Scope, Site, Tokens
 
 
 class Lexicon(RowTemplate):
@@ -19,7 +18,7 @@ class Lexicon(RowTemplate):
     words: Tokens
     labels: Names
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a listed word."""
         return forbidden_labels(np.flatnonzero(site.mask(self.words)), ~site.mask_of(self.labels))
 
@@ -33,7 +32,7 @@ class OnlyIn(RowTemplate):
     tokens: Tokens
     labels: Names
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a token that passes."""
         return forbidden_labels(np.flatnonzero(site.mask(self.tokens)), ~site.mask_of(self.labels))
 
@@ -56,10 +55,12 @@ class ShouldBeTagged(RowTemplate):
             raise ValueError("give either a position or tokens")
         return self
 
-    def rows(self, site: Site) -> LinearRows:
+    def rows(self, site: Site) -> Draft:
         """One row a token meant."""
         if self.position is None:
             at = np.flatnonzero(site.mask(self.tokens))
         else:
-            at = site.positions[self.position :][:1] if -len(site) <= self.position < len(site) else site.positions[:0]
+            starts, ends = site.bounds(Scope.DOCUMENT)
+            at = (starts if self.position >= 0 else ends) + self.position
+            at = at[(at >= starts) & (at < ends)]
         return forbidden_labels(at, ~site.mask_of(self.labels))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.document import Document
+from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.template import RowTemplate
@@ -47,7 +47,7 @@ def count_weights(
     for document in documents:
         if document.labels is None:
             raise ValueError(f"document {document.doc_id!r} has no gold labels to count on")
-        ground, _ = constraints.ground(document, labels)
+        ((ground, _),) = constraints.ground(Batch.of([document]), labels)
         degree = ground.degree(labels.encode(document.labels.strings()))
         rows += np.bincount(ground.constraint, minlength=len(rows))
         broken += np.bincount(ground.constraint[degree > 0], minlength=len(rows))

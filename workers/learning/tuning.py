@@ -12,7 +12,7 @@ from schemas.labels import Labels, LabelSet
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import build_problem
+from workers.constraints.constraint_set import build_problems
 from workers.evaluation.conlleval import EntityCounts
 from workers.inference import gibbs
 from workers.inference.engine import document_rng
@@ -90,11 +90,7 @@ class _HeldOut:
     def of(cls, documents: Sequence[Document], model: Model, consistency: LabelConsistency) -> _HeldOut:
         gold = [_gold(document, model.labels) for document in documents]
         batch = Batch.of(documents)
-        potentials = model.potentials(batch)
-        problems = []
-        for i, document in enumerate(documents):
-            part = potentials.part(int(batch.doc_starts[i]), int(batch.doc_starts[i + 1]))
-            problems.append(build_problem(document, part, model.labels, consistency))
+        problems = list(build_problems(batch, model.potentials(batch), model.labels, consistency))
         return cls(documents, problems, gold)
 
     def f1(self, consistency: LabelConsistency, config: GibbsSettings, seed: int) -> float:
