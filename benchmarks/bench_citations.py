@@ -23,7 +23,7 @@ from workers.inference.engine import document_rng
 from workers.inference.registry import SOLVERS
 from workers.learning.penalties import count_weights
 
-TAUS = (1.0, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98)
+TAUS = (1.0, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98, 0.97, 0.96, 0.95, 0.9, 0.8, 0.5)
 
 
 class Measured(NamedTuple):
@@ -79,7 +79,8 @@ def tau_path(task: Task) -> list[dict[str, float]]:
                 "seconds": sum(measured.milliseconds) / 1000.0,
             }
         )
-        print("tau {tau:.3f}: penalty {penalty:8.2f}, local {local:9.2f}, accuracy {accuracy:.4f}".format(**rows[-1]))
+        row = "tau {tau:.3f}: penalty {penalty:8.2f}, local {local:9.2f}, accuracy {accuracy:.4f}, {seconds:.1f} s"
+        print(row.format(**rows[-1]))
     return rows
 
 

@@ -40,6 +40,8 @@ from workers.inference.agreement import codec
 from workers.inference.chain import viterbi
 from workers.inference.engine import UNLIMITED, document_rng
 from workers.inference.partial import Partial, chain_loss, expand, pop, push, start_partial
+from workers.inference.price import Band
+from workers.inference.race import Race
 from workers.inference.registry import SOLVERS
 from workers.inference.variation import DRAWS, breed
 from workers.inference.walker import evaluate, new_walker
@@ -386,6 +388,59 @@ def test_two_stage_solves_its_programme_and_penalty_never_rises_as_tau_falls(see
         assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
         penalties.append(decoded.penalty)
     assert all(b <= a + 1e-6 for a, b in pairwise(penalties))
+
+
+def all_rows(seed: int) -> Problem:
+    """A small problem with up to nine rows at once: loss and penalty have a hull of several corners."""
+    rng = np.random.default_rng(seed)
+    labels = LABEL_SETS[seed % 4]
+    starts = random_words(rng, 6)[1]
+    potentials, kept = random_potentials(rng, labels, starts, 6)
+    rows = LinearRows.join([random_rows(rng, labels, kept, starts, 6) for _ in range(3)])
+    return Problem(potentials, labels, ("a", "b", "c"), rows)
+
+
+def test_prices_prove_answers_of_two_stages_and_bound_the_rest() -> None:
+    proven = pruned = 0
+    for seed in range(60):
+        problem = all_rows(seed)
+        labellings = all_labellings(len(problem), len(problem.labels))
+        local = local_scores(problem.potentials, labellings)
+        penalty = np.array([problem.score(y).penalty for y in labellings])
+        race = Race(problem, budget=UNLIMITED, incumbent=None)
+        if race.objective == -np.inf or race.settled:
+            continue
+        for width in (1.0, 5.0, 25.0):
+            band = Band(race, race.viterbi, width, 1e-6)
+            band.narrow()
+            near = np.flatnonzero(local >= local.max() - width)
+            least = penalty[near].min()
+            assert band.floor <= least + 1e-6
+            assert band.best.loss <= width + 1e-6
+            assert band.best.penalty >= least - 1e-6
+            if band.proven:
+                proven += 1
+                best = local[near[penalty[near] <= least + 1e-6]].max()
+                assert band.best.penalty == pytest.approx(least, abs=1e-5)
+                assert local.max() - band.best.loss == pytest.approx(best, abs=1e-5)
+                continue
+            allowed = band.allowed()
+            pruned += not allowed[np.isfinite(problem.potentials.unary)].all()
+            for y in labellings[near[penalty[near] <= band.best.penalty]]:
+                assert allowed[np.arange(len(y)), y].all()
+    assert proven > 4
+    assert pruned > 5
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_stage_solves_its_programme_over_rows_alone(seed: int) -> None:
+    problem = all_rows(100 + seed)
+    for tau in (0.97, 0.9, 0.6, 0.0):
+        decoded = two_stage.solve(problem, config=TwoStageSettings(tau=tau), rng=document_rng(0, ""))
+        penalty, local = near_best(problem, tau)
+        assert decoded.penalty == pytest.approx(penalty, abs=1e-5)
+        assert decoded.local == pytest.approx(local, abs=1e-5)
+        assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
 
 
 def test_two_stage_at_one_is_viterbi_whatever_the_sign_of_the_scores() -> None:

@@ -126,11 +126,12 @@ class _Dual(NamedTuple):
 
 
 def dual_bound(
-    problem: Problem, allowed: NDArray[np.bool_], labels: Labels, *, steps: int, tolerance: float
+    problem: Problem, allowed: NDArray[np.bool_], labels: Labels, *, steps: int, tolerance: float, least: float = np.inf
 ) -> DualBound:
     """Lowers the bound of labellings with ``allowed`` (N, L) labels by ``steps`` at most.
 
-    ``labels`` (N,) is the incumbent. Ends early where bound and incumbent meet within
+    ``labels`` (N,) is the incumbent. Labels of labellings that score at least ``least`` nats stay
+    allowed, also where the incumbent is better. Ends early where bound and incumbent meet within
     ``tolerance`` nats. Where the lattice is too large nothing is done: the bound is inf.
     """
     count, width = allowed.shape
@@ -146,7 +147,7 @@ def dual_bound(
         value = problem.score(found).objective
         if value > objective:
             best, objective = found.copy(), value
-    kept = allowed & (_best_with(dual) >= objective - ROUNDING)
+    kept = allowed & (_best_with(dual) >= min(objective, least) - ROUNDING)
     return DualBound(float(dual.numbers[0]) + ROUNDING, kept, best, taken)
 
 

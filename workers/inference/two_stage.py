@@ -1,4 +1,4 @@
-"""Two-stage inference: Fersini et al. (2014) eq. 22–30, on CP-SAT.
+"""Two-stage inference: Fersini et al. (2014) eq. 22–30, by prices (`price`) and on CP-SAT.
 
 Stage one is Viterbi. Stage two minimises the penalty over labellings whose local score stays near the
 optimum (eq. 23). The paper writes that as local ≥ τ · V, which turns round where V is negative and
@@ -27,6 +27,7 @@ from workers.inference.chain import max_marginals, viterbi_score
 from workers.inference.cpsat import UNITS_A_SECOND, LatticeSolution, solve_model
 from workers.inference.engine import UNLIMITED
 from workers.inference.lattice import LatticeModel, build_model
+from workers.inference.price import Band
 from workers.inference.race import Race
 
 
@@ -42,6 +43,7 @@ class _Stages:
         self.local = lattice.local
         self.penalty = {v: c - self.local.get(v, 0) for v, c in total.items() if c > self.local.get(v, 0)}
         self.finished = True
+        self.before, self.solving = race.work, 0
 
     def at_most(self, costs: dict[int, int], nats: float) -> None:
         """Adds a bound on costs, loose by less than the rounding of the model."""
@@ -58,17 +60,18 @@ class _Stages:
         objective.vars.extend(list(costs))
         objective.coeffs.extend(list(costs.values()))
         seconds, work = self.race.budget
-        units = self.config.deterministic_seconds * UNITS_A_SECOND if work is None else work
+        units = self.config.deterministic_seconds * UNITS_A_SECOND if work is None else work - self.before
         tolerance = self.config.tolerance / 2.0
         solution = solve_model(
             self.lattice,
             self.race.problem,
             tolerance=tolerance,
-            deterministic_seconds=max(1.0, units - self.race.work) / UNITS_A_SECOND,
+            deterministic_seconds=max(1.0, units - self.solving) / UNITS_A_SECOND,
             seed=self.seed,
             seconds=None if seconds is None else seconds - self.race.seconds,
         )
         self.race.work += solution.work
+        self.solving += solution.work
         self.finished &= solution.infeasible or (solution.labels is not None and self._solved(solution, costs))
         return solution
 
@@ -94,13 +97,15 @@ def solve(
     It is another objective than `Problem.score`'s, so the answer may score below the Viterbi
     labelling; an ``incumbent`` that scores higher by `Problem.score` is returned in its place.
     `Status.TIMEOUT` says that CP-SAT was stopped. Hard constraints come first: where none of the
-    near labellings keeps them, the bound on the local score gives way just so far that one does. Work is in
-    milliseconds of CP-SAT's deterministic time.
+    near labellings keeps them, the bound on the local score gives way just so far that one does. Over rows
+    alone prices answer most documents and prune the others. Work is in milliseconds of CP-SAT's
+    deterministic time, and in subgradient steps and nodes for the prices.
     """
     race = Race(problem, budget=budget, incumbent=None)
     if race.settled or len(problem) > config.most_tokens:
         return _answer(race, race.viterbi, incumbent, finished=race.settled)
     band = (1.0 - config.tau) * (race.top - worst_score(problem.potentials))
+    start = race.viterbi
     seed = int(rng.integers(2**31))
     if race.objective == -np.inf:
         stages = _Stages(race, config, build_model(problem, start=race.viterbi, tolerance=config.tolerance / 2.0), seed)
@@ -109,14 +114,20 @@ def solve(
             return race.decoded(np.inf)
         if nearest.labels is None or not stages.finished:
             return _answer(race, race.viterbi if nearest.labels is None else nearest.labels, incumbent, finished=False)
-        band = max(band, race.top - problem.potentials.score(nearest.labels))
-    loss = race.top - _document_scores(problem)
-    near = loss <= band + config.tolerance
+        band, start = max(band, race.top - problem.potentials.score(nearest.labels)), nearest.labels
+    near = race.top - _document_scores(problem) <= band + config.tolerance
+    if not problem.agreements:
+        priced = Band(race, start, band, config.tolerance)
+        priced.narrow()
+        start = priced.best.labels
+        if priced.proven or race.spent:
+            return _answer(race, start, incumbent, finished=priced.proven)
+        near &= priced.allowed()
     stages = _Stages(
-        race, config, build_model(problem, start=race.viterbi, allowed=near, tolerance=config.tolerance / 2.0), seed
+        race, config, build_model(problem, start=start, allowed=near, tolerance=config.tolerance / 2.0), seed
     )
     best = _second_stage(stages, band)
-    return _answer(race, race.viterbi if best is None else best, incumbent, finished=stages.finished)
+    return _answer(race, start if best is None else best, incumbent, finished=stages.finished)
 
 
 def worst_score(potentials: Potentials) -> float:
