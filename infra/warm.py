@@ -5,18 +5,18 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from schemas.document import Batch
 from schemas.run import RunSettings
 from schemas.settings import CrfSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.inference.registry import SOLVERS
 from workers.models import crf
-from workers.shard import check_settings, label_batch
+from workers.shard import check_settings
 from workers.synthesis import synthesize
+from workers.warming import warm
 
 
 def main() -> None:
-    """Labels two documents with every engine."""
+    """Warms up every engine."""
     documents = list(synthesize(8, seed=0, kind="news"))
     with tempfile.TemporaryDirectory() as folder:
         crf.train(documents, settings=CrfSettings(features="finkel", max_iterations=5), out=Path(folder))
@@ -24,7 +24,7 @@ def main() -> None:
         constraints = LabelConsistency(PairCounts.of(documents, model.labels))
         for engine in SOLVERS:
             settings = check_settings(RunSettings(engine=engine, seconds=20.0))
-            label_batch(Batch.of(documents[:2]), model=model, constraints=constraints, settings=settings)
+            warm(documents[0], model=model, constraints=constraints, settings=settings)
 
 
 if __name__ == "__main__":

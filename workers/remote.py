@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import ray
 
-from schemas.document import Batch, Document
+from schemas.document import Document
 from schemas.run import RunKey, ShardResult
 from workers.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
 from workers.models.model import Model
-from workers.shard import label_batch, label_shard
+from workers.shard import label_shard
 from workers.shard_io import Shard
+from workers.warming import warm
 
 MAX_RESTARTS = 8
 MAX_TASK_RETRIES = 3
@@ -80,7 +81,7 @@ def actor_class(*, memory: int) -> Any:
 
 
 def warm_node(model: Model, constraints: ConstraintSet, key: RunKey, sample: Document) -> str:
-    """Compiles or loads every numba kernel once on a node, before its actors race for the cache."""
+    """Compiles or loads every numba kernel once on a node, before its actors race for the cache; see `warm`."""
     check_code(key.code)
-    label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=key.settings)
+    warm(sample, model=model, constraints=constraints, settings=key.settings)
     return os.uname().nodename

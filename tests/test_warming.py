@@ -1,0 +1,45 @@
+"""A warm-up leaves nothing to compile, whatever document it is given."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+from numba.core.dispatcher import Dispatcher
+from schemas.document import Batch, Document
+from schemas.run import RunSettings
+from tests.test_shard import LABELS, HashModel, consistency
+from workers.shard import check_settings, label_batch
+from workers.synthesis import synthesize
+from workers.warming import warm
+
+def compiled():
+    kernels = {
+        value
+        for name, module in list(sys.modules.items())
+        if name.startswith("workers.")
+        for value in vars(module).values()
+        if isinstance(value, Dispatcher)
+    }
+    return {f"{kernel.py_func.__name__}{signature}" for kernel in kernels for signature in kernel.overloads}
+
+settings = check_settings(RunSettings(engine=sys.argv[1]))
+given = dict(model=HashModel(), constraints=consistency(), settings=settings)
+warm(Document.build("one", [["Nothing", "to", "disagree", "on"]]), **given)
+ready = compiled()
+done = label_batch(Batch.of(list(synthesize(12, seed=1, kind="news"))), **given)
+assert sum(score.penalty > 0 for score in done.before) > 6
+assert not compiled() - ready, compiled() - ready
+print(len(ready))
+"""
+
+
+@pytest.mark.parametrize("engine", ["gibbs", "certify"])
+def test_no_document_compiles_anything_after_the_warm_up(engine: str) -> None:
+    run = subprocess.run([sys.executable, "-c", SCRIPT, engine], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) > 5
