@@ -35,6 +35,10 @@ Tracking = Annotated[
     str | None,
     typer.Option(help="MLflow tracking URI; otherwise MLFLOW_TRACKING_URI, otherwise SQLite in .concord/."),
 ]
+ModelName = Annotated[str, typer.Option("--model", help="Model folder, or models:/NAME@ALIAS in the registry.")]
+Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; many are joined.")]
+Consistency = Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")]
+Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 
@@ -147,13 +151,13 @@ def train(
 def reprocess(
     *,
     corpus: Corpus,
-    model: Annotated[str, typer.Option(help="Model folder, or models:/NAME@ALIAS in the registry.")],
+    model: ModelName,
     out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
     engine: Annotated[str, typer.Option(help="How documents are decoded; `concord engines` lists them.")] = "gibbs",
     option: Options = None,
-    constraints: Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; many are joined.")] = None,
-    consistency: Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")] = 0,
+    constraints: Constraints = None,
+    consistency: Consistency = True,
+    seed: Seed = 0,
     work: Annotated[int | None, typer.Option(min=1, help="Limit of deterministic work a document.")] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Limit of time a document; output then depends on the machine.")
@@ -226,6 +230,49 @@ def evaluate(
         Console().print(evaluation_table(evaluation))
         for line in evaluation_lines(evaluation):
             say(line)
+
+
+@app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
+def chains(
+    *,
+    corpus: Corpus,
+    model: ModelName,
+    doc: Annotated[str | None, typer.Option(help="Id of one document; otherwise the first of the corpus.")] = None,
+    documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 20,
+    number: Annotated[int, typer.Option("--chains", min=2, help="Chains a document, from random labellings.")] = 4,
+    option: Options = None,
+    constraints: Constraints = None,
+    consistency: Consistency = True,
+    seed: Seed = 0,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Tell whether Gibbs chains mix: split R̂, effective samples and, of one document, a picture.
+
+    Chains that agree from different starts have seen what there is. The temperature does not fall.
+    """
+    with reported():
+        from flows.chains import chains_line, chains_table, diagnose_chains, picture
+
+        report = diagnose_chains(
+            corpus,
+            model,
+            doc_id=doc,
+            documents=documents,
+            chains=number,
+            options=option or [],
+            constraints=[str(path) for path in constraints or []],
+            consistency=consistency,
+            seed=seed,
+            tracking=tracking,
+        )
+        if as_json:
+            _print_json(report.model_dump_json())
+            return
+        Console().print(chains_table(report))
+        for line in picture(report.documents[0]) if doc is not None else []:
+            typer.echo(line)
+        say(chains_line(report))
 
 
 @app.command(epilog="Example: concord engines")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +10,15 @@ import numpy as np
 from flows.options import OptionError, parse_options
 from flows.progress import meter
 from flows.shards import plan
+from flows.sources import LateRegistry, find_document, first_documents, open_model
 from schemas.audit import CheckReport, Explanation
-from schemas.document import Batch, Document
+from schemas.document import Batch
 from schemas.labels import LabelSet
 from workers.auditing import Decoder, check, explain
 from workers.constraints.constraint_file import load_constraints
 from workers.inference.registry import SOLVERS
-from workers.models.loaders import load_model
-from workers.models.model import Model
 from workers.parquet import CorpusError
 from workers.shard_io import Shard, read_batch
-
-REGISTRY = "models:/"
 
 
 def check_file(
@@ -43,13 +40,13 @@ def check_file(
     """
     decoder = _decoder(engine, options, seed)
     constraints = load_constraints(file)
-    opened = None if model is None else _open_model(model, tracking)
+    opened = None if model is None else open_model(model, LateRegistry(tracking)).model
     shards = plan(corpus)
     total = min(documents, sum(shard.rows for shard in shards))
     labels = opened.labels if opened is not None else _gold_labels(corpus, shards)
     with meter("checking", total) as bar:
         return check(
-            _batches(shards, documents),
+            first_documents(shards, documents),
             constraints,
             labels,
             model=opened,
@@ -75,9 +72,9 @@ def explain_document(
     Raises `CorpusError` where the document is not there, `OptionError`, and what reading raises.
     """
     decoder = _decoder(engine, options, seed)
-    opened = _open_model(model, tracking)
+    opened = open_model(model, LateRegistry(tracking)).model
     constraints = load_constraints(file).bind(opened.labels)
-    document = _find(corpus, doc_id)
+    document = find_document(corpus, doc_id)
     potentials = opened.potentials(Batch.of([document]))
     return explain(document, potentials, constraints, opened.labels, decoder=decoder)
 
@@ -86,27 +83,6 @@ def _decoder(engine: str, options: Sequence[str], seed: int) -> Decoder:
     if engine not in SOLVERS:
         raise OptionError(f"no engine is called {engine!r}; there are {', '.join(SOLVERS)}")
     return Decoder(engine, parse_options(options, SOLVERS[engine].settings, owner=f"engine {engine}"), seed)
-
-
-def _open_model(reference: str, tracking: str | None) -> Model:
-    if not reference.startswith(REGISTRY):
-        return load_model(Path(reference).expanduser())
-    # MLflow takes seconds to import: only a model of the registry needs it.
-    from flows.sources import open_model
-    from flows.tracking import Tracking
-
-    return open_model(reference, Tracking(tracking)).model
-
-
-def _batches(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
-    """The corpus up to so many documents."""
-    left = documents
-    for shard in shards:
-        batch, _ = read_batch(shard)
-        yield batch if len(batch) <= left else Batch.of([batch.document(i) for i in range(left)])
-        left -= len(batch)
-        if left <= 0:
-            return
 
 
 def _gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
@@ -119,13 +95,3 @@ def _gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
     if not names:
         raise CorpusError(f"{corpus}: has no gold labels to check constraints against; give a model")
     return LabelSet.infer(names)
-
-
-def _find(corpus: str, doc_id: str) -> Document:
-    ids: list[str] = []
-    for shard in plan(corpus):
-        batch, _ = read_batch(shard)
-        if doc_id in batch.doc_ids:
-            return batch.document(batch.doc_ids.index(doc_id))
-        ids += batch.doc_ids[: 3 - len(ids)]
-    raise CorpusError(f"{corpus}: no document {doc_id!r}; its first are {', '.join(ids) or 'none at all'}")

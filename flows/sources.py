@@ -1,20 +1,43 @@
-"""Models and constraints as the user names them."""
+"""Models, constraints and documents as the user names them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from flows.tracking import Tracking
+from flows.shards import plan
+from schemas.document import Batch, Document
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from workers.constraints.declared import JoinedConstraints
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
 from workers.models.model import Model
+from workers.parquet import CorpusError
+from workers.shard_io import Shard, read_batch
 
 REGISTRY = "models:/"
+
+
+class Registry(Protocol):
+    """Where models are kept: `flows.tracking.Tracking`, or `LateRegistry`."""
+
+    def fetch(self, reference: str) -> Path:
+        """The folder of ``models:/NAME@ALIAS``."""
+        ...
+
+
+class LateRegistry(NamedTuple):
+    """MLflow's registry at ``uri``, connected to when a model is fetched: MLflow takes seconds to import."""
+
+    uri: str | None
+
+    def fetch(self, reference: str) -> Path:
+        """See `flows.tracking.Tracking.fetch`."""
+        from flows.tracking import Tracking
+
+        return Tracking(self.uri).fetch(reference)
 
 
 class OpenModel(NamedTuple):
@@ -24,9 +47,9 @@ class OpenModel(NamedTuple):
     folder: Path
 
 
-def open_model(reference: str, tracking: Tracking) -> OpenModel:
+def open_model(reference: str, registry: Registry) -> OpenModel:
     """A model folder, or ``models:/NAME@ALIAS`` in the registry. Raises `ModelError`, `TrackingError`."""
-    folder = tracking.fetch(reference) if reference.startswith(REGISTRY) else Path(reference).expanduser()
+    folder = registry.fetch(reference) if reference.startswith(REGISTRY) else Path(reference).expanduser()
     return OpenModel(load_model(folder), folder)
 
 
@@ -43,3 +66,25 @@ def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bo
     if not parts:
         return Unconstrained()
     return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))
+
+
+def find_document(corpus: str, doc_id: str) -> Document:
+    """The document with that id. Raises `CorpusError` where it is not there, and what reading raises."""
+    ids: list[str] = []
+    for shard in plan(corpus):
+        batch, _ = read_batch(shard)
+        if doc_id in batch.doc_ids:
+            return batch.document(batch.doc_ids.index(doc_id))
+        ids += batch.doc_ids[: 3 - len(ids)]
+    raise CorpusError(f"{corpus}: no document {doc_id!r}; its first are {', '.join(ids) or 'none at all'}")
+
+
+def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
+    """The corpus up to so many documents. Raises what reading raises."""
+    left = documents
+    for shard in shards:
+        batch, _ = read_batch(shard)
+        yield batch if len(batch) <= left else Batch.of([batch.document(i) for i in range(left)])
+        left -= len(batch)
+        if left <= 0:
+            return

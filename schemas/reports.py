@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from schemas.run import Figures
+
 
 class Report(BaseModel):
     """Base of all reports: frozen, and an unknown key is an error."""
@@ -44,3 +46,35 @@ class EvaluationReport(Report):
     max_gap: float | None
     token_accuracy: float
     entity: EntityReport
+
+
+class DocumentChains(Figures):
+    """How several Gibbs chains did on one document; objectives in nats.
+
+    ``split_rhat``, ``effective_samples``, ``flips`` (a sweep) and ``best`` as in
+    `workers.inference.diagnostics.Diagnostic`; ``viterbi`` is the objective of the Viterbi labelling.
+    ``objective`` has a row a chain: what it was at after each sweep.
+    """
+
+    doc_id: str
+    tokens: int
+    split_rhat: float
+    effective_samples: float
+    flips: float
+    best: float
+    viterbi: float
+    mixed: bool
+    objective: tuple[tuple[float, ...], ...]
+
+
+class ChainsReport(Figures):
+    """What ``concord chains --json`` prints: ``chains`` chains of ``sweeps`` sweeps a document.
+
+    ``mixed`` counts the documents whose split R̂ is below ``rhat_limit``.
+    """
+
+    chains: int
+    sweeps: int
+    rhat_limit: float
+    mixed: int
+    documents: tuple[DocumentChains, ...]

@@ -17,25 +17,33 @@ class Diagnostic(NamedTuple):
 
     ``split_rhat`` near 1 (below 1.05, say) means that halves of chains and different chains agree;
     ``effective_samples`` is how many independent draws the sweeps are worth; ``flips`` is the mean
-    number of labels changed in a sweep, ``best`` the best objective seen, in nats.
+    number of labels changed in a sweep, ``best`` the best objective seen, in nats. ``objective``
+    (chains, sweeps) is what the chains were at after each sweep, the first half included.
     """
 
     split_rhat: float
     effective_samples: float
     flips: float
     best: float
+    objective: Floats
 
 
 def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, chains: int = 4) -> Diagnostic:
-    """Runs ``chains`` chains from random labellings without cooling, the first half being thrown away."""
+    """Runs ``chains`` chains from random labellings without cooling, the first half being thrown away.
+
+    Every sweep makes every kind of move; `gibbs.solve` makes the costly ones in some sweeps only. Raises
+    `ValueError` for fewer than eight sweeps.
+    """
     steady = config.model_copy(update={"cooling": "none"})
     traces = [gibbs.sample(problem, config=steady, rng=rng)[0] for _ in range(chains)]
-    kept = np.stack([trace.objective[len(trace.objective) // 2 :] for trace in traces])
+    objective = np.stack([trace.objective for trace in traces])
+    kept = objective[:, config.sweeps // 2 :]
     return Diagnostic(
         split_rhat(kept),
         effective_samples(kept),
         float(np.mean([trace.flips for trace in traces])) / config.sweeps,
         max(trace.best_objective for trace in traces),
+        objective,
     )
 
 
