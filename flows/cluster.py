@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flows.interrupts import Interrupts, noted_interrupts
 from schemas.document import Document
+from schemas.errors import ServiceError
 from schemas.run import RunKey, ShardResult
 from workers.constraints.constraint_set import ConstraintSet
 from workers.models.model import Model
@@ -41,7 +42,7 @@ WORKER_MEMORY = 500 << 20
 """Bytes an actor asks Ray for; what it really uses depends on the model and the shard's size."""
 
 
-class ClusterError(Exception):
+class ClusterError(ServiceError):
     """Ray could not be started or reached, or its workers cannot run this code."""
 
 

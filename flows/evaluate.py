@@ -14,6 +14,7 @@ from flows.progress import meter
 from flows.shards import plan
 from schemas.columns import DOC_ID, LABELS, PREDICTIONS
 from schemas.document import Batch
+from schemas.errors import InputError
 from schemas.labels import Labels, LabelSet
 from schemas.reports import EvaluationReport
 from workers.evaluation.changes import EntityChanges
@@ -24,7 +25,7 @@ from workers.shard import VITERBI_LABELS
 from workers.shard_io import read_batch
 
 
-class EvaluationError(ValueError):
+class EvaluationError(InputError):
     """Predictions and gold that do not belong together; says which document."""
 
 
@@ -76,6 +77,7 @@ class _Answers:
 
     @classmethod
     def read(cls, predictions: str) -> _Answers:
+        """All prediction files of a run. Raises `EvaluationError` where a document is there twice."""
         columns = [DOC_ID, LABELS, VITERBI_LABELS, "certified", "gap"]
         tables = []
         for table in read_tables(predictions, PREDICTIONS):

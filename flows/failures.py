@@ -12,6 +12,8 @@ from typing import NoReturn
 
 import typer
 
+from schemas.errors import InputError, ServiceError, UsageError
+
 
 class Exit(IntEnum):
     """Exit codes of `concord`. 1 is an error in concord itself, shown with its traceback."""
@@ -29,6 +31,10 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
+FILE_ERRORS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""What the system says of a path that the user gave."""
+
+
 class Terminated(BaseException):
     """SIGTERM came."""
 
@@ -39,15 +45,14 @@ def reported() -> Iterator[None]:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
-    except typer.Exit:
-        raise
+    except UsageError as error:
+        _leave(Exit.USAGE, str(error))
+    except (InputError, *FILE_ERRORS) as error:
+        _leave(Exit.INPUT, str(error))
+    except ServiceError as error:
+        _leave(Exit.SERVICE, str(error))
     except KeyboardInterrupt:
         _leave(Exit.INTERRUPTED, "interrupted; the same command goes on where this one stopped")
-    except Exception as error:
-        code = _code_of(error)
-        if code is Exit.BUG:
-            raise
-        _leave(code, str(error))
     except (Terminated, SystemExit):
         _leave(Exit.TERMINATED, "terminated; the same command goes on where this one stopped")
 
@@ -60,41 +65,3 @@ def _leave(code: Exit, message: str) -> NoReturn:
     sys.stderr.write(f"concord: {message}\n")
     sys.stderr.flush()
     raise typer.Exit(code)
-
-
-def _code_of(error: Exception) -> Exit:
-    # Imported only when something went wrong: `concord --help` must not wait for Ray and MLflow.
-    from flows.cluster import ClusterError
-    from flows.evaluate import EvaluationError
-    from flows.options import OptionError
-    from flows.runfolder import RunFolderError
-    from flows.tracking import TrackingError
-    from flows.train import TrainingError
-    from schemas.columns import SchemaError
-    from schemas.labels import LabelError
-    from workers.constraints.rows import ConstraintError
-    from workers.ingestion import IngestError
-    from workers.models.folder import ModelError
-    from workers.parquet import CorpusError
-    from workers.shard import EngineError
-
-    if isinstance(error, EngineError | OptionError):
-        return Exit.USAGE
-    if isinstance(error, ClusterError | TrackingError):
-        return Exit.SERVICE
-    inputs = (
-        ConstraintError,
-        CorpusError,
-        EvaluationError,
-        IngestError,
-        LabelError,
-        ModelError,
-        RunFolderError,
-        SchemaError,
-        TrainingError,
-        FileNotFoundError,
-        IsADirectoryError,
-        NotADirectoryError,
-        PermissionError,
-    )
-    return Exit.INPUT if isinstance(error, inputs) else Exit.BUG

@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from schemas.errors import UsageError
 from schemas.settings import Settings
 
 S = typing.TypeVar("S", bound=Settings)
 
 
-class OptionError(ValueError):
+class OptionError(UsageError):
     """An option that is not there, or a value that it does not take."""
 
 

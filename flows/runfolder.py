@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from schemas.errors import InputError
 from schemas.run import FORMAT, RunKey, ShardMarker, ShardReport
 from workers.output import (
     MANIFEST,
@@ -27,7 +28,7 @@ CORPUS = "corpus.json"
 """Which corpus the folder's predictions are of; in the markers' folder."""
 
 
-class RunFolderError(ValueError):
+class RunFolderError(InputError):
     """An output folder that cannot be used: another run writes there, or it holds another corpus."""
 
 

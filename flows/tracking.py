@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunS
 from mlflow.exceptions import MlflowException
 
 from flows.environment import command, home
+from schemas.errors import ServiceError
 
 EXPERIMENT = "concord"
 ALIAS = "champion"
@@ -27,7 +28,7 @@ _BATCH = 100
 """`log_batch` takes at most 100 parameters and 1,000 metrics a call."""
 
 
-class TrackingError(Exception):
+class TrackingError(ServiceError):
     """MLflow could not be reached, or does not know what was asked for."""
 
 
@@ -106,15 +107,14 @@ class Tracking:
         """A run that ends as finished, failed or killed, whichever way the block is left."""
         created = self._client.create_run(self._experiment, run_name=name, tags=dict(tags))
         run = Run(self._client, created.info.run_id, self._experiment)
-        status = RunStatus.KILLED
-        try:
+        with ExitStack() as stack:
+            stack.push(lambda kind, _error, _traceback: self._end(run, kind))
             yield run
-            status = RunStatus.FINISHED
-        except Exception:
-            status = RunStatus.FAILED
-            raise
-        finally:
-            self._client.set_terminated(run.id, RunStatus.to_string(status))
+
+    def _end(self, run: Run, kind: type[BaseException] | None) -> None:
+        """Says how the run ended: ``kind`` is what was raised in it, if anything."""
+        raised = RunStatus.FAILED if kind is not None and issubclass(kind, Exception) else RunStatus.KILLED
+        self._client.set_terminated(run.id, RunStatus.to_string(RunStatus.FINISHED if kind is None else raised))
 
     def register(self, run: Run, name: str, *, alias: str = ALIAS) -> Registered:
         """Makes the run's model folder the newest version of ``name`` and points ``alias`` to it."""

@@ -19,6 +19,7 @@ from flows.runfolder import dataset_digest
 from flows.shards import plan
 from flows.tracking import ALIAS, MODEL_FOLDER, Registered, Run, Tracking
 from schemas.document import Document
+from schemas.errors import InputError
 from schemas.labels import LabelError
 from schemas.run import TrainReport
 from schemas.settings import CrfSettings, Settings
@@ -31,7 +32,7 @@ from workers.models.folder import MANIFEST, update_manifest
 from workers.shard_io import Shard, read_batch
 
 
-class TrainingError(ValueError):
+class TrainingError(InputError):
     """A corpus that nothing can be learned from, or an output folder that is something else."""
 
 

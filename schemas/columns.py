@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Column, Document
+from schemas.errors import InputError
 
 NAME_KEY = b"concord.schema"
 VERSION_KEY = b"concord.version"
@@ -42,7 +43,7 @@ ENTITY = pa.struct(
 VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalty", pa.float64())])
 
 
-class SchemaError(ValueError):
+class SchemaError(InputError):
     """A file whose columns are not those of its layout: names file, column, types and remedy."""
 
 

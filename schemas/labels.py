@@ -10,6 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.errors import InputError
+
 Labels = NDArray[np.int32]
 
 OUTSIDE = "O"
@@ -24,7 +26,7 @@ class Scheme(StrEnum):
     """A label is a type; a span is a maximal run of one label inside a sentence."""
 
 
-class LabelError(ValueError):
+class LabelError(InputError):
     """A label that the label set does not know, or a label set that contradicts its scheme."""
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from schemas.columns import REJECTS, Reject, SchemaError, rejects_table, table_from_documents
 from schemas.document import Document
+from schemas.errors import InputError
 from schemas.settings import IngestSettings, ReaderSettings
 from workers.parquet import WRITE_OPTIONS, write_table
 from workers.readers.registry import READERS
@@ -22,7 +23,7 @@ REJECTS_NAME = "_rejects.parquet"
 DEFAULT_LAYOUT = IngestSettings()
 
 
-class IngestError(ValueError):
+class IngestError(InputError):
     """An ingest that cannot start: says why and what to do."""
 
 

@@ -12,12 +12,13 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from schemas.columns import Layout, check, stamp
+from schemas.errors import InputError
 
 WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, "write_page_checksum": True}
 """Checksums let a reader tell a damaged page from a good one."""
 
 
-class CorpusError(ValueError):
+class CorpusError(InputError):
     """A corpus that cannot be read: names the file, what is wrong with it and what to do."""
 
 

@@ -16,6 +16,7 @@ from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from schemas.columns import Reject, nest, rejects_table, stamp
 from schemas.decoded import Budget, Decoded
 from schemas.document import Batch, Column, Document
+from schemas.errors import UsageError
 from schemas.labels import Labels
 from schemas.predictions import predictions_table, times_table
 from schemas.problem import Problem, Score
@@ -44,7 +45,7 @@ CERTIFY = "certify"
 """The engine whose proofs tell search errors from model errors."""
 
 
-class EngineError(ValueError):
+class EngineError(UsageError):
     """An engine that is not there, or options that it does not have."""
 
 

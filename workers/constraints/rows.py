@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from schemas.errors import InputError
 from schemas.potentials import Floats
 from schemas.problem import ANY, LinearRows
 
@@ -21,7 +22,7 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class ConstraintError(ValueError):
+class ConstraintError(InputError):
     """A constraint that does not fit its labels or its document; the message says what to change."""
 
 

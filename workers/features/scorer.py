@@ -200,6 +200,7 @@ class WordTables:
         texts: dict[Any, tuple[NDArray[np.uint32], NDArray[np.int64]]] = {}
 
         def text_of(source: Source) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+            """The words as the source's extractor sees them, as `code_points`; made once an extractor."""
             extract = source.extract
             if extract.text not in texts or outside:
                 places = [BEFORE, AFTER] if extract.pieces is Pieces.WHOLE else ["", ""]
@@ -225,21 +226,19 @@ class WordTables:
         self._count += count
 
     def _reserve(self, count: int) -> None:
+        """Makes room for ``count`` words; what is there stays."""
         if count <= self.values.shape[1] and count <= self.singles.shape[1]:
             return
         capacity = max(count, min(self._limit, 2 * count + 1024))
 
-        def grown(array: Any, axis: int) -> Any:
-            shape = list(array.shape)
-            shape[axis] = capacity
-            larger = np.zeros(shape, array.dtype)
-            larger[(slice(None),) * axis + (slice(0, self._count),)] = array[
-                (slice(None),) * axis + (slice(0, self._count),)
-            ]
+        def grown(array: Any) -> Any:
+            """The array with its second axis, the words, at the new capacity."""
+            larger = np.zeros((array.shape[0], capacity, *array.shape[2:]), array.dtype)
+            larger[:, : self._count] = array[:, : self._count]
             return larger
 
-        self.singles, self.windows = grown(self.singles, 1), grown(self.windows, 1)
-        self.found, self.values = grown(self.found, 1), grown(self.values, 1)
+        self.singles, self.windows = grown(self.singles), grown(self.windows)
+        self.found, self.values = grown(self.found), grown(self.values)
 
 
 class Scorer:

@@ -9,13 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from schemas.errors import InputError
 from schemas.labels import LabelSet, Scheme
 
 MANIFEST = "manifest.json"
 VERSION = 1
 
 
-class ModelError(ValueError):
+class ModelError(InputError):
     """A model folder that is missing, damaged or of another kind; the message names the file."""
 
 
