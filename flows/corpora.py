@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from flows.progress import meter
@@ -14,14 +16,7 @@ def synthesize_corpus(
     out: Path, *, documents: int, seed: int, kind: Kind, layout: IngestSettings, overwrite: bool
 ) -> IngestReport:
     """Writes a made-up corpus with gold labels; streams, so any number of documents will do."""
-    with meter("writing", documents) as bar:
-        written = 0
-
-        def show(report: IngestReport) -> None:
-            nonlocal written
-            bar.advance(report.written - written, note=f"documents, {report.tokens:,} tokens")
-            written = report.written
-
+    with _shown("writing", documents) as show:
         items = synthesize(documents, seed=seed, kind=kind)
         return write_corpus(items, out, source=f"synthesize {kind}", layout=layout, overwrite=overwrite, progress=show)
 
@@ -30,7 +25,14 @@ def ingest_corpus(
     reader: str, source: str, out: Path, *, settings: ReaderSettings, layout: IngestSettings, overwrite: bool
 ) -> IngestReport:
     """Reads a source into a corpus. Its length is not known beforehand, so progress only counts."""
-    with meter("reading", None) as bar:
+    with _shown("reading", None) as show:
+        return ingest(reader, source, out, settings=settings, layout=layout, overwrite=overwrite, progress=show)
+
+
+@contextmanager
+def _shown(title: str, total: int | None) -> Iterator[Callable[[IngestReport], None]]:
+    """A bar for the length of the block, and what moves it to where a report says."""
+    with meter(title, total) as bar:
         read = 0
 
         def show(report: IngestReport) -> None:
@@ -38,4 +40,4 @@ def ingest_corpus(
             bar.advance(report.read - read, note=f"documents, {report.tokens:,} tokens, {report.rejected} rejected")
             read = report.read
 
-        return ingest(reader, source, out, settings=settings, layout=layout, overwrite=overwrite, progress=show)
+        yield show

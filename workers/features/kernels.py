@@ -54,30 +54,23 @@ def build_table(hashes: Any, size: int) -> Any:
     return keys, rows, -1
 
 
-@njit(cache=True, nogil=True)
-def hash_texts(seeds: Any, text: Any, ends: Any) -> Any:
-    """(n,) uint64 hash of each string, from its own seed."""
-    hashes = np.empty(len(ends), np.uint64)
-    begin = 0
-    for i in range(len(ends)):
-        state = seeds[i]
-        for j in range(begin, ends[i]):
-            state = _mix(state, text[j])
-        hashes[i] = state
-        begin = ends[i]
-    return hashes
+@njit(cache=True, nogil=True, inline="always")
+def _hash(state: Any, items: Any, begin: int, end: int) -> Any:
+    for i in range(begin, end):
+        state = _mix(state, items[i])
+    return state
 
 
 @njit(cache=True, nogil=True)
-def hash_ids(seeds: Any, ids: Any, ends: Any) -> Any:
-    """(n,) uint64 hash of each run of value ids, from its own seed; as `add_conjunctions` makes them."""
+def hash_runs(seeds: Any, items: Any, ends: Any) -> Any:
+    """(n,) uint64 hash of each run of items, from its own seed.
+
+    Items are code points of strings, or value ids as `add_conjunctions` hashes them.
+    """
     hashes = np.empty(len(ends), np.uint64)
     begin = 0
     for i in range(len(ends)):
-        state = seeds[i]
-        for j in range(begin, ends[i]):
-            state = _mix(state, ids[j])
-        hashes[i] = state
+        hashes[i] = _hash(seeds[i], items, begin, ends[i])
         begin = ends[i]
     return hashes
 
@@ -88,10 +81,7 @@ def find_texts(seed: Any, text: Any, ends: Any, keys: Any, rows: Any) -> Any:
     found = np.empty(len(ends), np.int32)
     begin = 0
     for i in range(len(ends)):
-        state = seed
-        for j in range(begin, ends[i]):
-            state = _mix(state, text[j])
-        found[i] = _find(keys, rows, state)
+        found[i] = _find(keys, rows, _hash(seed, text, begin, ends[i]))
         begin = ends[i]
     return found
 

@@ -76,7 +76,7 @@ def code_points(strings: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.
 
 def seed_of(name: str) -> np.uint64:
     """The state in which the hash of a template's (or source's) values starts."""
-    return np.uint64(kernels.hash_texts(np.array([len(name)], np.uint64), *code_points([name]))[0])
+    return np.uint64(kernels.hash_runs(np.array([len(name)], np.uint64), *code_points([name]))[0])
 
 
 def compile_weights(
@@ -119,11 +119,11 @@ def compile_weights(
             ids.append(value_ids.setdefault((place, part), len(value_ids)))
         ends.append(len(ids))
     at_single, at_conjoined = np.array(single, np.int64), np.array(conjoined, np.int64)
-    single_hashes = kernels.hash_texts(row_seeds[at_single], *code_points(single_values))
-    hashes = kernels.hash_ids(row_seeds[at_conjoined], np.array(ids, np.int32), np.array(ends, np.int64))
+    single_hashes = kernels.hash_runs(row_seeds[at_single], *code_points(single_values))
+    hashes = kernels.hash_runs(row_seeds[at_conjoined], np.array(ids, np.int32), np.array(ends, np.int64))
     source_seeds = {s: seed_of(str(s)) for s in features.conjoined}
     value_seeds = np.array([source_seeds[s] for s, _ in value_ids], np.uint64)
-    value_hashes = kernels.hash_texts(value_seeds, *code_points([v for _, v in value_ids]))
+    value_hashes = kernels.hash_runs(value_seeds, *code_points([v for _, v in value_ids]))
     return FeatureWeights(
         start,
         target[order].astype(np.int32),

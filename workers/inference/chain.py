@@ -36,8 +36,7 @@ def log_partition(potentials: Potentials) -> Floats:
     """(S,) log Z of each sentence, in nats; −inf where no labelling is possible."""
     p = potentials
     bounds = sentence_bounds(p)
-    alpha = _forward_sum(p.unary, p.transition, bounds)
-    return np.logaddexp.reduce(alpha[bounds[1:] - 1], axis=1) if len(bounds) > 1 else np.zeros(0)
+    return _totals(p.unary + _incoming(p.unary, p.transition, bounds), bounds)
 
 
 def marginals(potentials: Potentials) -> Floats:
@@ -47,13 +46,19 @@ def marginals(potentials: Potentials) -> Floats:
     """
     p = potentials
     bounds = sentence_bounds(p)
-    alpha = _forward_sum(p.unary, p.transition, bounds)
-    beta = _backward_sum(p.unary, p.transition, bounds)
-    total = np.logaddexp.reduce(alpha[bounds[1:] - 1], axis=1) if len(bounds) > 1 else np.zeros(0)
+    forward = p.unary + _incoming(p.unary, p.transition, bounds)
+    # What comes after a token is what comes before it when the chain is read from its end.
+    reverse = np.ascontiguousarray(p.unary[::-1]), np.ascontiguousarray(p.transition.T), len(p) - bounds[::-1]
+    after = _incoming(*reverse)[::-1]
+    total = _totals(forward, bounds)
     if not np.isfinite(total).all():
         raise ValueError(f"sentence {int(np.flatnonzero(~np.isfinite(total))[0])} has no possible labelling")
-    result: Floats = np.exp(alpha + beta - np.repeat(total, np.diff(bounds))[:, None])
+    result: Floats = np.exp(forward + after - np.repeat(total, np.diff(bounds))[:, None])
     return result
+
+
+def _totals(forward: Floats, bounds: NDArray[np.int64]) -> Floats:
+    return np.logaddexp.reduce(forward[bounds[1:] - 1], axis=1) if len(bounds) > 1 else np.zeros(0)
 
 
 def max_marginals(potentials: Potentials) -> Floats:
@@ -142,32 +147,18 @@ def _backward_max(unary: Any, transition: Any, bounds: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _forward_sum(unary: Any, transition: Any, bounds: Any) -> Any:
+def _incoming(unary: Any, transition: Any, bounds: Any) -> Any:
+    """(N, L) log-sum over all labels of the sentence before t, given y_t = l; 0 at its start."""
     count, width = unary.shape
-    alpha = np.empty((count, width))
+    incoming = np.zeros((count, width))
     terms = np.empty(width)
     for s in range(len(bounds) - 1):
-        alpha[bounds[s]] = unary[bounds[s]]
         for t in range(bounds[s] + 1, bounds[s + 1]):
             for label in range(width):
                 for previous in range(width):
-                    terms[previous] = alpha[t - 1, previous] + transition[previous, label]
-                alpha[t, label] = _log_sum(terms) + unary[t, label]
-    return alpha
-
-
-@njit(cache=True, nogil=True)
-def _backward_sum(unary: Any, transition: Any, bounds: Any) -> Any:
-    count, width = unary.shape
-    beta = np.zeros((count, width))
-    terms = np.empty(width)
-    for s in range(len(bounds) - 1):
-        for t in range(bounds[s + 1] - 2, bounds[s] - 1, -1):
-            for label in range(width):
-                for following in range(width):
-                    terms[following] = transition[label, following] + unary[t + 1, following] + beta[t + 1, following]
-                beta[t, label] = _log_sum(terms)
-    return beta
+                    terms[previous] = incoming[t - 1, previous] + unary[t - 1, previous] + transition[previous, label]
+                incoming[t, label] = _log_sum(terms)
+    return incoming
 
 
 @njit(cache=True, nogil=True)
