@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -178,18 +179,16 @@ def reprocess(
 ) -> None:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
     with reported():
-        from flows.options import OptionError, option_values
+        from flows.options import option_values
         from flows.reprocess import reprocess as run_reprocess
-        from workers.inference.registry import SOLVERS
+        from workers.inference.registry import solver_named
 
-        if engine not in SOLVERS:
-            raise OptionError(f"no engine is called {engine!r}; there are {', '.join(SOLVERS)}")
         report = run_reprocess(
             corpus,
             model,
             str(out),
             engine=engine,
-            options=option_values(option or [], SOLVERS[engine].settings, owner=f"engine {engine}"),
+            options=option_values(option or [], solver_named(engine).settings, owner=f"engine {engine}"),
             seed=seed,
             work=work,
             seconds=seconds,
@@ -205,10 +204,7 @@ def reprocess(
             _print_json(report.model_dump_json())
         else:
             _show_run(report.model_dump())
-        for error in report.errors:
-            say(f"failed: {error}", style="red")
-        if report.errors:
-            raise typer.Exit(Exit.SHARDS)
+        _show_failed(report.errors)
 
 
 @app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/")
@@ -334,6 +330,13 @@ def _show_run(report: dict[str, Any]) -> None:
             f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
         )
     say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
+
+
+def _show_failed(shards: Sequence[str]) -> None:
+    for shard in shards:
+        say(f"failed: {shard}", style="red")
+    if shards:
+        raise typer.Exit(Exit.SHARDS)
 
 
 def _show_options(name: str, note: str, rows: list[tuple[str, str, str]]) -> None:

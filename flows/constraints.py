@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.options import OptionError, parse_options
+from flows.options import parse_options
 from flows.progress import meter
 from flows.shards import plan
 from flows.sources import LateRegistry, find_document, first_documents, open_model
@@ -16,7 +16,7 @@ from schemas.document import Batch
 from schemas.labels import LabelSet
 from workers.auditing import Decoder, check, explain
 from workers.constraints.constraint_file import load_constraints
-from workers.inference.registry import SOLVERS
+from workers.inference.registry import solver_named
 from workers.parquet import CorpusError
 from workers.shard_io import Shard, read_batch
 
@@ -35,7 +35,7 @@ def check_file(
 ) -> CheckReport:
     """`workers.auditing.check` on the first ``documents`` documents of a corpus.
 
-    Without a model the labels are those of the corpus' gold. Raises `OptionError`, and what
+    Without a model the labels are those of the corpus' gold. Raises `OptionError`, `EngineError`, and what
     reading corpus, model and file raises.
     """
     decoder = _decoder(engine, options, seed)
@@ -69,7 +69,7 @@ def explain_document(
 ) -> Explanation:
     """`workers.auditing.explain` on one document of a corpus.
 
-    Raises `CorpusError` where the document is not there, `OptionError`, and what reading raises.
+    Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and what reading raises.
     """
     decoder = _decoder(engine, options, seed)
     opened = open_model(model, LateRegistry(tracking)).model
@@ -80,9 +80,7 @@ def explain_document(
 
 
 def _decoder(engine: str, options: Sequence[str], seed: int) -> Decoder:
-    if engine not in SOLVERS:
-        raise OptionError(f"no engine is called {engine!r}; there are {', '.join(SOLVERS)}")
-    return Decoder(engine, parse_options(options, SOLVERS[engine].settings, owner=f"engine {engine}"), seed)
+    return Decoder(engine, parse_options(options, solver_named(engine).settings, owner=f"engine {engine}"), seed)
 
 
 def _gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:

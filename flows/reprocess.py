@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
-from prefect.runtime import flow_run
 
 from flows.cluster import Job, cluster
+from flows.jobs import corpus_place, folder_place, run_tags
 from flows.prefect_server import guard_server
 from flows.progress import meter
 from flows.runfolder import dataset_digest, exclusive, prepare, write_manifest
@@ -82,9 +82,9 @@ def reprocess(
         text=TextSettings.model_validate(dict(text or {})),
     )
     request = Request(
-        corpus=_absolute(corpus),
+        corpus=corpus_place(corpus),
         model=model,
-        out=str(Path(out).expanduser().absolute()),
+        out=folder_place(out),
         settings=check_settings(settings),
         constraints=tuple(constraints),
         consistency=consistency,
@@ -108,7 +108,7 @@ def label_corpus(request: Request) -> RunReport:
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
         shards = plan(request.corpus, text=request.settings.text)
-        with tracking.run(_run_name(request), tags=_tags(request)) as run:
+        with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
             run.params(_params(request, key, opened))
             run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="reprocess")
             done = prepare(out, request.corpus, shards, key)
@@ -286,18 +286,9 @@ def _params(request: Request, key: RunKey, opened: OpenModel) -> dict[str, objec
     }
 
 
-def _tags(request: Request) -> dict[str, str]:
-    found = flow_run.get_id()
-    return {"job": "reprocess", "predictions": request.out} | ({"prefect.flow_run": str(found)} if found else {})
-
-
 def _run_name(request: Request) -> str:
     return f"{Path(request.corpus).name} · {request.settings.engine}"
 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
-
-
-def _absolute(corpus: str) -> str:
-    return corpus if "://" in corpus else str(Path(corpus).expanduser().absolute())

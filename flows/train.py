@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
-from prefect.runtime import flow_run
 
+from flows.jobs import corpus_place, folder_place, run_tags
 from flows.prefect_server import guard_server
 from flows.progress import meter
 from flows.runfolder import dataset_digest
@@ -72,8 +72,8 @@ def train(
     of `schemas.settings.CrfSettings`. ``register_as`` names the model in MLflow's registry.
     """
     request = Request(
-        corpus=corpus if "://" in corpus else str(Path(corpus).expanduser().absolute()),
-        out=str(Path(out).expanduser().absolute()),
+        corpus=corpus_place(corpus),
+        out=folder_place(out),
         settings=CrfSettings.model_validate({"features": features} | (options or {})),
         consistency=consistency,
         held_out=held_out,
@@ -92,9 +92,8 @@ def train_model(request: Request) -> TrainReport:
     _check_out(out)
     tracking = Tracking(request.tracking)
     shards = plan(request.corpus)
-    found = flow_run.get_id()
-    tags = {"job": "train", "model": request.out} | ({"prefect.flow_run": str(found)} if found else {})
-    with tracking.run(f"{Path(request.corpus).name} · {request.settings.features}", tags=tags) as run:
+    name = f"{Path(request.corpus).name} · {request.settings.features}"
+    with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = _read(shards)
         run.params({"corpus": request.corpus, "held_out": request.held_out, **request.settings.model_dump()})
         run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="training")

@@ -22,9 +22,10 @@ from schemas.settings import IngestSettings
 from workers import shard as shard_module
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from workers.inference.registry import EngineError
 from workers.ingestion import write_corpus
 from workers.output import MANIFEST, MARKERS, PREDICTIONS, REJECTS, TIMES, finished, remove_leftovers, shard_name
-from workers.shard import EngineError, check_settings, label_batch, label_shard
+from workers.shard import check_settings, label_batch, label_shard
 from workers.shard_io import Shard
 from workers.shard_report import report_of
 from workers.synthesis import synthesize

@@ -16,7 +16,6 @@ from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from schemas.columns import Reject, nest, rejects_table, stamp
 from schemas.decoded import Budget, Decoded
 from schemas.document import Batch, Column, Document
-from schemas.errors import UsageError
 from schemas.labels import Labels
 from schemas.predictions import predictions_table, times_table
 from schemas.problem import Problem, Score
@@ -28,7 +27,7 @@ from workers.infeasible import breaks_something_hard, reason, settled
 from workers.inference import gibbs
 from workers.inference.chain import viterbi
 from workers.inference.engine import document_rng
-from workers.inference.registry import SOLVERS
+from workers.inference.registry import SOLVERS, EngineError, solver_named
 from workers.models.model import Model
 from workers.output import MARKERS, PREDICTIONS, REJECTS, TIMES, shard_key, shard_name, write_bytes, write_table
 from workers.shard_io import Shard, read_batch
@@ -43,10 +42,6 @@ VITERBI_LABELS = "viterbi_labels"
 
 CERTIFY = "certify"
 """The engine whose proofs tell search errors from model errors."""
-
-
-class EngineError(UsageError):
-    """An engine that is not there, or options that it does not have."""
 
 
 @dataclass
@@ -74,9 +69,7 @@ def check_settings(settings: RunSettings) -> RunSettings:
 
     Raises `EngineError` for an unknown engine, an unknown option or a value out of range.
     """
-    if settings.engine not in SOLVERS:
-        raise EngineError(f"no engine is called {settings.engine!r}; there are {', '.join(sorted(SOLVERS))}")
-    kind = SOLVERS[settings.engine].settings
+    kind = solver_named(settings.engine).settings
     try:
         options = kind.model_validate(dict(settings.options))
     except ValidationError as error:

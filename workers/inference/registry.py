@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schemas.errors import UsageError
 from schemas.settings import (
     AnytimeSettings,
     AstarSettings,
@@ -46,3 +47,14 @@ SOLVERS: dict[str, Solver] = {
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
     "ilp": Solver(cpsat.solve, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
 }
+
+
+class EngineError(UsageError):
+    """An engine that is not there, or options that it does not have."""
+
+
+def solver_named(name: str) -> Solver:
+    """The engine of that name. Raises `EngineError`."""
+    if name not in SOLVERS:
+        raise EngineError(f"no engine is called {name!r}; there are {', '.join(SOLVERS)}")
+    return SOLVERS[name]
