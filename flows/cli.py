@@ -12,6 +12,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from flows.arguments import (
+    Consistency,
+    Constraints,
+    Corpus,
+    Engine,
+    Json,
+    ModelName,
+    Options,
+    Overwrite,
+    Seed,
+    Tracking,
+    print_json,
+)
 from flows.constraints_cli import app as constraints_app
 from flows.failures import Exit, reported
 from flows.progress import say
@@ -28,19 +41,6 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(constraints_app, name="constraints")
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
-Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus.")]
-Options = Annotated[list[str] | None, typer.Option("--option", help="NAME=VALUE; may be given many times.")]
-Tracking = Annotated[
-    str | None,
-    typer.Option(help="MLflow tracking URI; otherwise MLFLOW_TRACKING_URI, otherwise SQLite in .concord/."),
-]
-ModelName = Annotated[str, typer.Option("--model", help="Model folder, or models:/NAME@ALIAS in the registry.")]
-Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; many are joined.")]
-Consistency = Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")]
-Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 
 @app.callback()
@@ -137,7 +137,7 @@ def train(
             tracking=tracking,
         )
         if as_json:
-            _print_json(report.model_dump_json())
+            print_json(report.model_dump_json())
             return
         say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
         if report.held_out_f1 is not None:
@@ -154,7 +154,7 @@ def reprocess(
     corpus: Corpus,
     model: ModelName,
     out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
-    engine: Annotated[str, typer.Option(help="How documents are decoded; `concord engines` lists them.")] = "gibbs",
+    engine: Engine = "gibbs",
     option: Options = None,
     constraints: Constraints = None,
     consistency: Consistency = True,
@@ -201,7 +201,7 @@ def reprocess(
             tracking=tracking,
         )
         if as_json:
-            _print_json(report.model_dump_json())
+            print_json(report.model_dump_json())
         else:
             _show_run(report.model_dump())
         _show_failed(report.errors)
@@ -221,7 +221,7 @@ def evaluate(
 
         evaluation = run_evaluate(predictions, gold)
         if as_json:
-            _print_json(evaluation.report.model_dump_json())
+            print_json(evaluation.report.model_dump_json())
             return
         Console().print(evaluation_table(evaluation))
         for line in evaluation_lines(evaluation):
@@ -263,7 +263,7 @@ def chains(
             tracking=tracking,
         )
         if as_json:
-            _print_json(report.model_dump_json())
+            print_json(report.model_dump_json())
             return
         Console().print(chains_table(report))
         for line in picture(report.documents[0]) if doc is not None else []:
@@ -291,13 +291,9 @@ def readers() -> None:
         _show_options(name, entry.summary, describe(entry.settings))
 
 
-def _print_json(text: str) -> None:
-    typer.echo(json.dumps(json.loads(text), ensure_ascii=False))
-
-
 def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:
     if as_json:
-        _print_json(json.dumps(counts | {"out": str(out)}))
+        print_json(json.dumps(counts | {"out": str(out)}))
         return
     say(
         f"{counts['read']:,} documents read, {counts['written']:,} written ({counts['tokens']:,} tokens, "

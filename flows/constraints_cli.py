@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from flows.arguments import Corpus, Engine, Json, ModelName, Options, Seed, Tracking, print_json
 from flows.failures import reported
 
 app = typer.Typer(no_args_is_help=True, help="Check a constraint file on a corpus, or explain it on a document.")
 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
-Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI.")]
-Tracking = Annotated[str | None, typer.Option(help="MLflow tracking URI, for a model of the registry.")]
-Options = Annotated[
-    list[str] | None, typer.Option("--option", help="NAME=VALUE of the engine; may be given many times.")
-]
-Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
 
 
 @app.command(epilog="Example: concord constraints check constraints.yaml --corpus corpora/dev/ --model models/cite/")
@@ -56,7 +49,7 @@ def check(
             tracking=tracking,
         )
         if as_json:
-            typer.echo(json.dumps(json.loads(report.model_dump_json()), ensure_ascii=False))
+            print_json(report.model_dump_json())
             return
         console = Console()
         console.print(check_table(report))
@@ -71,9 +64,9 @@ def explain(
     file: File,
     *,
     corpus: Corpus,
-    model: Annotated[str, typer.Option(help="Model folder, or models:/NAME@ALIAS in the registry.")],
+    model: ModelName,
     doc: Annotated[str, typer.Option(help="Id of the document.")],
-    engine: Annotated[str, typer.Option(help="How documents are decoded; `concord engines` lists them.")] = "cpsat",
+    engine: Engine = "cpsat",
     option: Options = None,
     seed: Seed = 0,
     tracking: Tracking = None,
@@ -88,7 +81,7 @@ def explain(
             file, corpus, doc, model=model, engine=engine, options=option or [], seed=seed, tracking=tracking
         )
         if as_json:
-            typer.echo(json.dumps(json.loads(found.model_dump_json()), ensure_ascii=False))
+            print_json(found.model_dump_json())
             return
         console = Console()
         console.print(labels_table(found))

@@ -1,0 +1,28 @@
+"""Options that several commands take, and the one way to answer with JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
+Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus.")]
+Options = Annotated[list[str] | None, typer.Option("--option", help="NAME=VALUE; may be given many times.")]
+Tracking = Annotated[
+    str | None,
+    typer.Option(help="MLflow tracking URI; otherwise MLFLOW_TRACKING_URI, otherwise SQLite in .concord/."),
+]
+ModelName = Annotated[str, typer.Option("--model", help="Model folder, or models:/NAME@ALIAS in the registry.")]
+Engine = Annotated[str, typer.Option(help="How documents are decoded; `concord engines` lists them.")]
+Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; many are joined.")]
+Consistency = Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")]
+Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
+
+
+def print_json(text: str) -> None:
+    """A JSON text on standard output, in one line and with its letters as they are."""
+    typer.echo(json.dumps(json.loads(text), ensure_ascii=False))
