@@ -99,6 +99,11 @@ class Band:
                 return
             price = price * PRICE_STEP if outside is None else _crossing(inside, outside)
 
+    def settle(self, labels: Labels) -> None:
+        """Narrows the band to labellings that lose and cost no more than ``labels`` (N,)."""
+        self.best = self._corner(labels, 0.0, proven=False)
+        self.width = self.best.loss
+
     def allowed(self) -> NDArray[np.bool_]:
         """(N, L) labels of labellings in the band whose penalty is no higher than that of ``best``."""
         problem = self._at(self.price)

@@ -17,6 +17,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
@@ -26,24 +27,29 @@ from schemas.settings import TwoStageSettings
 from workers.inference.chain import max_marginals, viterbi_score
 from workers.inference.cpsat import UNITS_A_SECOND, LatticeSolution, solve_model
 from workers.inference.engine import UNLIMITED
-from workers.inference.lattice import LatticeModel, build_model
+from workers.inference.lattice import build_model
 from workers.inference.price import Band
 from workers.inference.race import Race
 
 
 class _Stages:
-    """One model that is solved for one objective after another, within one budget."""
+    """One model after another, solved for one objective each, within one budget."""
 
-    def __init__(self, race: Race, config: TwoStageSettings, lattice: LatticeModel, seed: int) -> None:
+    def __init__(self, race: Race, config: TwoStageSettings, seed: int) -> None:
         self.race, self.config, self.seed = race, config, seed
+        self.solving = 0
+        self.finished = True
+
+    def build(self, start: Labels, allowed: NDArray[np.bool_] | None = None) -> None:
+        """A model of the labels ``allowed`` (N, L), hinted with ``start`` (N,)."""
+        problem, tolerance = self.race.problem, self.config.tolerance / 2.0
+        lattice = build_model(problem, start=start, allowed=allowed, tolerance=tolerance)
         self.lattice = replace(lattice, offset=0.0)
         self.offset = lattice.offset
         objective = lattice.model.proto.objective
         total = dict(zip(list(objective.vars), list(objective.coeffs), strict=True))
         self.local = lattice.local
         self.penalty = {v: c - self.local.get(v, 0) for v, c in total.items() if c > self.local.get(v, 0)}
-        self.finished = True
-        self.before, self.solving = race.work, 0
 
     def at_most(self, costs: dict[int, int], nats: float) -> None:
         """Adds a bound on costs, loose by less than the rounding of the model."""
@@ -60,13 +66,14 @@ class _Stages:
         objective.vars.extend(list(costs))
         objective.coeffs.extend(list(costs.values()))
         seconds, work = self.race.budget
-        units = self.config.deterministic_seconds * UNITS_A_SECOND if work is None else work - self.before
+        own = self.config.deterministic_seconds * UNITS_A_SECOND - self.solving
+        units = own if work is None else work - self.race.work
         tolerance = self.config.tolerance / 2.0
         solution = solve_model(
             self.lattice,
             self.race.problem,
             tolerance=tolerance,
-            deterministic_seconds=max(1.0, units - self.solving) / UNITS_A_SECOND,
+            deterministic_seconds=max(1.0, units) / UNITS_A_SECOND,
             seed=self.seed,
             seconds=None if seconds is None else seconds - self.race.seconds,
         )
@@ -106,28 +113,44 @@ def solve(
         return _answer(race, race.viterbi, incumbent, finished=race.settled)
     band = (1.0 - config.tau) * (race.top - worst_score(problem.potentials))
     start = race.viterbi
-    seed = int(rng.integers(2**31))
+    stages = _Stages(race, config, int(rng.integers(2**31)))
     if race.objective == -np.inf:
-        stages = _Stages(race, config, build_model(problem, start=race.viterbi, tolerance=config.tolerance / 2.0), seed)
+        stages.build(start)
         nearest = stages.least(stages.local)
         if nearest.infeasible:
             return race.decoded(np.inf)
         if nearest.labels is None or not stages.finished:
-            return _answer(race, race.viterbi if nearest.labels is None else nearest.labels, incumbent, finished=False)
+            return _answer(race, start if nearest.labels is None else nearest.labels, incumbent, finished=False)
         band, start = max(band, race.top - problem.potentials.score(nearest.labels)), nearest.labels
-    near = race.top - _document_scores(problem) <= band + config.tolerance
-    if not problem.agreements:
-        priced = Band(race, start, band, config.tolerance)
-        priced.narrow()
-        start = priced.best.labels
-        if priced.proven or race.spent:
-            return _answer(race, start, incumbent, finished=priced.proven)
-        near &= priced.allowed()
-    stages = _Stages(
-        race, config, build_model(problem, start=start, allowed=near, tolerance=config.tolerance / 2.0), seed
-    )
-    best = _second_stage(stages, band)
-    return _answer(race, start if best is None else best, incumbent, finished=stages.finished)
+    near = _Near(race, config, start, band)
+    if near.proven or race.spent:
+        return _answer(race, near.labels, incumbent, finished=near.proven)
+    best = _second_stage(stages, near)
+    return _answer(race, best, incumbent, finished=stages.finished)
+
+
+class _Near:
+    """Labellings within ``band`` nats of the local optimum: the best known, and which labels others can have."""
+
+    def __init__(self, race: Race, config: TwoStageSettings, start: Labels, band: float) -> None:
+        self.labels, self.width, self.proven = start, band, False
+        self.loss = race.top - _document_scores(race.problem)
+        self.tolerance = config.tolerance
+        self.priced = None if race.problem.agreements else Band(race, start, band, config.tolerance)
+        if self.priced is not None:
+            self.priced.narrow()
+            self.labels, self.proven = self.priced.best.labels, self.priced.proven
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """(N, L) labels of all labellings in the band that cost no more than the best known."""
+        near: NDArray[np.bool_] = self.loss <= self.width + self.tolerance
+        return near if self.priced is None else near & self.priced.allowed()
+
+    def settle(self, labels: Labels, loss: float) -> None:
+        """From now on only labellings that cost no more, and lose no more, than ``labels`` (N,) count."""
+        self.labels, self.width = labels, loss
+        if self.priced is not None:
+            self.priced.settle(labels)
 
 
 def worst_score(potentials: Potentials) -> float:
@@ -145,17 +168,20 @@ def _document_scores(problem: Problem) -> Floats:
     return scores
 
 
-def _second_stage(stages: _Stages, band: float) -> Labels | None:
-    """Least penalty within ``band`` nats of the local optimum, then best local score at that penalty."""
-    problem, slack = stages.race.problem, stages.config.tolerance / 2.0
-    stages.at_most(stages.local, band + stages.offset - stages.race.top + slack)
+def _second_stage(stages: _Stages, near: _Near) -> Labels:
+    """Least penalty within the band, then best local score at that penalty."""
+    race, tolerance = stages.race, stages.config.tolerance
+    stages.build(near.labels, near.allowed())
+    stages.at_most(stages.local, near.width + stages.offset - race.top + tolerance / 2.0)
     first = stages.least(stages.penalty)
     if first.labels is None or not stages.finished:
-        return first.labels
-    penalty = problem.score(first.labels).penalty
+        return near.labels if first.labels is None else first.labels
+    penalty = race.problem.score(first.labels).penalty
+    near.settle(first.labels, race.top - race.problem.potentials.score(first.labels))
+    stages.build(near.labels, near.allowed())
     stages.at_most(stages.penalty, penalty)
     second = stages.least(stages.local)
-    if second.labels is None or problem.score(second.labels).penalty > penalty + stages.config.tolerance:
+    if second.labels is None or race.problem.score(second.labels).penalty > penalty + tolerance:
         return first.labels
     return second.labels
 
