@@ -17,7 +17,7 @@ from schemas.labels import Labels, LabelSet
 from schemas.problem import Problem
 from schemas.settings import CitationSettings, CrfSettings
 from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import ConstraintSet, build_problem, build_problems
+from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.constraints.declared import DeclaredConstraints
 from workers.models import crf
 from workers.models.model import Model
@@ -95,10 +95,10 @@ def news_task(model: Path | None, corpus: str | None, *, documents: int | None =
 
 
 def ground(name: str, model: Model, documents: Sequence[Document], constraints: ConstraintSet) -> Task:
-    """Scores and grounds documents, with kernels and word tables warm."""
+    """Scores and grounds documents, after a first time that loads kernels and fills word tables."""
     batch = Batch.of(documents)
-    first = model.potentials(batch).part(0, int(batch.doc_starts[1]))
-    build_problem(documents[0], first, model.labels, constraints)
+    for _ in build_problems(batch, model.potentials(batch), model.labels, constraints):
+        pass
     started = time.process_time()
     potentials = model.potentials(batch)
     scored = time.process_time()

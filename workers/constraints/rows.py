@@ -143,7 +143,8 @@ def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> 
         document_of[np.concatenate([weighed.draft.home for weighed in full])],
         doc_starts,
         np.cumsum([len(part.row) for part, _ in parts], dtype=np.int64),
-        _end_to_end([part.row + shift for part, shift in parts]),
+        np.array([shift for _, shift in parts], np.int64),
+        _end_to_end([part.row for part, _ in parts]),
         _end_to_end([part.position for part, _ in parts]),
         _end_to_end([part.coefficient for part, _ in parts]),
         np.cumsum([len(part.after) for part, _ in parts], dtype=np.int64),
@@ -186,6 +187,7 @@ def _laid_out(
     document: Any,
     doc_starts: Any,
     place_end: Any,
+    shift: Any,
     row: Any,
     position: Any,
     times: Any,
@@ -210,7 +212,7 @@ def _laid_out(
     place, edge = 0, 0
     for part in range(len(place_end)):
         for m in range(place, place_end[part]):
-            pointer[place_of[row[m]] + 1] += edge_end[part] - edge
+            pointer[place_of[row[m] + shift[part]] + 1] += edge_end[part] - edge
         place, edge = place_end[part], edge_end[part]
     pointer = np.cumsum(pointer)
     at = pointer[:count].copy()
@@ -220,9 +222,10 @@ def _laid_out(
     place, edge = 0, 0
     for part in range(len(place_end)):
         for m in range(place, place_end[part]):
-            e = at[place_of[row[m]]]
-            at[place_of[row[m]]] += edge_end[part] - edge
-            t = position[m] - doc_starts[document[row[m]]]
+            r = row[m] + shift[part]
+            e = at[place_of[r]]
+            at[place_of[r]] += edge_end[part] - edge
+            t = position[m] - doc_starts[document[r]]
             for k in range(edge, edge_end[part]):
                 positions[e] = t
                 previous[e] = before[k]
