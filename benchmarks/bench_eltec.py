@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import sentencex
 from common import (
     MADE,
     NOVELS,
@@ -39,7 +40,12 @@ from numpy.typing import NDArray
 
 from flows.shards import plan
 from schemas.columns import DOC_ID, PREDICTIONS, TIMES
+from schemas.document import TOKENS
+from schemas.settings import TextSettings
 from workers.parquet import read_tables
+from workers.readers.text import batch_from_text_table
+from workers.readers.tokenizer import RARE_SPACE, load_tokenizer
+from workers.shard_io import read_shard
 
 FEATURES = "rich-nopos"
 STEP = 0.5
@@ -48,10 +54,15 @@ MIB = 1 << 20
 
 
 class Memory(NamedTuple):
-    """One look: seconds since the start, and MiB of the worker that has most, with and without shared pages."""
+    """One look: seconds since the start, and MiB of the worker that has most.
+
+    ``resident`` counts pages that workers share (the model, libraries) whole, ``fair`` by its part of
+    them (PSS), ``own`` only what no file or shared memory is behind.
+    """
 
     at: float
     resident: float
+    fair: float
     own: float
 
 
@@ -80,6 +91,7 @@ def main() -> None:
         "tokens_per_second": report["tokens_per_second"],
         "load_of_the_machine": os.getloadavg()[1],
         **_stages(report["mlflow_run"]),
+        **_reading(whole),
         **_flatness(memory),
         **_growth(documents),
         **_compared(part, model, chosen.workers),
@@ -118,7 +130,7 @@ def _watched(corpus: Path, model: Path, workers: int) -> tuple[dict[str, Any], l
     with subprocess.Popen(typed, env=environment(), stdout=subprocess.PIPE, text=True) as running:
         while running.poll() is None:
             time.sleep(STEP)
-            found = [_resident(pid) for pid in _workers(running.pid)]
+            found = [_sizes(pid) for pid in _workers(running.pid)]
             if found:
                 memory.append(Memory(time.monotonic() - started, *max(found)))
         assert running.stdout is not None
@@ -148,14 +160,16 @@ def _below(pid: int, driver: int, parents: dict[int, int]) -> bool:
     return pid == driver
 
 
-def _resident(pid: int) -> tuple[float, float]:
-    """MiB resident in all, and those no other process shares."""
+def _sizes(pid: int) -> tuple[float, float, float]:
+    """MiB resident in all, by its part of shared pages, and of its own."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return 0.0, 0.0
-    sizes = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith(("VmRSS", "RssAnon"))}
-    return int(sizes.get("VmRSS", 0)) / 1024, int(sizes.get("RssAnon", 0)) / 1024
+        return 0.0, 0.0, 0.0  # it ended meanwhile
+    kibibytes = {line.split()[0]: int(line.split()[1]) for line in lines}
+    own = sum(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+    return kibibytes["Rss:"] / 1024, kibibytes["Pss:"] / 1024, own / 1024
 
 
 def _stages(run: str) -> dict[str, float]:
@@ -172,12 +186,33 @@ def _stages(run: str) -> dict[str, float]:
     return {"worker_seconds": sum(seconds.values()), **shares}
 
 
+def _reading(source: Path) -> dict[str, float]:
+    """What of reading raw text is Parquet and what is sentence splitting; the rest is tokenising. One shard, here."""
+    shard, text = plan(source)[0], TextSettings()
+    began = time.process_time()
+    table = read_shard(shard, text=text)
+    parquet = time.process_time() - began
+    if TOKENS in table.column_names:
+        return {}
+    load_tokenizer(text.language, text.sentence_limit)
+    began = time.process_time()
+    batch_from_text_table(table, text, source=shard.file.path)
+    cut = time.process_time() - began
+    began = time.process_time()
+    for chapter in table[text.text_column].to_pylist():
+        sentencex.get_sentence_boundaries(text.language, RARE_SPACE.sub(" ", chapter))
+    split = time.process_time() - began
+    whole = parquet + cut
+    return {"parquet_share_of_reading": parquet / whole, "sentence_splitting_share_of_reading": split / whole}
+
+
 def _flatness(memory: list[Memory]) -> dict[str, float]:
     """Peak MiB of a worker, and the mean of the last quarter of the run over that of the second."""
     resident = np.array([look.resident for look in memory])
     quarters = np.array_split(resident, 4)
     return {
         "worker_peak_mib": float(resident.max()),
+        "worker_peak_fair_mib": max(look.fair for look in memory),
         "worker_peak_own_mib": max(look.own for look in memory),
         "memory_last_quarter_over_second": float(quarters[3].mean() / quarters[1].mean()),
     }
@@ -242,6 +277,7 @@ def _draw(documents: NDArray[np.float64], memory: list[Memory], name: str) -> No
     left.set(xlabel="tokens of the document", ylabel="milliseconds to its certified labels")
     left.legend(frameon=False)
     right.plot([m.at for m in memory], [m.resident for m in memory], label="resident", color="#4477aa")
+    right.plot([m.at for m in memory], [m.fair for m in memory], label="with its part of shared pages", color="#228833")
     right.plot([m.at for m in memory], [m.own for m in memory], label="without shared pages", color="#ee6677")
     right.axhline(2048, color="#bbbbbb", linewidth=1)
     right.set(xlabel="seconds of the run", ylabel="MiB of the worker with most", ylim=(0, 2200))

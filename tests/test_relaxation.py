@@ -10,14 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.decoded import Status
-from schemas.potentials import Floats
+from schemas.labels import LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CpSatSettings
-from tests.oracle import all_labellings, enumerate_best, random_problem
+from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.test_certify import names_in_sentences
 from workers.inference import cpsat
+from workers.inference.agreement import empty_state
+from workers.inference.block_descent import descend
 from workers.inference.chain import viterbi, viterbi_score
-from workers.inference.relaxation import relax
+from workers.inference.relaxation import chains_of, relax
 from workers.inference.relaxation_kernels import Groups, group_cost, member_losses, room_for
+from workers.inference.spans import candidate_spans
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -120,3 +125,36 @@ def test_counts_beyond_the_limit_are_bounded_together() -> None:
     assert -160.0 <= bound <= least
     losses = member_losses(groups, prices, 1000.0)
     assert (bound + losses <= least + 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sentences_solved_one_by_one_never_lose(seed: int) -> None:
+    problem = names_in_sentences(seed, 8)
+    spans = candidate_spans(problem, 20.0)
+    state = empty_state(problem, 1000.0)
+    labels = viterbi(problem.potentials)
+    descend(chains_of(problem, spans), state, labels)
+    start = problem.score(viterbi(problem.potentials)).objective
+    assert problem.score(labels).objective > start
+    assert not state.counts.any()
+    assert not state.holders.any()
+    settled = labels.copy()
+    descend(chains_of(problem, spans), state, settled)
+    assert settled.tolist() == labels.tolist()
+
+
+def test_thirty_mentions_change_their_type_together() -> None:
+    # Any few of them alone would disagree with the rest: what a sampler that moves one at a time does not leave.
+    sentences, names = 30, LabelSet.bio(["PER", "LOC"])
+    unary = np.zeros((2 * sentences, len(names)))
+    unary[0::2, names.opening[0]] = 3.0
+    unary[0:60:6, names.opening[1]] = 12.0
+    starts = np.arange(0, 2 * sentences, 2)
+    key = naive_keys([0, 1] * sentences, starts.tolist(), 1)
+    cost = 2.0 * (1.0 - np.eye(2))
+    potentials = Potentials(unary, np.zeros((len(names), len(names))), starts).legal(names)
+    problem = Problem(potentials, names, ("exact",), LinearRows.none(), (SpanAgreement(0, Relation.EXACT, key, cost),))
+    incumbent = np.tile(np.array([names.opening[0], 0], np.int32), sentences)
+    relaxed = relax(problem, incumbent)
+    assert relaxed.labels[0::6].tolist() == [names.opening[1]] * 10
+    assert relaxed.bound == pytest.approx(problem.score(relaxed.labels).objective, abs=1e-6)

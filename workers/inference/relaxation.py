@@ -12,11 +12,17 @@ them): n and m of two roles cost n·m times the price of their pair. With all co
 slots are free of each other, so counts are enumerated as far as they can pay. Subgradient steps of
 Polyak's length raise the bound. A span whose price-corrected loss exceeds the incumbent's is in no
 better labelling.
+
+A novel's chapter has half a million spans within the D of a sampler's answer, but prices differ from
+zero on some thousand: they are learned on likely spans first, then on less likely ones, each time
+without those that the prices so far rule out. Block descent from the sentences' labels under the
+prices (`workers.inference.block_descent`) turns dozens of mentions at once, which a sampler does not,
+and D falls with that.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +32,7 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem, Relation
 from workers.inference.agreement import CONTAINED, EXACT, AgreementState, codec, empty_state
+from workers.inference.block_descent import descend
 from workers.inference.chain import sentence_bounds, viterbi_score
 from workers.inference.relaxation_kernels import (
     Chains,
@@ -41,20 +48,26 @@ from workers.inference.spans import CandidateSpans, candidate_spans
 Ints = NDArray[np.int64]
 COVERED = (Relation.EXACT, Relation.CONTAINED)
 
-STEPS = 60
+STEPS = 80
 FEW = 5
-"""Subgradient steps between two prunings; few before the first, which the first prices are for."""
+"""Subgradient steps at a time; few over many spans that no prices have pruned yet."""
 LIKELY = 6.0
-"""The first prices are learned on spans that lose no more than this, in nats."""
-MOST_WARMING = 4
+WIDER = 2.0
+MOST_LIKELY = 24.0
+"""Prices are learned on spans that lose no more than this many nats, and then on twice and four times as many."""
+MANY = 1000
+"""Where fewer spans than this are likely the others are few as well, and all are looked at next."""
+MOST_LEARNING = 4
 WORTHWHILE = 0.95
-"""Another round over these spans is worth its time where the last one cut D below this share."""
+"""Learning over the same spans again is worth its time where it cut the gap below this share."""
 MOST_ROUNDS = 8
 LEAST_PRUNED = 0.02
 """Share of the spans that a round has to remove for another round to be worth its time."""
 HARD_WEIGHT = 1000.0
 """Nats that stand for an infinite cost here: less than it, so the bound holds."""
 CLOSE = 1e-9
+SPAN, NAME = 0, 1
+"""Columns of memberships, see `memberships`: the span, and the group."""
 
 
 class Relaxed(NamedTuple):
@@ -77,70 +90,148 @@ def relax(problem: Problem, labels: Labels) -> Relaxed:
     best = viterbi_score(problem.potentials)
     if not any(a.relation in COVERED for a in problem.agreements):
         return Relaxed(problem, best, labels)
-    upper = best - problem.score(labels).objective
-    state = empty_state(problem, HARD_WEIGHT)
-    limit = min(upper, LIKELY)
-    warm, labels, upper = _warmed(problem, state, labels, best, upper, limit)
-    spans = candidate_spans(problem, max(limit, upper) + CLOSE)
-    members = memberships(state, spans.start, spans.end, spans.type)
-    prices = np.zeros(len(members))
-    prices[spans.loss[members[:, 0]] <= limit + CLOSE] = warm
-    alive = spans.loss <= upper + CLOSE
-    outside = np.isfinite(problem.potentials.unary)
-    loss = 0.0
-    for number in range(MOST_ROUNDS):
-        at = np.flatnonzero(alive[members[:, 0]])
-        kept, groups = _grouped(state, members[at])
-        at = at[kept]
-        chains = _chains(problem, spans, alive)
-        groups = groups._replace(span=(np.cumsum(alive) - 1)[groups.span])
-        steps = STEPS if number else FEW
-        value, learned, chosen = ascend(chains, groups, prices[at], best, upper + CLOSE, steps)
-        prices[:] = 0.0
-        prices[at] = learned
-        found = best - problem.score(chosen).objective
-        if found < upper:
-            labels, upper = chosen, found
-        loss = max(loss, min(value, upper))
-        if loss >= upper - CLOSE:
-            break
-        span_loss, outside_loss = _price_losses(chains, groups, learned, upper + CLOSE - value)
-        before = int(alive.sum())
-        alive[np.flatnonzero(alive)[value + span_loss > upper + CLOSE]] = False
-        outside &= value + outside_loss <= upper + CLOSE
-        if number and before - int(alive.sum()) < LEAST_PRUNED * before:
-            break
-    return Relaxed(_struck(problem, spans, alive, outside), best - loss, labels)
+    ascent = _Ascent(problem, best, labels, best - problem.score(labels).objective)
+    limit, spans = LIKELY, MANY
+    while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY:
+        spans = ascent.learn(limit)
+        limit *= WIDER
+    return ascent.prove()
 
 
-def _warmed(
-    problem: Problem, state: AgreementState, labels: Labels, best: float, upper: float, limit: float
-) -> tuple[Floats, Labels, float]:
-    """Prices learned on the likeliest spans alone: they prove nothing yet, but soon prune most of the others."""
-    spans = candidate_spans(problem, limit + CLOSE)
-    members = memberships(state, spans.start, spans.end, spans.type)
-    kept, groups = _grouped(state, members)
-    chains = _chains(problem, spans, np.ones(len(spans), np.bool_))
-    learned = np.zeros(len(kept))
-    for number in range(MOST_WARMING):
-        before = upper
-        value, learned, chosen = ascend(chains, groups, learned, best, upper + CLOSE, STEPS)
-        found = best - problem.score(chosen).objective
-        if found < upper:
-            labels, upper = chosen, found
-        if value >= upper or (number and upper > WORTHWHILE * before):
-            break
-    prices = np.zeros(len(members))
-    prices[kept] = learned
-    return prices, labels, upper
+class _Bound(NamedTuple):
+    """A bound in nats of loss, with the sentences, groups and prices that give it."""
+
+    value: float
+    chains: Chains
+    groups: Groups
+    prices: Floats
 
 
-def _struck(problem: Problem, spans: CandidateSpans, alive: NDArray[np.bool_], outside: NDArray[np.bool_]) -> Problem:
+@dataclass(eq=False)
+class _Ascent:
+    """Prices of one document as they are learned, and the best labelling met on the way.
+
+    ``upper`` is what that loses. ``members`` (K, 6) are the memberships that have a price, with their
+    span's code for its index, ``prices`` (K,) are theirs in nats, ``codes`` (K,) name and order them.
+    """
+
+    problem: Problem
+    best: float
+    labels: Labels
+    upper: float
+    state: AgreementState = field(init=False)
+    members: Ints = field(init=False)
+    prices: Floats = field(init=False)
+    codes: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = empty_state(self.problem, HARD_WEIGHT)
+        self.members, self.prices, self.codes = np.zeros((0, 6), np.int64), np.zeros(0), np.zeros(0, np.int64)
+
+    def learn(self, limit: float) -> int:
+        """Learns prices on spans that lose at most ``limit`` nats; returns how many there are.
+
+        That proves nothing, but finds better labellings.
+        """
+        spans = candidate_spans(self.problem, limit + CLOSE)
+        found = len(spans)
+        if len(self.prices):
+            span_loss, _ = self._losses(spans, self._start(spans))
+            spans = _part(spans, span_loss <= self.upper + CLOSE)
+        members, gap = self._members(spans), np.inf
+        for _ in range(MOST_LEARNING):
+            before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
+            if gap <= CLOSE or gap > WORTHWHILE * before:
+                break
+        return found
+
+    def prove(self) -> Relaxed:
+        """The bound over all spans that a better labelling can have; they get fewer as it rises."""
+        spans = candidate_spans(self.problem, self.upper + CLOSE)
+        outside = np.isfinite(self.problem.potentials.unary)
+        bound = self._start(spans)
+        loss = bound.value
+        for number in range(MOST_ROUNDS):
+            before = len(spans)
+            span_loss, outside_loss = self._losses(spans, bound)
+            outside &= outside_loss <= self.upper + CLOSE
+            spans = _part(spans, span_loss <= self.upper + CLOSE)
+            if loss >= self.upper - CLOSE or (number > 1 and before - len(spans) < LEAST_PRUNED * before):
+                break
+            bound = self._raised(spans, self._members(spans), STEPS if number or len(spans) < MANY else FEW)
+            loss = max(loss, bound.value)
+        return Relaxed(_struck(self.problem, spans, outside), self.best - min(loss, self.upper), self.labels)
+
+    def _members(self, spans: CandidateSpans) -> Ints:
+        return memberships(self.state, spans.start, spans.end, spans.type)  # type: ignore[no-any-return]
+
+    def _start(self, spans: CandidateSpans) -> _Bound:
+        """The bound under the prices so far; memberships without one cost nothing and need not be listed."""
+        codes = self._span_codes(spans)
+        place = np.minimum(np.searchsorted(codes, self.members[:, SPAN]), max(len(codes) - 1, 0))
+        there = codes[place] == self.members[:, SPAN] if len(codes) else np.zeros(len(place), np.bool_)
+        members = self.members[there]
+        members[:, SPAN] = place[there]
+        return self._raised(spans, members, 1)
+
+    def _raised(self, spans: CandidateSpans, members: Ints, steps: int) -> _Bound:
+        """Some steps of ascent from the prices so far, which are remembered; offers the labels that are met."""
+        kept, groups = _grouped(self.state, members)
+        chains = chains_of(self.problem, spans)
+        named = members[kept]
+        named[:, SPAN] = self._span_codes(spans)[named[:, SPAN]]
+        start = self._prices_of(named)
+        value, learned, chosen = ascend(chains, groups, start, self.best, self.upper + CLOSE, steps)
+        self._remember(named, learned)
+        descend(chains, self.state, chosen)
+        found = self.best - self.problem.score(chosen).objective
+        if found < self.upper:
+            self.labels, self.upper = chosen, found
+        return _Bound(value, chains, groups, learned)
+
+    def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
+        """(M,) nats that a labelling with each span loses at least, (N, L) one with each outside label."""
+        charge = np.bincount(bound.groups.span, bound.prices, len(spans))
+        span_loss, outside_loss = chain_losses(bound.chains, charge)
+        limit = self.upper + CLOSE - bound.value
+        np.add.at(span_loss, bound.groups.span, member_losses(bound.groups, bound.prices, limit))
+        return bound.value + span_loss, bound.value + outside_loss
+
+    def _span_codes(self, spans: CandidateSpans) -> Ints:
+        """(M,) a number for each span of the document, in the order of the spans."""
+        count, types = len(self.problem) + 1, len(self.problem.labels.types)
+        codes: Ints = (spans.start * count + spans.end) * types + spans.type
+        return codes
+
+    def _codes(self, members: Ints) -> Ints:
+        tables, size, _ = self.state.counts.shape
+        codes: Ints = members[:, SPAN] * (tables * size) + members[:, NAME]
+        return codes
+
+    def _prices_of(self, members: Ints) -> Floats:
+        if not len(self.codes):
+            return np.zeros(len(members))
+        codes = self._codes(members)
+        place = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        return np.where(self.codes[place] == codes, self.prices[place], 0.0)
+
+    def _remember(self, members: Ints, prices: Floats) -> None:
+        members, prices = np.concatenate([members, self.members]), np.concatenate([prices, self.prices])
+        codes, first = np.unique(self._codes(members), return_index=True)
+        priced = prices[first] > 0.0
+        self.codes, self.members, self.prices = codes[priced], members[first][priced], prices[first][priced]
+
+
+def _part(spans: CandidateSpans, kept: NDArray[np.bool_]) -> CandidateSpans:
+    return CandidateSpans(np.stack([spans.start, spans.end, spans.type], axis=1)[kept], spans.loss[kept])
+
+
+def _struck(problem: Problem, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Problem:
     """The problem with −inf where a label is neither outside and possible nor part of a span that is."""
     p = problem.potentials
     possible = outside & (problem.labels.type_of < 0)
-    opening, inside = problem.labels.opening[spans.type[alive]], problem.labels.inside[spans.type[alive]]
-    start, end = spans.start[alive], spans.end[alive]
+    opening, inside = problem.labels.opening[spans.type], problem.labels.inside[spans.type]
+    start, end = spans.start, spans.end
     possible[start, opening] = True
     later = end - start - 1
     within = np.arange(later.sum()) - np.repeat(np.cumsum(later) - later, later)
@@ -149,10 +240,11 @@ def _struck(problem: Problem, spans: CandidateSpans, alive: NDArray[np.bool_], o
     return replace(problem, potentials=Potentials(unary, p.transition, p.sentence_starts))
 
 
-def _chains(problem: Problem, spans: CandidateSpans, alive: NDArray[np.bool_]) -> Chains:
+def chains_of(problem: Problem, spans: CandidateSpans) -> Chains:
+    """The sentences of a problem as the kernels take them; outside labels and ``spans`` are what they may have."""
     p = problem.potentials
     arrays = codec(problem)
-    start, end, kind = (np.ascontiguousarray(x[alive]).astype(np.int64) for x in (spans.start, spans.end, spans.type))
+    start, end, kind = (np.ascontiguousarray(x).astype(np.int64) for x in (spans.start, spans.end, spans.type))
     first = np.searchsorted(start, np.arange(len(problem) + 1)).astype(np.int64)
     inner, last = inner_scores(p.unary, p.transition, arrays, start, end, kind)
     return Chains(p.unary, p.transition, arrays, sentence_bounds(p), first, start, end, kind, inner, last)
@@ -213,11 +305,3 @@ def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:
             prices[:, types:, :types] += times[:, None, None] * state.cost[a]
             prices[:, :types, types:] += times[:, None, None] * state.cost[a].T
     return prices
-
-
-def _price_losses(chains: Chains, groups: Groups, prices: Floats, limit: float) -> tuple[Floats, Floats]:
-    """What having each span (M,), and each outside label at each token (N, L), adds to the bound at least, in nats."""
-    charge = np.bincount(groups.span, prices, len(chains.start))
-    span_loss, outside_loss = chain_losses(chains, charge)
-    np.add.at(span_loss, groups.span, member_losses(groups, prices, limit))
-    return span_loss, outside_loss

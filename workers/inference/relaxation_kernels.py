@@ -14,10 +14,14 @@ from workers.inference.agreement import CONTAINED, Codec
 
 Ints = NDArray[np.int64]
 
-MOST_COUNTED = 16
+MOST_COUNTED = 64
 """Slots of a role that are told apart by number; all larger numbers are bounded together."""
-MOST_BOXES = 256
+MOST_BOXES = 4000
 """Boxes of counts that a group is looked at in before what is left is bounded together."""
+MOMENTUM = 0.9
+PATIENCE = 4
+SHORTER = 0.5
+"""Steps without a better bound before they are made shorter, and by which factor."""
 
 
 class Chains(NamedTuple):
@@ -116,82 +120,123 @@ def _enter(chains: Any, reached: Any, t: Any, label: Any) -> Any:
     return best, before
 
 
-@njit(cache=True, nogil=True)
-def _forward(chains: Any, charge: Any, reached: Any, entered: Any, from_span: Any, from_label: Any) -> Any:
-    """Best score of every prefix that ends with a whole span or an outside label; returns the sentences' sum.
+class Lattice(NamedTuple):
+    """Scratch of the sentences: ``reached`` (N, L) is the best score of a prefix that ends here with a whole span
+    or an outside label, ``from_span`` and ``from_label`` (N, L) say by which span, or after which label."""
 
-    ``charge`` (M,) is taken off each span's score.
-    """
-    reached[:] = -np.inf
+    reached: Floats
+    from_span: Ints
+    from_label: Ints
+    entered: Floats
+
+
+@njit(cache=True, nogil=True)
+def lattice_for(chains: Any) -> Any:
+    """Scratch for all sentences."""
+    shape = chains.unary.shape
+    backward = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    return Lattice(np.empty(shape), *backward, np.empty(len(chains.codec.opening)))
+
+
+@njit(cache=True, nogil=True)
+def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
+    """Best score of sentence s in nats, ``charge`` (M,) taken off each span's; `trace_sentence` has the labels."""
+    reached = lattice.reached
     outside = np.flatnonzero(chains.codec.type_of < 0)
+    reached[chains.bounds[s] : chains.bounds[s + 1]] = -np.inf
+    for t in range(chains.bounds[s], chains.bounds[s + 1]):
+        for label in outside:
+            value, before = _enter(chains, reached, t, label)
+            reached[t, label] = value + chains.unary[t, label]
+            lattice.from_span[t, label] = -1
+            lattice.from_label[t, label] = before
+        if chains.first[t] == chains.first[t + 1]:
+            continue
+        lattice.entered[:] = -np.inf
+        for i in range(chains.first[t], chains.first[t + 1]):
+            kind = chains.kind[i]
+            if lattice.entered[kind] == -np.inf:
+                lattice.entered[kind] = _enter(chains, reached, t, chains.codec.opening[kind])[0]
+            value = lattice.entered[kind] + chains.inner[i] - charge[i]
+            last = chains.end[i] - 1
+            if value > reached[last, chains.last[i]]:
+                reached[last, chains.last[i]] = value
+                lattice.from_span[last, chains.last[i]] = i
+    return reached[chains.bounds[s + 1] - 1].max()
+
+
+@njit(cache=True, nogil=True)
+def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -> None:
+    """Marks the spans of the best labelling in ``taken`` (M,) and writes its labels (N,)."""
+    t = chains.bounds[s + 1] - 1
+    label = np.argmax(lattice.reached[t])
+    while t >= chains.bounds[s]:
+        i = lattice.from_span[t, label]
+        if i < 0:
+            labels[t] = label
+            label = lattice.from_label[t, label]
+            t -= 1
+            continue
+        taken[i] = True
+        labels[chains.start[i]] = chains.codec.opening[chains.kind[i]]
+        labels[chains.start[i] + 1 : chains.end[i]] = chains.codec.inside[chains.kind[i]]
+        t = chains.start[i] - 1
+        label = _enter(chains, lattice.reached, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
+
+
+@njit(cache=True, nogil=True)
+def _solve_sentences(chains: Any, charge: Any, lattice: Any, taken: Any, labels: Any) -> Any:
+    """Solves all sentences; returns the sum of their scores."""
+    taken[:] = False
     total = 0.0
     for s in range(len(chains.bounds) - 1):
-        for t in range(chains.bounds[s], chains.bounds[s + 1]):
-            for label in outside:
-                value, before = _enter(chains, reached, t, label)
-                reached[t, label] = value + chains.unary[t, label]
-                from_span[t, label] = -1
-                from_label[t, label] = before
-            if chains.first[t] == chains.first[t + 1]:
-                continue
-            for kind in range(len(chains.codec.opening)):
-                entered[kind] = -np.inf
-            for i in range(chains.first[t], chains.first[t + 1]):
-                kind = chains.kind[i]
-                if entered[kind] == -np.inf:
-                    entered[kind] = _enter(chains, reached, t, chains.codec.opening[kind])[0]
-                value = entered[kind] + chains.inner[i] - charge[i]
-                last = chains.end[i] - 1
-                if value > reached[last, chains.last[i]]:
-                    reached[last, chains.last[i]] = value
-                    from_span[last, chains.last[i]] = i
-        total += reached[chains.bounds[s + 1] - 1].max()
+        total += solve_sentence(chains, s, charge, lattice)
+        trace_sentence(chains, s, lattice, taken, labels)
     return total
 
 
-@njit(cache=True, nogil=True)
-def _trace(chains: Any, reached: Any, from_span: Any, from_label: Any, taken: Any, labels: Any) -> None:
-    """Marks the spans of the best labelling and writes its labels."""
-    taken[:] = False
-    for s in range(len(chains.bounds) - 1):
-        t = chains.bounds[s + 1] - 1
-        label = np.argmax(reached[t])
-        while t >= chains.bounds[s]:
-            i = from_span[t, label]
-            if i < 0:
-                labels[t] = label
-                label = from_label[t, label]
-                t -= 1
-                continue
-            taken[i] = True
-            labels[chains.start[i]] = chains.codec.opening[chains.kind[i]]
-            labels[chains.start[i] + 1 : chains.end[i]] = chains.codec.inside[chains.kind[i]]
-            t = chains.start[i] - 1
-            label = _enter(chains, reached, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
+START, END = -1, -2
+"""Depths before the first box and after the last."""
+
+FREE, ALONE, COUNTED, BANNED, BEYOND = range(5)
+"""States of a role in a box: used anywhere, or nowhere else being used what clashes with it and comes later in
+``order``; used in exactly ``low`` slots; used in none; in at least ``low``, with something that clashes."""
 
 
 class Room(NamedTuple):
     """Where a group is worked out, box by box: a box says how many slots have each role.
 
     ``gain`` (P, R) is a slot's best price of each role, −inf where it has no such span; ``holders`` (R,)
-    counts the slots that have one. ``low`` (R,) is the
-    least number of slots with a role; where it is ``counted`` (R,), the exact one. ``charge`` (R,) is what
-    a role that is not counted pays a slot, ``base`` (P,) what a slot gains at most without counted
-    roles. ``top`` (R, C + 1) is what a counted role adds to that on the slots where it adds most, and ``at``
-    which slots those are: the ``low`` best, and the next. ``branched`` (R,) lists the roles whose
-    counts are enumerated, ``tried`` (1,) the boxes so far.
+    counts the slots that have one. ``order`` (R,) lists the roles that gain anything, ``branched`` (R,)
+    the places in it of those that clash with one after them. ``state``, ``low`` and ``banned_by`` (R,)
+    are the box: a role's state, its count, and the depth at which it was banned.
+
+    ``charge`` (R,) is what a role without count pays a slot, ``base`` (P,) what a slot gains at most
+    by such roles. ``top`` (R, C + 1) is what a counted role adds to that on the slots where it adds
+    most, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes.
     """
 
     gain: Floats
     holders: Ints
+    order: Ints
+    branched: Ints
+    state: Ints
     low: Ints
-    counted: NDArray[np.bool_]
+    banned_by: Ints
     charge: Floats
     base: Floats
     top: Floats
     at: Ints
-    branched: Ints
     tried: Ints
+
+
+class Sizes(NamedTuple):
+    """Of one group: its slots, its roles, those that gain anything, and those that are branched on."""
+
+    slots: int
+    roles: int
+    gaining: int
+    branched: int
 
 
 @njit(cache=True, nogil=True)
@@ -204,23 +249,24 @@ def room_for(groups: Any) -> Any:
         np.empty((slots, roles)),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
-        np.zeros(roles, np.bool_),
+        np.zeros(roles, np.int64),
+        np.zeros(roles, np.int64),
+        np.zeros(roles, np.int64),
+        np.zeros(roles, np.int64),
         np.zeros(roles),
         np.zeros(slots),
         np.empty((roles, MOST_COUNTED + 1)),
         np.zeros((roles, MOST_COUNTED + 1), np.int64),
-        np.zeros(roles, np.int64),
         np.zeros(1, np.int64),
     )
 
 
 @njit(cache=True, nogil=True)
 def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
-    """Fills ``gain`` and ``branched`` for group q; returns its slots, how many roles are branched on, and whether
-    anything is gained.
+    """Fills ``gain``, ``holders``, ``order`` and ``branched`` for group q; returns its sizes.
 
-    Roles that gain nothing have a count of 0. The others are ordered by what they gain in all: the
-    last needs no count, nor does any that clashes with none after it.
+    Roles that gain nothing are used nowhere. The others are ordered by what they gain in all: where
+    the last clashes with the others only their counts need to be known.
     """
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
     room.gain[:slots, :count] = -np.inf
@@ -233,40 +279,53 @@ def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
             total[r] += max(0.0, room.gain[p, r])
             room.holders[r] += room.gain[p, r] > -np.inf
     room.low[:count] = 0
-    room.counted[:count] = total == 0.0
-    order = np.argsort(total)
+    room.state[:count] = BANNED
+    gaining = 0
+    for r in np.argsort(total):
+        room.banned_by[r] = -1
+        if total[r] > 0.0:
+            room.state[r] = FREE
+            room.order[gaining] = r
+            gaining += 1
     branched = 0
-    for place in range(count):
-        r = order[place]
-        clashes = False
-        for later in order[place + 1 :]:
-            clashes |= groups.pair[q, r, later] > 0.0
-        if total[r] > 0.0 and clashes:
-            room.branched[branched] = r
+    for place in range(gaining):
+        if (groups.pair[q, room.order[place]][room.order[place + 1 : gaining]] > 0.0).any():
+            room.branched[branched] = place
             branched += 1
-    return slots, branched, total.any()
+    return Sizes(slots, count, gaining, branched)
 
 
 @njit(cache=True, nogil=True)
-def _box_cost(room: Any, slots: int, count: int, pair: Any) -> Any:
+def _box_cost(room: Any, sizes: Any, pair: Any) -> Any:
     """What a group costs at least within the box: exactly that where roles without count do not clash and no two
     counted ones want the same slot."""
     cost = 0.0
-    for r in range(count):
+    for r in range(sizes.roles):
         room.charge[r] = 0.0
-        for other in range(count):
+        for other in range(sizes.roles):
             room.charge[r] += pair[r, other] * room.low[other]
-            if other < r and room.counted[r] and room.counted[other]:
+            if other < r and room.state[r] == COUNTED and room.state[other] == COUNTED:
                 cost += pair[r, other] * room.low[r] * room.low[other]
-    for p in range(slots):
+    for depth in range(sizes.branched):
+        r = room.order[room.branched[depth]]
+        if room.state[r] == BEYOND:
+            # With n ≥ low slots and c ≥ least nats for what clashes, n·c ≥ least·n + low·c − low·least.
+            least = np.inf
+            for place in range(room.branched[depth] + 1, sizes.gaining):
+                other = room.order[place]
+                if room.state[other] == FREE and pair[r, other] > 0.0:
+                    least = min(least, pair[r, other])
+            room.charge[r] += least
+            cost -= least * room.low[r]
+    for p in range(sizes.slots):
         room.base[p] = 0.0
-        for r in range(count):
-            if not room.counted[r]:
+        for r in range(sizes.roles):
+            if room.state[r] != COUNTED and room.state[r] != BANNED:
                 room.base[p] = max(room.base[p], room.gain[p, r] - room.charge[r])
         cost -= room.base[p]
-    for r in range(count):
-        if room.counted[r] and room.low[r]:
-            cost -= _take(room, slots, r)
+    for r in range(sizes.roles):
+        if room.state[r] == COUNTED and room.low[r]:
+            cost -= _take(room, sizes.slots, r)
     return cost
 
 
@@ -289,58 +348,89 @@ def _take(room: Any, slots: int, r: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _first_box(room: Any, slots: int, count: int, branched: int, pair: Any, limit: float) -> Any:
-    """Opens the enumeration of boxes that cost less than ``limit``, see `_next_box`."""
-    room.tried[0] = 0
-    for place in range(branched):
-        room.low[room.branched[place]] = 0
-        room.counted[room.branched[place]] = False
-    if branched == 0:
-        return 0, _box_cost(room, slots, count, pair)
-    return _descend(room, slots, count, branched, pair, limit, 0)
+def _enter_role(room: Any, sizes: Any, pair: Any, depth: int) -> None:
+    """The first state of the role at ``depth``: alone, unless all that clashes with it is banned already."""
+    r = room.order[room.branched[depth]]
+    if room.state[r] == BANNED:
+        return
+    for place in range(room.branched[depth] + 1, sizes.gaining):
+        other = room.order[place]
+        if pair[r, other] > 0.0 and room.state[other] == FREE:
+            room.state[r] = ALONE
+            room.state[other] = BANNED
+            room.banned_by[other] = depth
 
 
 @njit(cache=True, nogil=True)
-def _next_box(room: Any, slots: int, count: int, branched: int, pair: Any, limit: float, depth: int) -> Any:
-    """The next box that costs less than ``limit``: how many roles its counts are of, less one, and its cost.
+def _next_state(room: Any, sizes: Any, depth: int) -> Any:
+    """The next state of the role at ``depth``: alone; then for each k = 0, 1, … used k times, and more than k times.
 
-    Together the boxes hold every assignment that costs less; a depth of −1 ends them. After each
-    count k of a role the box of all larger counts n is bounded by n·m ≥ (k + 1)·m, which soon ends
-    the role; at `MOST_COUNTED`, or after `MOST_BOXES`, that box is given as it is.
+    False, and the role is free again, where there is none left.
     """
-    while depth >= 0 and branched > 0:
-        r = room.branched[depth]
-        if not room.counted[r]:
-            room.low[r] = 0
-            depth -= 1
-            continue
-        room.counted[r] = False
+    r = room.order[room.branched[depth]]
+    if room.state[r] == ALONE:
+        for place in range(room.branched[depth] + 1, sizes.gaining):
+            other = room.order[place]
+            if room.banned_by[other] == depth:
+                room.banned_by[other] = -1
+                room.state[other] = FREE
+        room.state[r] = COUNTED
+        return True
+    if room.state[r] == COUNTED and room.low[r] < room.holders[r]:
+        room.state[r] = BEYOND
         room.low[r] += 1
-        room.tried[0] += 1
-        cost = _box_cost(room, slots, count, pair)
-        if cost >= limit or room.low[r] > room.holders[r]:
-            room.low[r] = 0
-            depth -= 1
-            continue
-        if room.low[r] > MOST_COUNTED or room.tried[0] > MOST_BOXES:
-            return depth, cost
-        found, cost = _descend(room, slots, count, branched, pair, limit, depth)
-        if cost < limit:
-            return found, cost
-        depth = found
-    return -1, np.inf
+        return True
+    if room.state[r] == BEYOND and room.low[r] <= MOST_COUNTED and room.tried[0] <= MOST_BOXES:
+        room.state[r] = COUNTED
+        return True
+    _leave_role(room, r)
+    return False
 
 
 @njit(cache=True, nogil=True)
-def _descend(room: Any, slots: int, count: int, branched: int, pair: Any, limit: float, depth: int) -> Any:
-    """Counts the role at ``depth``, and none of those after it, as far down as that costs less than ``limit``."""
-    while True:
-        room.counted[room.branched[depth]] = True
+def _leave_role(room: Any, r: int) -> None:
+    if room.state[r] != BANNED:
+        room.state[r] = FREE
+        room.low[r] = 0
+
+
+@njit(cache=True, nogil=True)
+def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
+    """The next box that costs less than ``limit``: the depth of its last role, and its cost.
+
+    Together the boxes hold every assignment that costs less. The first depth is `START`, the last
+    `END`. A count ends where all larger ones together cost too much; at `MOST_COUNTED`,
+    or after `MOST_BOXES`, the box of all larger ones is given as it is.
+    """
+    entering = depth == START
+    if sizes.branched == 0:
+        return (0, _box_cost(room, sizes, pair)) if entering else (END, np.inf)
+    if entering:
+        depth = 0
+        room.tried[0] = 0
+    while depth >= 0:
+        if entering:
+            _enter_role(room, sizes, pair, depth)
+        elif not _next_state(room, sizes, depth):
+            depth -= 1
+            continue
+        entering = False
         room.tried[0] += 1
-        cost = _box_cost(room, slots, count, pair)
-        if cost >= limit or depth == branched - 1 or room.tried[0] > MOST_BOXES:
-            return depth, cost
-        depth += 1
+        cost = _box_cost(room, sizes, pair)
+        r = room.order[room.branched[depth]]
+        spent = room.tried[0] > MOST_BOXES
+        if room.state[r] == BEYOND:
+            if cost >= limit:
+                _leave_role(room, r)
+                depth -= 1
+            elif spent or room.low[r] > MOST_COUNTED:
+                return depth, cost
+        elif cost < limit:
+            if spent or depth == sizes.branched - 1:
+                return depth, cost
+            depth += 1
+            entering = True
+    return END, np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -349,29 +439,30 @@ def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
 
     Exact unless several roles want the same slots or `MOST_COUNTED` or `MOST_BOXES` is exceeded.
     """
-    first, count, pair = groups.groups[q], groups.roles[q], groups.pair[q]
+    first, pair = groups.groups[q], groups.pair[q]
     known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
-    slots, branched, gains = _open_group(groups, q, prices, room)
-    if not gains:
+    sizes = _open_group(groups, q, prices, room)
+    if not sizes.gaining:
         return 0.0
     best = 0.0
-    low, counted = np.zeros(count, np.int64), np.ones(count, np.bool_)
-    depth, cost = _first_box(room, slots, count, branched, pair, best)
-    while depth >= 0:
+    low, state = room.low[: sizes.roles].copy(), np.full(sizes.roles, BANNED)
+    depth, cost = _next_box(room, sizes, pair, best, START)
+    while depth != END:
         if cost < best:
             best = cost
-            low[:], counted[:] = room.low[:count], room.counted[:count]
-        depth, cost = _next_box(room, slots, count, branched, pair, best, depth)
-    room.low[:count], room.counted[:count] = low, counted
-    _box_cost(room, slots, count, pair)
-    for p in range(slots):
+            low[:], state[:] = room.low[: sizes.roles], room.state[: sizes.roles]
+        depth, cost = _next_box(room, sizes, pair, best, depth)
+    room.low[: sizes.roles], room.state[: sizes.roles] = low, state
+    _box_cost(room, sizes, pair)
+    for p in range(sizes.slots):
         taken = -1
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            if not room.counted[r] and room.base[p] > 0.0 and prices[m] - room.charge[r] == room.base[p]:
+            free = room.state[r] != COUNTED and room.state[r] != BANNED
+            if free and room.base[p] > 0.0 and prices[m] - room.charge[r] == room.base[p]:
                 taken = m
-        for r in range(count):
-            if room.counted[r] and (room.at[r, : room.low[r]] == p).any():
+        for r in range(sizes.roles):
+            if room.state[r] == COUNTED and (room.at[r, : room.low[r]] == p).any():
                 taken = _best_member(groups, first + p, r, prices)
         if taken >= 0:
             known[taken] = True
@@ -389,29 +480,27 @@ def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, steps: int) -> Any:
-    """Subgradient ascent: the best bound in nats of loss, its prices, and the sentences' labels under them."""
-    count, width = chains.unary.shape
-    reached, charge = np.empty((count, width)), np.zeros(len(chains.start))
-    from_span, from_label = np.empty((count, width), np.int64), np.empty((count, width), np.int64)
-    entered = np.empty(len(chains.codec.opening))
+    """Subgradient ascent: the best bound in nats of loss, its prices, and the sentences' labels under them.
+
+    Steps go along subgradients with momentum (deflected as in Camerini, Fratta & Maffioli 1975), else
+    they zigzag between the ways in which a group can agree.
+    """
+    count = len(chains.unary)
+    lattice, charge = lattice_for(chains), np.zeros(len(chains.start))
     taken, known = np.zeros(len(chains.start), np.bool_), np.zeros(len(prices), np.bool_)
     labels, best_labels = np.zeros(count, np.int32), np.zeros(count, np.int32)
     room = room_for(groups)
     best, best_prices = -np.inf, prices.copy()
     relaxation, idle = 1.0, 0
-    now = prices.copy()
+    now, direction = prices.copy(), np.zeros(len(prices))
     for _ in range(steps):
         charge[:] = 0.0
         for m in range(len(now)):
             charge[groups.span[m]] += now[m]
-        value = optimum - _forward(chains, charge, reached, entered, from_span, from_label)
-        _trace(chains, reached, from_span, from_label, taken, labels)
+        value = optimum - _solve_sentences(chains, charge, lattice, taken, labels)
         for q in range(len(groups.roles)):
             value += group_cost(groups, q, now, room, known)
-        if value > best + 1e-6:
-            idle = 0
-        else:
-            idle += 1
+        idle = 0 if value > best + 1e-6 else idle + 1
         if value > best:
             best = value
             best_prices[:] = now
@@ -420,19 +509,18 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
             break
         norm = 0.0
         for m in range(len(now)):
-            step = int(taken[groups.span[m]]) - int(known[m])
-            if step > 0 or now[m] > 0.0:
-                norm += step * step
+            direction[m] = MOMENTUM * direction[m] + int(taken[groups.span[m]]) - int(known[m])
+            if direction[m] < 0.0 and now[m] == 0.0:
+                direction[m] = 0.0
+            norm += direction[m] ** 2
         if norm == 0.0:
             break
-        if idle >= 4:
-            relaxation *= 0.6
+        if idle >= PATIENCE:
+            relaxation *= SHORTER
             idle = 0
-            now[:] = best_prices
-            continue
         length = relaxation * (upper - value) / norm
         for m in range(len(now)):
-            now[m] = max(0.0, now[m] + length * (int(taken[groups.span[m]]) - int(known[m])))
+            now[m] = max(0.0, now[m] + length * direction[m])
     return best, best_prices, best_labels
 
 
@@ -440,14 +528,12 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
 def chain_losses(chains: Any, charge: Any) -> Any:
     """(M,) nats a sentence loses at least with each span, (N, L) with each outside label; ``charge`` (M,) is paid."""
     count, width = chains.unary.shape
-    reached, remaining = np.empty((count, width)), np.zeros((count, width))
-    from_span, from_label = np.empty((count, width), np.int64), np.empty((count, width), np.int64)
-    opened = np.empty(len(chains.codec.opening))
-    _forward(chains, charge, reached, opened, from_span, from_label)
+    lattice, remaining = lattice_for(chains), np.zeros((count, width))
+    reached, opened = lattice.reached, lattice.entered
     span_loss, outside_loss = np.empty(len(charge)), np.full((count, width), np.inf)
     outside = np.flatnonzero(chains.codec.type_of < 0)
     for s in range(len(chains.bounds) - 1):
-        best = reached[chains.bounds[s + 1] - 1].max()
+        best = solve_sentence(chains, s, charge, lattice)
         for t in range(chains.bounds[s + 1] - 1, chains.bounds[s] - 1, -1):
             # ``remaining[t]``: the best from t + 1 on, given the label at t. Later tokens are done.
             for label in outside:
@@ -481,39 +567,45 @@ def member_losses(groups: Any, prices: Any, limit: float) -> Any:
     room = room_for(groups)
     for q in range(len(groups.roles)):
         least = group_cost(groups, q, prices, room, known)
-        slots, branched, _ = _open_group(groups, q, prices, room)
-        count, pair = groups.roles[q], groups.pair[q]
-        idle = room.counted[:count].copy()
+        sizes = _open_group(groups, q, prices, room)
+        _group_losses(groups, q, prices, room, sizes, least, limit, -1, losses)
         # A role that gains nothing is used at most once, and only where it is forced.
-        for forced in range(-1, count):
-            if forced >= 0 and not idle[forced]:
-                continue
-            if forced >= 0:
-                room.low[forced] = 1
-            depth, cost = _first_box(room, slots, count, branched, pair, least + limit)
-            while depth >= 0:
-                if cost < least + limit:
-                    _lower_losses(groups, q, prices, room, forced, cost - least, losses)
-                depth, cost = _next_box(room, slots, count, branched, pair, least + limit, depth)
-            if forced >= 0:
-                room.low[forced] = 0
+        for forced in range(sizes.roles):
+            if room.state[forced] == BANNED:
+                room.state[forced], room.low[forced] = COUNTED, 1
+                _group_losses(groups, q, prices, room, sizes, least, limit, forced, losses)
+                room.state[forced], room.low[forced] = BANNED, 0
     return np.maximum(losses, 0.0)
 
 
 @njit(cache=True, nogil=True)
-def _lower_losses(groups: Any, q: int, prices: Any, room: Any, forced: int, excess: float, losses: Any) -> None:
+def _group_losses(
+    groups: Any, q: int, prices: Any, room: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
+) -> None:
+    """Lowers the losses of a group's memberships, or of those with the role ``forced``, to what each costs."""
+    depth, cost = _next_box(room, sizes, groups.pair[q], least + limit, START)
+    while depth != END:
+        if cost < least + limit:
+            _box_losses(groups, q, prices, room, sizes, forced, cost - least, losses)
+        depth, cost = _next_box(room, sizes, groups.pair[q], least + limit, depth)
+
+
+@njit(cache=True, nogil=True)
+def _box_losses(
+    groups: Any, q: int, prices: Any, room: Any, sizes: Any, forced: int, excess: float, losses: Any
+) -> None:
     """What each membership costs if it is known, within one box: its slot is taken from whatever had it."""
-    first, count = groups.groups[q], groups.roles[q]
-    for p in range(groups.groups[q + 1] - first):
+    first = groups.groups[q]
+    for p in range(sizes.slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            if (room.counted[r] and not room.low[r]) or (forced >= 0 and forced != r):
+            if room.state[r] == BANNED or (room.state[r] == COUNTED and not room.low[r]) or forced not in (-1, r):
                 continue
             value = excess + room.base[p] - prices[m]
-            if not room.counted[r]:
+            if room.state[r] != COUNTED:
                 value += room.charge[r]
-            for other in range(count):
-                if not (room.counted[other] and room.low[other]):
+            for other in range(sizes.roles):
+                if room.state[other] != COUNTED or not room.low[other]:
                     continue
                 size = room.low[other]
                 added = room.gain[p, other] - room.base[p]
