@@ -33,7 +33,7 @@ RESULT = "engines"
 TASKS = ("citations", "news")
 NOT_RACED = ("ilp", "two-stage")
 """`ilp` is `cpsat`; two-stage has an objective of its own."""
-ENDS = ("viterbi", "constrained-viterbi", "gibbs", "beam", "certify")
+ENDS = ("viterbi", "constrained-viterbi", "gibbs", "certify")
 WARM = 3
 """Documents that every engine labels before it is timed: its kernels are loaded then."""
 CLOSE = 1e-6

@@ -80,24 +80,25 @@ class Band:
 
     def narrow(self) -> None:
         """Tries prices until ``best`` is proven, no price can tell more, or the budget is spent."""
-        inside, outside = self.best, None
+        inside: Corner = self.best
+        outside: Corner | None = None
         price = FIRST_PRICE
         for _ in range(MOST_PRICES):
             corner = self._solve(price)
-            if corner.loss <= self.width + self.tolerance:
+            near = corner.loss <= self.width + self.tolerance
+            if near:
                 self._take(corner)
             if self.proven or self.race.spent:
                 return
-            between = corner.at(price) >= min(c.at(price) for c in (inside, outside) if c) - self.tolerance
-            if outside is not None and between:
+            if outside and corner.at(price) >= min(inside.at(price), outside.at(price)) - self.tolerance:
                 return
-            if corner.loss <= self.width + self.tolerance:
-                inside = corner
+            inside, outside = (corner, outside) if near else (inside, corner)
+            if outside:
+                price = _crossing(inside, outside)
+            elif price < HIGHEST_PRICE:
+                price *= PRICE_STEP
             else:
-                outside = corner
-            if outside is None and price >= HIGHEST_PRICE:
                 return
-            price = price * PRICE_STEP if outside is None else _crossing(inside, outside)
 
     def settle(self, labels: Labels) -> None:
         """Narrows the band to labellings that lose and cost no more than ``labels`` (N,)."""
