@@ -66,6 +66,9 @@ LEAST_PRUNED = 0.02
 HARD_WEIGHT = 1000.0
 """Nats that stand for an infinite cost here: less than it, so the bound holds."""
 CLOSE = 1e-9
+"""Nats that rounding may take: what loses no more than this beyond D is kept."""
+SETTLED = 1e-7
+"""Nats between bound and labelling that are not worth another step."""
 SPAN, NAME = 0, 1
 """Columns of memberships, see `memberships`: the span, and the group."""
 
@@ -141,7 +144,7 @@ class _Ascent:
         members, gap = self._members(spans), np.inf
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
-            if gap <= CLOSE or gap > WORTHWHILE * before:
+            if gap <= SETTLED or gap > WORTHWHILE * before:
                 break
         return found
 
@@ -156,7 +159,7 @@ class _Ascent:
             span_loss, outside_loss = self._losses(spans, bound)
             outside &= outside_loss <= self.upper + CLOSE
             spans = _part(spans, span_loss <= self.upper + CLOSE)
-            if loss >= self.upper - CLOSE or (number > 1 and before - len(spans) < LEAST_PRUNED * before):
+            if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < LEAST_PRUNED * before):
                 break
             bound = self._raised(spans, self._members(spans), STEPS if number or len(spans) < MANY else FEW)
             loss = max(loss, bound.value)
@@ -181,7 +184,7 @@ class _Ascent:
         named = members[kept]
         named[:, SPAN] = self._span_codes(spans)[named[:, SPAN]]
         start = self._prices_of(named)
-        value, learned, chosen = ascend(chains, groups, start, self.best, self.upper + CLOSE, steps)
+        value, learned, chosen = ascend(chains, groups, start, self.best, self.upper - SETTLED, steps)
         self._remember(named, learned)
         descend(chains, self.state, chosen)
         found = self.best - self.problem.score(chosen).objective

@@ -212,8 +212,8 @@ class Room(NamedTuple):
     are the box: a role's state, its count, and the depth at which it was banned.
 
     ``charge`` (R,) is what a role without count pays a slot, ``base`` (P,) what a slot gains at most
-    by such roles. ``top`` (R, C + 1) is what a counted role adds to that on the slots where it adds
-    most, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes.
+    by such roles. ``top`` (R, C + 2) is what a role adds to that on the slots where it adds most and
+    which it must have, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes.
     """
 
     gain: Floats
@@ -255,8 +255,8 @@ def room_for(groups: Any) -> Any:
         np.zeros(roles, np.int64),
         np.zeros(roles),
         np.zeros(slots),
-        np.empty((roles, MOST_COUNTED + 1)),
-        np.zeros((roles, MOST_COUNTED + 1), np.int64),
+        np.empty((roles, MOST_COUNTED + 2)),
+        np.zeros((roles, MOST_COUNTED + 2), np.int64),
         np.zeros(1, np.int64),
     )
 
@@ -324,19 +324,20 @@ def _box_cost(room: Any, sizes: Any, pair: Any) -> Any:
                 room.base[p] = max(room.base[p], room.gain[p, r] - room.charge[r])
         cost -= room.base[p]
     for r in range(sizes.roles):
-        if room.state[r] == COUNTED and room.low[r]:
+        if room.low[r]:
             cost -= _take(room, sizes.slots, r)
     return cost
 
 
 @njit(cache=True, nogil=True)
 def _take(room: Any, slots: int, r: int) -> Any:
-    """What a counted role adds on its ``low`` best slots; −inf where it has not so many."""
+    """What a role adds on the ``low`` best slots that it must have; −inf where it has not so many."""
     size = room.low[r] + 1
+    charge = room.charge[r] if room.state[r] == BEYOND else 0.0
     top, at = room.top[r, :size], room.at[r, :size]
     top[:] = -np.inf
     for p in range(slots):
-        value = room.gain[p, r] - room.base[p]
+        value = room.gain[p, r] - charge - room.base[p]
         place = size - 1
         if value <= top[place]:
             continue
@@ -462,7 +463,7 @@ def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
             if free and room.base[p] > 0.0 and prices[m] - room.charge[r] == room.base[p]:
                 taken = m
         for r in range(sizes.roles):
-            if room.state[r] == COUNTED and (room.at[r, : room.low[r]] == p).any():
+            if (room.at[r, : room.low[r]] == p).any():
                 taken = _best_member(groups, first + p, r, prices)
         if taken >= 0:
             known[taken] = True
@@ -605,10 +606,12 @@ def _box_losses(
             if room.state[r] != COUNTED:
                 value += room.charge[r]
             for other in range(sizes.roles):
-                if room.state[other] != COUNTED or not room.low[other]:
-                    continue
                 size = room.low[other]
+                if size == 0:
+                    continue
                 added = room.gain[p, other] - room.base[p]
+                if room.state[other] == BEYOND:
+                    added -= room.charge[other]
                 if other == r:
                     value += max(added, room.top[r, size - 1])
                 elif added >= room.top[other, size - 1]:
