@@ -15,7 +15,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -31,8 +31,10 @@ from workers.inference.registry import SOLVERS
 
 RESULT = "engines"
 TASKS = ("citations", "news")
-NOT_RACED = ("ilp", "two-stage")
-"""`ilp` is `cpsat`; two-stage has an objective of its own."""
+ENGINES = [engine for engine in SOLVERS if engine != "ilp"]
+"""`ilp` is `cpsat`."""
+NOT_RACED = ("two-stage",)
+"""It has an objective of its own."""
 ENDS = ("viterbi", "constrained-viterbi", "gibbs", "certify")
 WARM = 3
 """Documents that every engine labels before it is timed: its kernels are loaded then."""
@@ -86,12 +88,14 @@ def curve(improvements: tuple[Improvement, ...], best: float) -> NDArray[np.floa
     return floored
 
 
-def anytime(task: Task, best: list[float], proven: list[bool], *, seconds: float) -> dict[str, Any]:
-    """Table of all engines within the clock, and their curves."""
+def anytime(
+    task: Task, best: list[float], proven: list[bool], *, engines: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Table of the engines within the clock, and their curves."""
     print(f"\n{task.name}: {len(task.problems)} documents, {sum(proven)} proven; {seconds * 1000:.0f} ms a document")
     print(f"{'engine':22}{'optimum':>9}{'mean gap':>10}{'largest':>10}{'proves':>8}{'ms, mean':>10}")
     rows: dict[str, Any] = {}
-    for engine in SOLVERS:
+    for engine in engines:
         if engine in NOT_RACED:
             continue
         run = race(task, engine, best, seconds=seconds)
@@ -116,7 +120,9 @@ def anytime(task: Task, best: list[float], proven: list[bool], *, seconds: float
     return rows
 
 
-def throughput(task: Task, short: Task, raced: dict[str, Any], *, seconds: float) -> dict[str, Any]:
+def throughput(
+    task: Task, short: Task, raced: dict[str, Any], *, engines: Sequence[str], seconds: float
+) -> dict[str, Any]:
     """Tokens a CPU second of each engine, and what grounding takes of certify's time.
 
     Engines that end by themselves run over all documents without a clock; the others' figure is
@@ -124,9 +130,7 @@ def throughput(task: Task, short: Task, raced: dict[str, Any], *, seconds: float
     """
     print(f"\n{task.name}: tokens a second on one core")
     rows: dict[str, Any] = {}
-    for engine in SOLVERS:
-        if engine == "ilp":
-            continue
+    for engine in engines:
         if engine in ENDS:
             run = race(task, engine, [np.inf] * len(task.problems), seconds=None)
             rows[engine] = {"tokens per second": task.tokens / run.cpu_seconds, "clock": None}
@@ -136,16 +140,21 @@ def throughput(task: Task, short: Task, raced: dict[str, Any], *, seconds: float
         else:
             rows[engine] = {"tokens per second": raced[engine]["tokens per second"], "clock": seconds}
         if engine == "certify":
-            spent, ground = run.cpu_seconds, task.ground_seconds
+            rows["grounding"] = grounding(task, run.cpu_seconds)
         note = "" if rows[engine]["clock"] is None else f"  (clock: {1000 * seconds:.0f} ms a document)"
         print(f"{engine:22}{rows[engine]['tokens per second']:>14,.0f}{note}", flush=True)
-    rows["grounding"] = {
-        "tokens per second": task.tokens / ground,
-        "share of certify": ground / spent,
-        "milliseconds a document": 1000 * ground / len(task.problems),
-    }
-    print(f"{'grounding alone':22}{task.tokens / ground:>14,.0f}  ({ground / spent:.0%} of certify's time)")
     return rows
+
+
+def grounding(task: Task, certify: float) -> dict[str, float]:
+    """What grounding alone takes, and its share of the CPU seconds that `certify` took."""
+    spent = task.ground_seconds
+    print(f"{'grounding alone':22}{task.tokens / spent:>14,.0f}  ({spent / certify:.0%} of certify's time)")
+    return {
+        "tokens per second": task.tokens / spent,
+        "share of certify": spent / certify,
+        "milliseconds a document": 1000 * spent / len(task.problems),
+    }
 
 
 def draw(tables: dict[str, dict[str, Any]]) -> None:
@@ -177,31 +186,37 @@ def main() -> None:
     parser.add_argument("--news", type=int, help="news documents of the race, the first of the corpus; all by default")
     parser.add_argument("--seconds", type=float, default=0.8, help="clock of a document")
     parser.add_argument("--only", choices=TASKS, help="measure one of the two tasks, and keep the figures of the other")
+    parser.add_argument(
+        "--engine", action="append", choices=ENGINES, help="measure these engines alone, and keep the others' figures"
+    )
     options = parser.parse_args()
     makers: dict[str, Callable[[], Task]] = {
         "citations": lambda: citation_task(citations()),
         "news": lambda: news_task(options.model, options.corpus),
     }
-    figures = {} if options.only is None else earlier()
+    figures = earlier() if options.only or options.engine else {}
     for kind, make in makers.items():
         if options.only not in (None, kind):
             continue
         task = make()
         most = options.news if kind == "news" else None
         short = task._replace(problems=task.problems[:most], doc_ids=task.doc_ids[:most], gold=task.gold[:most])
-        figures[kind] = measured(task, short, seconds=options.seconds)
+        part = measured(task, short, engines=options.engine or ENGINES, seconds=options.seconds)
+        for table in ("anytime", "throughput") if options.engine and kind in figures else ():
+            part[table] = figures[kind][table] | part[table]
+        figures[kind] = part
     draw({part["corpus"]: part["anytime"] for part in figures.values()})
     common.save(RESULT, figures)
 
 
-def measured(task: Task, short: Task, *, seconds: float) -> dict[str, Any]:
+def measured(task: Task, short: Task, *, engines: Sequence[str], seconds: float) -> dict[str, Any]:
     """The race on the documents of ``short`` and the throughput on all, with the machine's load around them."""
     before = os.getloadavg()
     reference = certified(short)
     best, proven = [d.objective for d in reference], [d.certified for d in reference]
     with patch("time.perf_counter", time.process_time):
-        raced = anytime(short, best, proven, seconds=seconds)
-        rates = throughput(task, short, raced, seconds=seconds)
+        raced = anytime(short, best, proven, engines=engines, seconds=seconds)
+        rates = throughput(task, short, raced, engines=engines, seconds=seconds)
     return {
         "corpus": task.name,
         "documents": len(task.problems),
@@ -215,7 +230,7 @@ def measured(task: Task, short: Task, *, seconds: float) -> dict[str, Any]:
 
 
 def earlier() -> dict[str, Any]:
-    """The figures of the last run, of which one task is measured again; none where there was no run."""
+    """The figures of the last run, of which a part is measured again; none where there was no run."""
     path = common.RESULTS / f"{RESULT}.json"
     saved: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     return {kind: saved[kind] for kind in TASKS if kind in saved}
