@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from schemas.labels import Labels
 from schemas.potentials import Potentials
 from schemas.problem import Problem
 from schemas.settings import CertifySettings, GibbsSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.consistency import AS_COUNTED, LabelConsistency, PairCounts, Scales
 from workers.constraints.constraint_set import build_problem
 from workers.evaluation.conlleval import EntityCounts
 from workers.inference import certify, gibbs
@@ -67,16 +68,16 @@ def main() -> None:
     tuned = saved_consistency(folder)
     if tuned is None:
         training = (document for batch in batches(chosen.training or corpora.train) for document in batch)
-        tuned = LabelConsistency(PairCounts.of(training, model.labels, fold_case=True), SCALE, SCALE)
+        tuned = LabelConsistency(PairCounts.of(training, model.labels, fold_case=True), Scales(SCALE, SCALE, SCALE))
     loaded = [(batch, model.potentials(batch)) for batch in batches(chosen.corpus or corpora.test)]
     figures: dict[str, Any] = {"corpus": chosen.corpus or corpora.name, "model": Path(folder).name}
     rows: dict[str, list[Row]] = {}
-    for name, constraints in (("tuned", tuned), ("scale_1", tuned.scaled(1.0, 1.0))):
+    for name, constraints in (("tuned", tuned), ("scale_1", replace(tuned, scales=AS_COUNTED))):
         rows[name] = _certify_all(loaded, model, constraints)
         total = _totals(rows[name])
         if CONLL.is_dir() and not chosen.corpus:
             total["reference_over_certify"] = REFERENCE_SECONDS / total["cpu_seconds"]
-        scales = {"exact_scale": constraints.exact_scale, "subsequence_scale": constraints.subsequence_scale}
+        scales = {f"{family}_scale": scale for family, scale in constraints.scales._asdict().items()}
         figures |= {f"{name}_{key}": value for key, value in (scales | total).items()}
     save("certify", figures)
     _draw(rows)

@@ -16,7 +16,7 @@ from common import batches, labelled_corpora, options, save, trained_model
 
 from schemas.document import Batch
 from schemas.settings import GibbsSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.constraints.constraint_set import build_problem
 from workers.features.attributes import AttributeMaker
 from workers.inference import gibbs
@@ -39,7 +39,9 @@ def main() -> None:
     consistency = saved_consistency(folder)
     if consistency is None:
         training = (document for batch in batches(corpora.train) for document in batch)
-        consistency = LabelConsistency(PairCounts.of(training, model.labels, fold_case=True), SCALE, SCALE)
+        consistency = LabelConsistency(
+            PairCounts.of(training, model.labels, fold_case=True), Scales(SCALE, SCALE, SCALE)
+        )
     parts = list(batches(chosen.corpus or corpora.test))
     sample(model, consistency, Batch.of([parts[0].document(0)]))
     warm_up(model, parts[0])

@@ -142,8 +142,9 @@ def train(
         say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
         if report.held_out_f1 is not None:
             say(
-                f"label consistency: scales {report.exact_scale:g} (exact) and {report.subsequence_scale:g} "
-                f"(subsequence); held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
+                f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
+                f"and {report.unlabelled_scale:g} (unlabelled); "
+                f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
             )
         say(f"model in {out}" + (f", registered as {report.registered}" if report.registered else ""))
 

@@ -23,9 +23,9 @@ from schemas.errors import InputError
 from schemas.labels import LabelError
 from schemas.run import TrainReport
 from schemas.settings import CrfSettings, Settings
-from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.learning.saved_consistency import EXTRA, consistency_extra
-from workers.learning.tuning import SCALES, ScaleTrial, tune_scales
+from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
 from workers.models import crf
 from workers.models.crf import CrfModel, Iteration
 from workers.models.folder import MANIFEST, update_manifest
@@ -146,17 +146,18 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
         model = _fit(inside, request.settings, Path(folder), "training without the held-out part")
         try:
             counted = [PairCounts.of(documents, model.labels, fold_case=fold) for fold in (False, True)]
-            with meter("tuning label consistency", len(counted) * len(SCALES) ** 2) as bar:
+            with meter("tuning label consistency", most_trials(len(counted))) as bar:
 
                 def show(trial: ScaleTrial) -> None:
-                    note = f"scales {trial.exact:g}, {trial.subsequence:g}: F1 {trial.f1:.2%}"
+                    note = f"scales {', '.join(f'{scale:g}' for scale in trial.scales)}: F1 {trial.f1:.2%}"
                     bar.advance(note=note)
 
                 best, trials = tune_scales(outside, model, counted, progress=show)
         except LabelError as error:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
-    without = next(t.f1 for t in trials if t.exact == 0 and t.subsequence == 0)
-    return Tuned(best, without, max(t.f1 for t in trials))
+    f1 = {(trial.fold_case, trial.scales): trial.f1 for trial in trials}
+    folded = best.counts.fold_case
+    return Tuned(best, f1[folded, Scales(0.0, 0.0, 0.0)], f1[folded, best.scales])
 
 
 def is_held_out(doc_id: str, share: float) -> bool:
@@ -188,8 +189,9 @@ def _figures(model: CrfModel, tuned: Tuned | None, rejected: int) -> dict[str, f
         return figures
     return figures | {
         "consistency/fold_case": float(tuned.consistency.counts.fold_case),
-        "consistency/exact_scale": tuned.consistency.exact_scale,
-        "consistency/subsequence_scale": tuned.consistency.subsequence_scale,
+        "consistency/exact_scale": tuned.consistency.scales.exact,
+        "consistency/subsequence_scale": tuned.consistency.scales.subsequence,
+        "consistency/unlabelled_scale": tuned.consistency.scales.unlabelled,
         "held_out/f1_without_consistency": tuned.f1_without,
         "held_out/f1": tuned.f1_with,
     }
@@ -220,6 +222,7 @@ def _report(
         loss=metrics["loss"],
         exact_scale=metrics.get("consistency/exact_scale"),
         subsequence_scale=metrics.get("consistency/subsequence_scale"),
+        unlabelled_scale=metrics.get("consistency/unlabelled_scale"),
         held_out_f1_without_consistency=metrics.get("held_out/f1_without_consistency"),
         held_out_f1=metrics.get("held_out/f1"),
         seconds=round(seconds, 3),

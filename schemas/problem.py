@@ -99,6 +99,9 @@ class Relation(StrEnum):
     type of the shorter]. A key that occurs twice in the longer span counts once."""
     DIFFERENT = "different"
     """The spans have different keys; cost[a, b] for their types, symmetric (values that differ)."""
+    UNLABELLED = "unlabelled"
+    """A span, and another place with the same key whose first token has an outside label: cost[a, 0] for
+    the span's type (a name that is labelled here and left out there)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +110,10 @@ class SpanAgreement:
 
     ``key`` (N, W): ``key[t, w − 1]`` names the content of the span of w tokens that starts at t,
     `NO_KEY` where that content occurs once in the document or the span leaves its sentence.
-    Spans longer than W tokens are not compared. ``cost`` (T, T) is multiplied by the length in
-    tokens of the second (shorter) span when ``per_token``, Finkel et al. (2005) §5.1; spans that
-    differ have no common length, so `Relation.DIFFERENT` goes without.
+    Spans longer than W tokens are not compared. ``cost`` (T, T), or (T, 1) for
+    `Relation.UNLABELLED`, is multiplied by the length in tokens of the second (shorter) span when
+    ``per_token``, Finkel et al. (2005) §5.1; spans that differ have no common length, so
+    `Relation.DIFFERENT` goes without.
     ``constraint`` indexes `Problem.constraint_names`. All agreements of a problem that compare
     by words share one ``key`` table.
     """
@@ -123,11 +127,13 @@ class SpanAgreement:
     def __post_init__(self) -> None:
         if self.relation is Relation.DIFFERENT and self.per_token:
             raise ValueError("spans that differ have no common length: use per_token=False")
+        if (self.cost.shape[1] == 1) < (self.relation is Relation.UNLABELLED):
+            raise ValueError("unlabelled places have no type: cost is (T, 1)")
 
     def degree_and_penalty(self, spans: Spans) -> tuple[float, float]:
         """Pairs that cost something (times length when ``per_token``), and their cost in nats."""
         pairs = self.pair_counts(spans)
-        if self.relation is not Relation.CONTAINED:
+        if self.relation in (Relation.EXACT, Relation.DIFFERENT):
             pairs = np.triu(pairs)
         held = pairs > 0  # 0 · inf is no penalty: a hard cost that nothing meets
         return float(pairs[self.cost > 0].sum()), float((pairs[held] * self.cost[held]).sum())
@@ -135,8 +141,9 @@ class SpanAgreement:
     def pair_counts(self, spans: Spans) -> Floats:
         """(T, T) pairs that stand in the relation, by type, times length when ``per_token``.
 
-        `Relation.CONTAINED`: row the longer span's type. Otherwise symmetric: the unordered pairs
-        of types a ≠ b stand in both halves, those of one type on the diagonal.
+        `Relation.CONTAINED`: row the longer span's type. `Relation.UNLABELLED`: (T, 1). Otherwise
+        symmetric: the unordered pairs of types a ≠ b stand in both halves, those of one type on
+        the diagonal.
         """
         length = spans.end - spans.start
         short = length <= self.key.shape[1]
@@ -147,6 +154,8 @@ class SpanAgreement:
         weight = length[known].astype(np.float64) if self.per_token else np.ones(len(known))
         weighted = np.zeros((len(names), len(self.cost)))
         np.add.at(weighted, (group, kind[known]), weight)
+        if self.relation is Relation.UNLABELLED:
+            return weighted.T @ self._left_out(spans, names)[:, None]
         if self.relation is Relation.CONTAINED:
             outer, inner = self._parts(start, length)
             place = np.minimum(np.searchsorted(names, inner), max(len(names) - 1, 0))
@@ -162,6 +171,14 @@ class SpanAgreement:
             return _halve_diagonal(same_one)
         total = counts.sum(axis=0)
         return _halve_diagonal(np.outer(total, total) - counts.T @ counts)
+
+    def _left_out(self, spans: Spans, names: NDArray[np.int32]) -> Floats:
+        """(K,) places with each of the keys ``names`` (K,) that begin outside all ``spans``."""
+        covered = np.zeros(len(self.key) + 1, np.int64)
+        np.add.at(covered, spans.start, 1)
+        np.add.at(covered, spans.end, -1)
+        keys = self.key[np.cumsum(covered)[:-1] == 0]
+        return np.bincount(keys[keys != NO_KEY], minlength=int(names.max(initial=0)) + 1)[names].astype(np.float64)
 
     def _parts(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Pairs (index of the span, key of a proper part of it), each once, for spans of at most W tokens."""

@@ -238,6 +238,7 @@ class TrainReport(Figures):
     loss: float
     exact_scale: float | None
     subsequence_scale: float | None
+    unlabelled_scale: float | None
     held_out_f1_without_consistency: float | None
     held_out_f1: float | None
     seconds: float

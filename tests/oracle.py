@@ -134,6 +134,8 @@ def naive_agreement(agreement: SpanAgreement, spans: Sequence[Span], content: Co
         return int(agreement.key[start, end - start - 1])
 
     says = content or by_key
+    if agreement.relation is Relation.UNLABELLED:
+        return _naive_unlabelled(agreement, spans, says)
     total = 0.0
     for i, (start, end, kind) in enumerate(spans):
         for j, (other_start, other_end, other_kind) in enumerate(spans):
@@ -155,6 +157,21 @@ def naive_agreement(agreement: SpanAgreement, spans: Sequence[Span], content: Co
                 total += agreement.cost[kind, other_kind] * (end - start if agreement.per_token else 1)
             if agreement.relation is Relation.DIFFERENT and outer != inner:
                 total += agreement.cost[kind, other_kind]
+    return total
+
+
+def _naive_unlabelled(agreement: SpanAgreement, spans: Sequence[Span], says: Content) -> float:
+    """Cost in nats of every span and every place with its content that begins in no span."""
+    count, width = agreement.key.shape
+    total = 0.0
+    for start, end, kind in spans:
+        length = end - start
+        if length > width or says(start, end) is None:
+            continue
+        for at in range(count - length + 1):
+            begins_outside = not any(a <= at < b for a, b, _ in spans)
+            if begins_outside and says(at, at + length) == says(start, end):
+                total += agreement.cost[kind, 0] * (length if agreement.per_token else 1)
     return total
 
 
@@ -261,7 +278,9 @@ def random_agreement(
     kinds = len(labels.types)
     cost = rng.uniform(0.2, 3.0, (kinds, kinds)) * (rng.random((kinds, kinds)) < 0.7)
     cost[rng.random((kinds, kinds)) < 0.1] = np.inf
-    if relation is not Relation.CONTAINED:
+    if relation is Relation.UNLABELLED:
+        cost = cost[:, :1]
+    elif relation is not Relation.CONTAINED:
         cost = (cost + cost.T) / 2.0
     per_token = relation is not Relation.DIFFERENT and bool(rng.random() < 0.5)
     agreement = SpanAgreement(constraint, relation, key, cost, per_token=per_token)

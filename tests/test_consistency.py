@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,25 +11,23 @@ import pytest
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
-from workers.constraints.consistency import LabelConsistency, PairCounts, document_keys
+from workers.constraints.consistency import LabelConsistency, PairCounts, Scales, document_keys
 from workers.constraints.constraint_set import build_problem
 from workers.learning.saved_consistency import consistency_extra
-from workers.learning.tuning import tune_scales
+from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
 from workers.readers.registry import READERS
 
 LABELS = LabelSet.bio(["PER", "LOC", "ORG", "MISC"])
 TRAINING = Path(__file__).parents[2] / "shared/data/conll2003/eng.train"
 
 
-def counts(exact: list[list[int]], subsequence: list[list[int]]) -> PairCounts:
-    return PairCounts(LABELS.types, np.array(exact), np.array(subsequence))
-
-
-PAPER = counts(
-    [[3141, 4, 5, 0], [4, 6436, 188, 3], [5, 188, 2975, 0], [0, 3, 0, 2030]],
-    [[1941, 5, 2, 3], [0, 167, 6, 63], [22, 328, 819, 191], [14, 224, 7, 365]],
+PAPER = PairCounts(
+    LABELS.types,
+    exact=np.array([[3141, 4, 5, 0], [4, 6436, 188, 3], [5, 188, 2975, 0], [0, 3, 0, 2030]]),
+    subsequence=np.array([[1941, 5, 2, 3], [0, 167, 6, 63], [22, 328, 819, 191], [14, 224, 7, 365]]),
+    unlabelled=np.array([0, 6, 3, 2]),
 )
-"""Finkel et al. (2005), tables 3 and 4."""
+"""Finkel et al. (2005), tables 3 and 4; what stands unlabelled the paper does not count."""
 
 
 def test_costs_are_those_of_the_papers_example() -> None:
@@ -40,6 +38,12 @@ def test_costs_are_those_of_the_papers_example() -> None:
     assert (np.diag(PAPER.exact_cost()) == 0).all()
     assert (PAPER.exact_cost() == PAPER.exact_cost().T).all()
     assert np.isfinite(PAPER.exact_cost()).all()
+
+
+def test_unlabelled_places_are_one_more_column_of_the_exact_table() -> None:
+    assert PAPER.unlabelled_cost().shape == (4, 1)
+    assert PAPER.unlabelled_cost()[2, 0] == pytest.approx(-np.log(3 / (5 + 188 + 2975 + 1 + 3)))
+    assert PAPER.unlabelled_cost()[0, 0] == pytest.approx(-np.log(1 / (3141 + 4 + 5 + 1 + 1)))
 
 
 def club() -> Document:
@@ -60,6 +64,11 @@ def test_pairs_are_counted_once_and_in_both_halves() -> None:
     folded = PairCounts.of([club()], LABELS, fold_case=True)
     assert folded.exact[org, loc] == 1
     assert folded.subsequence[per, loc] == folded.subsequence[org, loc] == 1
+    assert seen.unlabelled.sum() == 0
+    overlooked = Document.build(
+        "overlooked", [["Rotor", "won"], ["Rotor", "lost"]], labels=[["B-ORG", "O"], ["O", "O"]]
+    )
+    assert PairCounts.of([overlooked], LABELS).unlabelled.tolist() == [0, 0, 1, 0]
     twice = seen + seen
     assert (twice.exact == 2 * seen.exact).all()
     with pytest.raises(ValueError, match="do not add up"):
@@ -78,8 +87,17 @@ def test_the_score_of_the_papers_example() -> None:
     labels = LABELS.encode(document.labels.strings())
     # As the paper counts it, and ORG in ORG costs nothing. ROTOR in capitals is another word here.
     assert problem.score(labels).penalty == pytest.approx(-np.log(5 / 3151 * 5 / 3169 * 2 / 834))
-    halved = LabelConsistency(PAPER, 0.5, 0.0).with_costs(problem)
+    halved = LabelConsistency(PAPER, Scales(0.5, 0.0, 0.0)).with_costs(problem)
     assert halved.score(labels).penalty == pytest.approx(-0.5 * np.log(5 / 3151 * 5 / 3169))
+    # Without its last label ROTOR is still another word; without the third, Rotor is a name left out twice.
+    labels[6] = LABELS.index["O"]
+    left_out = LabelConsistency(PAPER, Scales(0.0, 0.0, 1.0)).with_costs(problem)
+    assert left_out.score(labels).penalty == 0.0
+    labels[[4, 6]] = LABELS.index["O"], LABELS.index["B-PER"]
+    assert left_out.score(labels).penalty == 0.0
+    labels[3] = LABELS.index["O"]
+    one_token = PAPER.unlabelled_cost()[:, 0]
+    assert left_out.score(labels).penalty == pytest.approx(2 * one_token[0] + one_token[0])
 
 
 def test_keys_fold_case_only_when_asked() -> None:
@@ -91,9 +109,10 @@ def test_keys_fold_case_only_when_asked() -> None:
 
 
 def test_digests_tell_what_decides_the_costs() -> None:
-    digests = {LabelConsistency(PAPER, *scales).digest for scales in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5))}
-    folded = PairCounts(PAPER.types, PAPER.exact, PAPER.subsequence, fold_case=True)
-    assert len(digests | {LabelConsistency(folded).digest}) == 4
+    scales = Scales(), Scales(exact=0.5), Scales(subsequence=0.5), Scales(unlabelled=0.5)
+    digests = {LabelConsistency(PAPER, chosen).digest for chosen in scales}
+    folded, recounted = replace(PAPER, fold_case=True), replace(PAPER, unlabelled=PAPER.unlabelled + 1)
+    assert len(digests | {LabelConsistency(folded).digest, LabelConsistency(recounted).digest}) == 6
     assert LabelConsistency(PAPER).digest == LabelConsistency(PAPER).digest
 
 
@@ -130,20 +149,28 @@ def person(number: int) -> Document:
 
 def test_tuning_turns_on_what_helps() -> None:
     documents = [person(i) for i in range(20)]
-    seen: list[float] = []
+    seen: list[ScaleTrial] = []
     best, trials = tune_scales(
         documents,
         Stubborn(),
         [PairCounts.of(documents, LABELS)],
         scales=(0.0, 0.5),
-        progress=lambda trial: seen.append(trial.f1),
+        progress=seen.append,
     )
-    assert best.exact_scale == 0.5
-    assert best.subsequence_scale == 0.0
-    assert len(trials) == len(seen) == 4
-    by_scale = {(t.exact, t.subsequence): t.f1 for t in trials}
-    assert by_scale[0.0, 0.0] == pytest.approx(0.5)
-    assert by_scale[0.5, 0.0] == pytest.approx(1.0)
+    assert best.scales == (0.5, 0.0, 0.0)
+    assert len(trials) == len(seen) == most_trials(1, scales=(0.0, 0.5)) == 8
+    f1 = {tuple(trial.scales): trial.f1 for trial in trials}
+    assert f1[0.0, 0.0, 0.0] == f1[0.0, 0.5, 0.5] == pytest.approx(0.5)
+    assert f1[0.5, 0.0, 0.0] == pytest.approx(1.0)
+
+
+def test_tuning_chooses_how_words_are_compared() -> None:
+    documents = [person(i) for i in range(5)]
+    counted = [PairCounts.of(documents, LABELS, fold_case=fold) for fold in (True, False)]
+    shouted = [Document.build("p", [["Name", "spoke"], ["NAME", "left"]], labels=[["B-PER", "O"]] * 2)]
+    best, trials = tune_scales(shouted, Stubborn(), counted[::-1], scales=(0.0, 0.5))
+    assert best.counts.fold_case
+    assert len(trials) == most_trials(2, scales=(0.0, 0.5)) == 10
 
 
 def test_tuning_needs_gold() -> None:
@@ -153,9 +180,10 @@ def test_tuning_needs_gold() -> None:
 
 
 def test_what_is_saved_is_plain_json() -> None:
-    saved = consistency_extra(LabelConsistency(PAPER, 0.25, 0.5))
+    saved = consistency_extra(LabelConsistency(PAPER, Scales(0.25, 0.5, 1.0)))
     assert saved["exact_scale"] == 0.25
     assert saved["fold_case"] is False
+    assert saved["unlabelled"] == [0, 6, 3, 2]
     assert saved["subsequence"][2] == [22, 328, 819, 191]
 
 

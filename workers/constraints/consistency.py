@@ -1,22 +1,25 @@
 """Label consistency of a document: Finkel, Grenager & Manning (2005) §5.1, with learned costs.
 
-Two violation types over pairs of labelled spans (eq. 5, in nats: cost = −log θ):
+Two violation types over pairs of labelled spans (eq. 5, in nats: cost = −log θ), and one of ours:
 
 * *exact*: two spans of the same words with types a ≠ b cost
   ½ (−log P(b | a) − log P(a | b)) a token of the span: the paper multiplies the square roots of
   both estimates, once for each token.
 * *subsequence*: a span of type b whose words are a proper part of another span's, of type a ≠ b,
   costs −log P(a | b) a token of the shorter span.
+* *unlabelled*: a span of type a whose words also stand at a place that begins outside all spans costs
+  −log P(unlabelled | a) a token, for each such place. The paper compares labelled spans alone, so a
+  name that is found here and overlooked there costs it nothing.
 
 Estimates come from pair counts in training documents (tables 3 and 4), a count of 0 taken as 1.
 The paper normalises the exact table by the type's row of the symmetric table, diagonal included
-(5/3151 for PER and ORG is 5/(3141 + 4 + 5 + 1)). How it normalises table 4 is not said, and the
-printed example (2/842) fits no row or column as printed; the nearest is the shorter span's
-column (2 + 6 + 819 + 7 = 834), so that is what is done here: P(the longer one is an a | the
-shorter one is a b). A part that occurs twice inside one longer span counts once. Pairs of equal
-types cost nothing. The paper compares words as they are written; here letter case may be folded
-instead (``fold_case``), so that a name in a headline in capitals meets itself in the text. Which of
-the two is better for a corpus is tuned with the scales.
+(5/3151 for PER and ORG is 5/(3141 + 4 + 5 + 1)). Unlabelled places are one more column of that
+table. How it normalises table 4 is not said, and the printed example (2/842) fits no row or column
+as printed; the nearest is the shorter span's column (2 + 6 + 819 + 7 = 834), so that is what is done
+here: P(the longer one is an a | the shorter one is a b). A part that occurs twice inside one longer
+span counts once. Pairs of equal types cost nothing. The paper compares words as they are written;
+here letter case may be folded instead (``fold_case``), so that a name in a headline in capitals meets
+itself in the text. Which of the two is better for a corpus is tuned with the scales.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -43,7 +46,8 @@ WIDTH = 12
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """Fibonacci hashing: spreads consecutive ids over the table."""
 
-EXACT, SUBSEQUENCE = "consistent", "consistent_subsequence"
+EXACT, SUBSEQUENCE, UNLABELLED = "consistent", "consistent_subsequence", "consistent_unlabelled"
+RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 
 def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], width: int) -> NDArray[np.int32]:
@@ -106,19 +110,21 @@ class PairCounts:
     """Pairs of labelled spans seen in documents, by type; counts of parts of a corpus add up.
 
     ``exact`` (T, T) is symmetric with each unordered pair of a ≠ b in both halves and pairs of one
-    type on the diagonal (table 3); ``subsequence`` (T, T): row the longer span's type (table 4).
+    type on the diagonal (table 3); ``subsequence`` (T, T): row the longer span's type (table 4);
+    ``unlabelled`` (T,): spans of a type and unlabelled places of their words.
     """
 
     types: tuple[str, ...]
     exact: NDArray[np.int64]
     subsequence: NDArray[np.int64]
+    unlabelled: NDArray[np.int64]
     fold_case: bool = False
 
     @classmethod
     def of(cls, documents: Iterable[Document], labels: LabelSet, *, fold_case: bool = False) -> PairCounts:
         """Counts over gold labels. Raises `ValueError` for a document that has none."""
         size = len(labels.types)
-        exact, subsequence = np.zeros((size, size)), np.zeros((size, size))
+        exact, subsequence, unlabelled = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, 1))
         for document in documents:
             if document.labels is None:
                 raise ValueError(f"document {document.doc_id!r} has no gold labels to count pairs in")
@@ -126,12 +132,20 @@ class PairCounts:
             keys = document_keys(document, fold_case=fold_case)
             exact += SpanAgreement(0, Relation.EXACT, keys, exact, per_token=False).pair_counts(spans)
             subsequence += SpanAgreement(0, Relation.CONTAINED, keys, exact, per_token=False).pair_counts(spans)
-        return cls(labels.types, np.rint(exact).astype(np.int64), np.rint(subsequence).astype(np.int64), fold_case)
+            unlabelled += SpanAgreement(0, Relation.UNLABELLED, keys, unlabelled, per_token=False).pair_counts(spans)
+        whole = [np.rint(counts).astype(np.int64) for counts in (exact, subsequence, unlabelled[:, 0])]
+        return cls(labels.types, whole[0], whole[1], whole[2], fold_case)
 
     def __add__(self, other: PairCounts) -> PairCounts:
         if (self.types, self.fold_case) != (other.types, other.fold_case):
             raise ValueError("pair counts of other types, or of words compared in another way, do not add up")
-        return PairCounts(self.types, self.exact + other.exact, self.subsequence + other.subsequence, self.fold_case)
+        return PairCounts(
+            self.types,
+            self.exact + other.exact,
+            self.subsequence + other.subsequence,
+            self.unlabelled + other.unlabelled,
+            self.fold_case,
+        )
 
     def exact_cost(self) -> Floats:
         """(T, T) nats a token; symmetric, zero on the diagonal."""
@@ -148,40 +162,51 @@ class PairCounts:
         np.fill_diagonal(cost, 0.0)
         return cost
 
+    def unlabelled_cost(self) -> Floats:
+        """(T, 1) nats a token."""
+        estimate = np.maximum(self.unlabelled, 1)
+        cost: Floats = -np.log(estimate / (np.maximum(self.exact, 1).sum(axis=1) + estimate))
+        return cost[:, None]
+
+
+class Scales(NamedTuple):
+    """What the costs of each family are multiplied by: 1 leaves them as counted, 0 switches a family off."""
+
+    exact: float = 1.0
+    subsequence: float = 1.0
+    unlabelled: float = 1.0
+
+
+AS_COUNTED = Scales()
+
 
 @dataclass(frozen=True, eq=False)
 class LabelConsistency:
-    """The two families as a `ConstraintSet`: counts from training, a scale for each, tuned.
+    """The families as a `ConstraintSet`: counts from training, and a scale for each, tuned.
 
-    A scale of 1 is the paper's model; 0 switches a family off.
+    Scales (1, 1, 0) are the paper's model.
     """
 
     counts: PairCounts
-    exact_scale: float = 1.0
-    subsequence_scale: float = 1.0
+    scales: Scales = AS_COUNTED
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The exact family, then the subsequence family."""
-        return (EXACT, SUBSEQUENCE)
+        """The families' names, in the order of `Scales`."""
+        return (EXACT, SUBSEQUENCE, UNLABELLED)
 
     @cached_property
     def digest(self) -> str:
         """Hex digest of counts, types and scales."""
-        state = hashlib.sha256(
-            repr((self.counts.types, self.counts.fold_case, self.exact_scale, self.subsequence_scale, WIDTH)).encode()
-        )
-        state.update(self.counts.exact.tobytes() + self.counts.subsequence.tobytes())
+        state = hashlib.sha256(repr((self.counts.types, self.counts.fold_case, tuple(self.scales), WIDTH)).encode())
+        for counts in (self.counts.exact, self.counts.subsequence, self.counts.unlabelled):
+            state.update(counts.tobytes())
         return state.hexdigest()
 
     @cached_property
-    def _costs(self) -> tuple[Floats, Floats]:
-        exact = self.exact_scale * self.counts.exact_cost()
-        return exact, self.subsequence_scale * self.counts.subsequence_cost()
-
-    def scaled(self, exact: float, subsequence: float) -> LabelConsistency:
-        """The same counts under other scales."""
-        return LabelConsistency(self.counts, exact, subsequence)
+    def _costs(self) -> tuple[Floats, ...]:
+        costs = self.counts.exact_cost(), self.counts.subsequence_cost(), self.counts.unlabelled_cost()
+        return tuple(scale * cost for scale, cost in zip(self.scales, costs, strict=True))
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
         """Agreements over each document's words. Raises `ValueError` for other types than counted."""
@@ -191,11 +216,8 @@ class LabelConsistency:
 
     def _on(self, document: Document) -> Ground:
         keys = document_keys(document, fold_case=self.counts.fold_case)
-        exact, subsequence = self._costs
-        agreements = (
-            SpanAgreement(0, Relation.EXACT, keys, exact),
-            SpanAgreement(1, Relation.CONTAINED, keys, subsequence),
-        )
+        costs = zip(RELATIONS, self._costs, strict=True)
+        agreements = tuple(SpanAgreement(k, relation, keys, cost) for k, (relation, cost) in enumerate(costs))
         return Ground(LinearRows.none(), agreements)
 
     def with_costs(self, problem: Problem) -> Problem:

@@ -15,8 +15,13 @@ from numpy.typing import NDArray
 
 from schemas.problem import NO_KEY, Problem, Relation
 
-EXACT, CONTAINED, DIFFERENT = 0, 1, 2
-CODES = {Relation.EXACT: EXACT, Relation.CONTAINED: CONTAINED, Relation.DIFFERENT: DIFFERENT}
+EXACT, CONTAINED, DIFFERENT, UNLABELLED = 0, 1, 2, 3
+CODES = {
+    Relation.EXACT: EXACT,
+    Relation.CONTAINED: CONTAINED,
+    Relation.DIFFERENT: DIFFERENT,
+    Relation.UNLABELLED: UNLABELLED,
+}
 
 
 class AgreementState(NamedTuple):
@@ -24,7 +29,10 @@ class AgreementState(NamedTuple):
 
     Over G distinct key tables, A agreements, K keys, T types: ``keys`` (G, N, W); ``table``,
     ``relation``, ``per_token`` (A,); ``cost`` (A, T, T); ``counts`` (G, K, T) labelled spans with a
-    key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T).
+    key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T);
+    ``left_out`` (G, K) places with a key whose first token is labelled outside, counted where an
+    agreement asks for them: ``watching`` (V,) are those agreements, ``watched`` their tables, and
+    ``reach`` (G, N) is the widest key at each token.
     """
 
     keys: NDArray[np.int32]
@@ -35,6 +43,10 @@ class AgreementState(NamedTuple):
     counts: NDArray[np.int32]
     holders: NDArray[np.int32]
     total: NDArray[np.int32]
+    left_out: NDArray[np.int32]
+    watching: NDArray[np.int64]
+    watched: NDArray[np.int64]
+    reach: NDArray[np.int64]
 
 
 def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
@@ -56,16 +68,26 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
     for i, table in enumerate(tables):
         keys[i, :, : table.shape[1]] = table
     size = int(keys.max(initial=NO_KEY)) + 1
-    cost = np.array([a.cost for a in problem.agreements], np.float64).reshape(len(place), types, types)
+    cost = np.zeros((len(place), types, types))
+    for i, agreement in enumerate(problem.agreements):
+        cost[i] = agreement.cost
+    used = np.array(place, np.int64)
+    asks = [a.relation is Relation.UNLABELLED and bool(a.cost.any()) for a in problem.agreements]
+    watching = np.flatnonzero(np.array(asks, np.bool_))
+    widths = np.arange(1, width + 1) if len(watching) else np.zeros(width, np.int64)
     return AgreementState(
         keys,
-        np.array(place, np.int64),
+        used,
         np.array([CODES[a.relation] for a in problem.agreements], np.int64),
         np.array([a.per_token for a in problem.agreements], np.bool_),
         np.where(np.isinf(cost), hard_weight, cost),
         np.zeros((len(tables), size, types), np.int32),
         np.zeros((len(tables), size, types), np.int32),
         np.zeros((len(tables), types), np.int32),
+        np.zeros((len(tables), size), np.int32),
+        watching,
+        np.unique(used[watching]),
+        ((keys != NO_KEY) * widths).max(axis=2, initial=0),
     )
 
 
@@ -84,6 +106,9 @@ def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
         if relation == CONTAINED:
             total += _parts_cost(state, a, start, end, kind)
         if key == NO_KEY:
+            continue
+        if relation == UNLABELLED:
+            total += times * state.left_out[g, key] * state.cost[a, kind, 0]
             continue
         for other in range(state.cost.shape[1]):
             if relation == EXACT:
@@ -137,8 +162,34 @@ def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def outside_cost(state: Any, t: int) -> Any:
+    """Nats that an outside label at t costs with the spans labelled now: its words are labelled elsewhere."""
+    total = 0.0
+    for a in state.watching:
+        g = state.table[a]
+        for width in range(1, state.reach[g, t] + 1):
+            key = state.keys[g, t, width - 1]
+            if key == NO_KEY:
+                continue
+            times = float(width) if state.per_token[a] else 1.0
+            for kind in range(state.cost.shape[1]):
+                total += times * state.counts[g, key, kind] * state.cost[a, kind, 0]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def add_outside(state: Any, t: int, change: int) -> None:
+    """Counts an outside label at t in (``change`` 1) or out (−1)."""
+    for g in state.watched:
+        for width in range(state.reach[g, t]):
+            key = state.keys[g, t, width]
+            if key != NO_KEY:
+                state.left_out[g, key] += change
+
+
+@njit(cache=True, nogil=True)
 def add_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> Any:
-    """Counts all spans of ``labels[first:last]`` in or out, one by one; returns their cost in nats.
+    """Counts all spans and outside labels of ``labels[first:last]`` in or out, one by one; returns their cost in nats.
 
     ``first`` and ``last`` must not cut a span. Adding and then removing the same labels is a
     no-op and returns the same cost twice, up to rounding.
@@ -156,6 +207,9 @@ def add_labels(state: Any, codec: Any, labels: Any, first: int, last: int, chang
             total += span_cost(state, t, end, kind)
             if change > 0:
                 add_span(state, t, end, kind, change)
+        elif len(state.watching):
+            total += outside_cost(state, t)
+            add_outside(state, t, change)
         t = end
     return total
 
@@ -163,13 +217,15 @@ def add_labels(state: Any, codec: Any, labels: Any, first: int, last: int, chang
 class Codec(NamedTuple):
     """How a label sequence encodes spans, as arrays; see `LabelSet`.
 
-    ``opens_sentence`` (N + 1,) marks first tokens, and the position after the last token.
+    ``outside`` are the labels of no type. ``opens_sentence`` (N + 1,) marks first tokens, and the
+    position after the last token.
     """
 
     type_of: NDArray[np.int32]
     continues: NDArray[np.bool_]
     opening: NDArray[np.int32]
     inside: NDArray[np.int32]
+    outside: NDArray[np.int32]
     opens_sentence: NDArray[np.bool_]
 
 
@@ -179,4 +235,5 @@ def codec(problem: Problem) -> Codec:
     opens[problem.potentials.sentence_starts] = True
     opens[-1] = True
     labels = problem.labels
-    return Codec(labels.type_of, labels.continues, labels.opening, labels.inside, opens)
+    outside = np.flatnonzero(labels.type_of < 0).astype(np.int32)
+    return Codec(labels.type_of, labels.continues, labels.opening, labels.inside, outside, opens)

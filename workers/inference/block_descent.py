@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from workers.inference.agreement import add_labels, span_cost
+from workers.inference.agreement import add_labels, outside_cost, span_cost
 from workers.inference.relaxation_kernels import lattice_for, solve_sentence, trace_sentence
 
 MOST_PASSES = 20
@@ -23,8 +23,9 @@ def descend(chains: Any, state: Any, labels: Any) -> None:
     each other is not seen while it is solved, but a change has to pay with that too.
     """
     count = len(labels)
-    lattice, charge = lattice_for(chains), np.zeros(len(chains.start))
-    taken, fresh = np.zeros(len(chains.start), np.bool_), labels.copy()
+    spans = len(chains.start)
+    lattice, charge = lattice_for(chains), np.zeros(spans + count)
+    taken, fresh = np.zeros(len(charge), np.bool_), labels.copy()
     add_labels(state, chains.codec, labels, 0, count, 1)
     for _ in range(MOST_PASSES):
         changed = False
@@ -35,6 +36,8 @@ def descend(chains: Any, state: Any, labels: Any) -> None:
             before = _local(chains, labels, first, last) - add_labels(state, chains.codec, labels, first, last, -1)
             for i in range(chains.first[first], chains.first[last]):
                 charge[i] = span_cost(state, chains.start[i], chains.end[i], chains.kind[i])
+            for t in range(first, last):
+                charge[spans + t] = outside_cost(state, t)
             solve_sentence(chains, s, charge, lattice)
             trace_sentence(chains, s, lattice, taken, fresh)
             after = _local(chains, fresh, first, last) - add_labels(state, chains.codec, fresh, first, last, 1)

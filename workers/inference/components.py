@@ -8,6 +8,7 @@ anything, and so which sentences have to be solved together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from schemas.labels import Spans
 from schemas.potentials import Floats, Potentials
 from schemas.problem import NO_KEY, LinearRows, Problem
-from workers.inference.agreement import CONTAINED, EXACT, AgreementState, empty_state
+from workers.inference.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, empty_state
 from workers.inference.chain import max_messages
 from workers.inference.spans import CandidateSpans, candidate_spans
 
@@ -65,6 +66,10 @@ class Pruned:
             order, pointer = self._by_key(alive)
             arrays = (self.spans.start, self.spans.end, self.spans.type, self.span_sentence, alive)
             _join_spans(self.state, arrays, order, pointer, parent, involved)
+            if len(self.state.watching):
+                outside = self.allowed(most_loss)[:, self.problem.labels.type_of < 0].any(axis=1)
+                places, bounds = self._places
+                _join_unlabelled(self.state, arrays, places, bounds, outside, self.sentence, parent, involved)
         for row in self._open_rows(most_loss).tolist():
             inside = self.problem.rows.position[self.problem.rows.pointer[row] : self.problem.rows.pointer[row + 1]]
             _join_sentences(self.sentence[inside] if len(inside) else FIRST, parent, involved)
@@ -95,6 +100,19 @@ class Pruned:
             order[g, : len(known)] = known[np.argsort(keys[known], kind="stable")]
             pointer[g, 1:] = np.cumsum(np.bincount(keys[known], minlength=size))
         return order, pointer
+
+    @cached_property
+    def _places(self) -> tuple[Ints, Ints]:
+        """Where each key of the watched tables stands: tokens ordered by key (G, P), and each key's bounds there."""
+        tables, size = len(self.state.keys), self.state.counts.shape[1]
+        known = [np.nonzero(table != NO_KEY) for table in self.state.keys]
+        places = np.zeros((tables, max(len(tokens) for tokens, _ in known)), np.int64)
+        bounds = np.zeros((tables, size + 1), np.int64)
+        for g, (tokens, widths) in enumerate(known):
+            keys = self.state.keys[g, tokens, widths]
+            places[g, : len(tokens)] = tokens[np.argsort(keys, kind="stable")]
+            bounds[g, 1:] = np.cumsum(np.bincount(keys, minlength=size))
+        return places, bounds
 
     def _open_rows(self, most_loss: Floats) -> Ints:
         """Rows that some better labelling may break: their largest activity exceeds the bound."""
@@ -205,7 +223,7 @@ def _join_spans(state: Any, spans: Any, order: Any, pointer: Any, parent: Any, i
         keys = state.keys[g]
         for i in range(len(start)):
             width = end[i] - start[i]
-            if not alive[i] or width > keys.shape[1]:
+            if not alive[i] or width > keys.shape[1] or state.relation[a] == UNLABELLED:
                 continue
             if state.relation[a] == CONTAINED:
                 for w in range(1, width):
@@ -231,6 +249,25 @@ def _join_spans(state: Any, spans: Any, order: Any, pointer: Any, parent: Any, i
             else:
                 _join_key(state.cost[a], spans, i, order[g], 0, pointer[g, key], parent, involved)
                 _join_key(state.cost[a], spans, i, order[g], pointer[g, key + 1], pointer[g, -1], parent, involved)
+
+
+@njit(cache=True, nogil=True)
+def _join_unlabelled(
+    state: Any, spans: Any, places: Any, bounds: Any, outside: Any, sentence: Any, parent: Any, involved: Any
+) -> None:
+    """Joins the sentences of every span and every place of its words that can begin outside, where that would cost."""
+    start, end, kind, span_sentence, alive = spans
+    for a in state.watching:
+        g = state.table[a]
+        for i in range(len(start)):
+            width = end[i] - start[i]
+            if not alive[i] or width > state.keys.shape[2] or state.cost[a, kind[i], 0] == 0.0:
+                continue
+            key = state.keys[g, start[i], width - 1]
+            for place in range(bounds[g, key], bounds[g, key + 1]) if key != NO_KEY else range(0):
+                t = places[g, place]
+                if outside[t] and not start[i] <= t < end[i]:
+                    _join(parent, involved, span_sentence[i], sentence[t])
 
 
 @njit(cache=True, nogil=True)

@@ -26,11 +26,19 @@ from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels, Scheme
-from schemas.problem import NO_KEY, Problem, Relation
+from schemas.problem import Problem
 from schemas.settings import GibbsSettings
-from workers.inference.agreement import AgreementState, Codec, add_labels, add_span, codec, empty_state, span_cost
+from workers.inference.agreement import (
+    AgreementState,
+    Codec,
+    add_labels,
+    codec,
+    empty_state,
+    outside_cost,
+)
 from workers.inference.chain import max_messages, viterbi
-from workers.inference.engine import UNLIMITED, proven
+from workers.inference.engine import TOLERANCE, UNLIMITED, proven
+from workers.inference.relaxation_kernels import memberships
 from workers.inference.rows import RowState, row_penalty, row_state, set_label
 from workers.inference.spans import candidate_spans
 
@@ -43,8 +51,8 @@ ROUNDING = 1e-9
 SWEEPS_A_PAIR = 20
 """Two neighbours are resampled together at every twentieth sweep: a pair has many labellings to weigh."""
 
-SWEEPS_A_GROUP = 10
-"""All mentions of a name change their type together at every tenth sweep: it is rarely of use."""
+SWEEPS_A_GROUP = 4
+"""Places of the same words change together at every fourth sweep: a name may have many."""
 
 
 class Chain(NamedTuple):
@@ -52,8 +60,8 @@ class Chain(NamedTuple):
 
     ``labels`` (N,) is where it stands, ``best`` (N,) the best labelling seen; ``dirty`` lists the
     positions at which the two may differ, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best
-    local gain of any other label, ``pays`` (N,) is 1 where a span on or beside the token can cost
-    something and 0 elsewhere. ``numbers``: objective now, best objective, penalty of rows and
+    local gain of any other label, ``pays`` (N,) is 1 where a span on or beside the token, or leaving it
+    unlabelled, can cost something and 0 elsewhere. ``numbers``: objective now, best objective, penalty of rows and
     of spans now. ``counters``: random state, length of ``dirty``, flips, sites that were not
     certain. Slots are ordered by start; those of token t are ``slot_pointer[t]:slot_pointer[t + 1]``
     of ``slot_end``, ``slot_gain`` (the best local gain, or `UNKNOWN`) and ``slot_pays``; ``reach`` is
@@ -77,6 +85,7 @@ class Chain(NamedTuple):
     group_pointer: NDArray[np.int64]
     group_start: NDArray[np.int64]
     group_end: NDArray[np.int64]
+    group_may_leave: NDArray[np.bool_]
     numbers: NDArray[np.float64]
     counters: NDArray[np.uint64]
     codec: Codec
@@ -105,18 +114,16 @@ def solve(
 
     The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
     is counted in resampled tokens. The bound is the local optimum, so a labelling without penalty
-    at that optimum is proven.
+    at that optimum is proven, and where Viterbi's is that nothing is sampled.
     """
     started = time.perf_counter()
     best = viterbi(problem.potentials)
     bound = problem.potentials.score(best)
-    if len(problem) == 0:
-        return problem.decoded(best, bound=bound, status=Status.OPTIMAL)
     first = best if config.start == "viterbi" else None
     best, objective = (best, problem.score(best).objective) if incumbent is None else _better(problem, best, incumbent)
     improvements = [Improvement(time.perf_counter() - started, 0, objective)]
     work = 0
-    for number in range(config.chains):
+    for number in range(config.chains if objective < bound - TOLERANCE else 0):
         start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
         chain = new_chain(problem, config=config, rng=rng, start=start)
         for from_sweep in range(0, config.sweeps, config.sweeps_a_check):
@@ -172,7 +179,7 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     objective = p.score(labels) - cost - row_penalty(rows)
     places = _places(problem, config.slot_loss)
     pairs = places[places[:, 1] - places[:, 0] > 1]
-    groups, group_pointer = _same_words(problem, places)
+    groups = _groups(problem, spans, places)
     chain = Chain(
         p.unary,
         p.transition,
@@ -188,9 +195,10 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         np.zeros(len(pairs)),
         np.array([(pairs[:, 1] - pairs[:, 0]).max(initial=0)]),
         np.full(len(problem), UNKNOWN),
-        group_pointer,
-        np.ascontiguousarray(groups[:, 0]),
-        np.ascontiguousarray(groups[:, 1]),
+        groups.pointer,
+        np.ascontiguousarray(groups.places[:, 0]),
+        np.ascontiguousarray(groups.places[:, 1]),
+        groups.may_leave,
         np.array([objective, objective, row_penalty(rows), cost]),
         np.array([seed, 0, 0, 0], np.uint64),
         arrays,
@@ -213,23 +221,40 @@ def _places(problem: Problem, most_loss: float) -> NDArray[np.int64]:
     return np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
 
 
-def _same_words(problem: Problem, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of each key that has several, group by group, and the groups' bounds.
+def _groups(problem: Problem, spans: AgreementState, places: NDArray[np.int64]) -> _Groups:
+    """The places of each key that has several, and, where longer places hold that key, those with it.
 
     Only in BIO, where spans of any types can stand side by side.
     """
-    exact = [a for a in problem.agreements if a.relation is Relation.EXACT]
-    none = np.zeros((0, 2), np.int64), np.zeros(1, np.int64)
-    if not exact or problem.labels.scheme is not Scheme.BIO:
-        return none
-    key = exact[0].key
-    fits = places[places[:, 1] - places[:, 0] <= key.shape[1]]
-    keys = key[fits[:, 0], fits[:, 1] - fits[:, 0] - 1]
-    names, number, size = np.unique(keys, return_inverse=True, return_counts=True)
-    several = (size > 1) & (names != NO_KEY)
-    order = np.argsort(keys, kind="stable")
-    kept = order[several[number[order]]]
-    return fits[kept], np.concatenate([[0], np.cumsum(size[several])]).astype(np.int64)
+    if problem.labels.scheme is not Scheme.BIO:
+        return _Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
+    members = memberships(spans, places[:, 0], places[:, 1], np.zeros(len(places), np.int64))
+    members = members[np.lexsort((members[:, 0], members[:, 1]))]
+    exact = members[members[:, 3] == 0]
+    # Of places that overlap the first is kept: left out together they could not all be labelled again.
+    follows = exact[1:, 1] == exact[:-1, 1]
+    clear = places[exact[1:, 0], 0] >= places[exact[:-1, 0], 1]
+    exact = exact[np.append(True, ~follows | clear)[: len(exact)]]
+    kin = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
+    bounds = [_bounds(part[:, 1]) for part in (exact, kin)]
+    kept = [part[np.repeat(np.diff(ends) > 1, np.diff(ends))] for part, ends in zip((exact, kin), bounds, strict=True)]
+    ends = [_bounds(part[:, 1]) for part in kept]
+    pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
+    may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1
+    return _Groups(places[np.concatenate([part[:, 0] for part in kept])], pointer, may_leave)
+
+
+class _Groups(NamedTuple):
+    """Start and end of each group's places (P, 2), the groups' bounds (Q + 1,), and which may be left out (Q,)."""
+
+    places: NDArray[np.int64]
+    pointer: NDArray[np.int64]
+    may_leave: NDArray[np.bool_]
+
+
+def _bounds(names: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bounds of the runs of equal names (M,) in an ordered array."""
+    return np.append(np.unique(names, return_index=True)[1], len(names)).astype(np.int64)
 
 
 def sample(
@@ -260,31 +285,32 @@ def anneal(chain: Any, temperatures: Any) -> None:
     pair_gain, opens_sentence = chain.pair_gain, chain.codec.opens_sentence
     # The chain is a large tuple that every call copies: the common case is decided here.
     margin, pays, numbers, counters = chain.margin, chain.pays, chain.numbers, chain.counters
-    slot_pointer, slot_gain, slot_pays = chain.slot_pointer, chain.slot_gain, chain.slot_pays
+    slot_pointer, slot_end, slot_gain, slot_pays = chain.slot_pointer, chain.slot_end, chain.slot_gain, chain.slot_pays
     for sweep in range(len(temperatures)):
         temperature = temperatures[sweep]
         for group in range(len(chain.group_pointer) - 1 if sweep % SWEEPS_A_GROUP == 0 else 0):
             _resample_group(chain, group, temperature)
         for t in range(count):
             draw = _draw(counters, (margin[t] + numbers[2] + pays[t] * numbers[3]) / temperature, width)
-            if draw < 1.0:
+            if draw < 1.0 and _may_change(chain, t, t + 1, margin[t], width, draw, temperature):
                 _resample(chain, t, t + 1, single, width, draw, temperature)
             if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
                 if pair_gain[t] == UNKNOWN:
                     pair_gain[t] = _best_pair(chain.unary, chain.transition, chain.labels, opens_sentence, t)
                 paid = numbers[2] + max(pays[t], pays[t + 1]) * numbers[3]
                 draw = _draw(counters, (pair_gain[t] + paid) / temperature, width * width)
-                if draw < 1.0:
+                if draw < 1.0 and _may_change(chain, t, t + 2, pair_gain[t], width * width, draw, temperature):
                     _resample(chain, t, t + 2, pairs, width * width, draw, temperature)
             for slot in range(slot_pointer[t], slot_pointer[t + 1]):
                 if slot_gain[slot] == UNKNOWN:
-                    slot_gain[slot] = _slot_options(chain, t, chain.slot_end[slot], options)[1]
-                    slot_pays[slot] = pays[t : chain.slot_end[slot]].max()
+                    slot_gain[slot] = _slot_options(chain, t, slot_end[slot], options)[1]
+                    slot_pays[slot] = pays[t : slot_end[slot]].max()
                 exponent = (slot_gain[slot] + numbers[2] + slot_pays[slot] * numbers[3]) / temperature
                 draw = _draw(counters, exponent, types + 1)
-                if draw < 1.0:
-                    choices, _ = _slot_options(chain, t, chain.slot_end[slot], options)
-                    _resample(chain, t, chain.slot_end[slot], options, choices, draw, temperature)
+                end = slot_end[slot]
+                if draw < 1.0 and _may_change(chain, t, end, slot_gain[slot], types + 1, draw, temperature):
+                    choices, _ = _slot_options(chain, t, end, options)
+                    _resample(chain, t, end, options, choices, draw, temperature)
 
 
 @njit(cache=True, nogil=True)
@@ -312,6 +338,30 @@ def _draw(counters: Any, exponent: float, choices: int) -> Any:
     if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):
         return 2.0
     return draw
+
+
+@njit(cache=True, nogil=True)
+def _may_change(chain: Any, first: int, last: int, gain: float, choices: int, draw: float, temperature: float) -> Any:
+    """Can this draw change ``first:last``, given what leaving out words that are labelled elsewhere costs there?
+
+    Of all tokens whose words recur few cost anything: a closer look than `_draw` takes, still without
+    trying any choice.
+    """
+    if len(chain.spans.watching) == 0:
+        return True
+    saved = 0.0
+    for t in range(first, last):
+        if _beside_span(chain, t):
+            return True
+        saved += outside_cost(chain.spans, t)
+    return draw < (choices - 1) * np.exp((gain + chain.numbers[2] + saved + ROUNDING) / temperature)
+
+
+@njit(cache=True, nogil=True)
+def _beside_span(chain: Any, t: int) -> Any:
+    """Is t, or a token next to it, in a span?"""
+    near = chain.codec.type_of[chain.labels[max(0, t - 1) : t + 2]]
+    return near.max() >= 0
 
 
 @njit(cache=True, nogil=True)
@@ -453,41 +503,36 @@ def _advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> 
 
 @njit(cache=True, nogil=True)
 def _resample_group(chain: Any, group: int, temperature: float) -> None:
-    """Resamples the one type that all labelled spans of the same words have, if they agree now.
+    """Resamples places of the same words together: all spans of one type or, in some groups, all left out.
 
-    Their number and places stay, so the labellings among which it chooses look the same from each.
+    Looks at all places of the group or at a random half, and changes them only if they agree now.
+    Which are looked at does not depend on their labels, and places that may be left out never
+    overlap, so the labellings among which it chooses look the same from each.
     """
-    codec, labels = chain.codec, chain.labels
-    members = np.empty(chain.group_pointer[group + 1] - chain.group_pointer[group], np.int64)
-    count, current = 0, -1
-    for place in range(chain.group_pointer[group], chain.group_pointer[group + 1]):
-        if not _is_span(chain, chain.group_start[place], chain.group_end[place]):
-            continue
-        kind = codec.type_of[labels[chain.group_start[place]]]
-        if current >= 0 and kind != current:
-            return
-        current = kind
-        members[count] = place
-        count += 1
-    if count < 2:
+    members, current = _agreeing(chain, group)
+    if len(members) == 0:
         return
-    members = members[:count]
-    old_cost = _count_group(chain, members, current, -1)
-    types = len(codec.opening)
-    gain, row_growth, span_growth = np.zeros(types), np.zeros(types), np.zeros(types)
-    local, grown = 0.0, 0.0
-    for kind in range(types):
-        moved = _write_group(chain, members, kind)
-        local += moved[0]
-        grown += moved[1]
-        row_growth[kind] = grown
-        span_growth[kind] = _count_group(chain, members, kind, 1) - old_cost
-        _count_group(chain, members, kind, -1)
-        gain[kind] = local - grown - span_growth[kind]
-    # Gains are against the labels that stood here: those of ``current``, whose own gain is 0.
-    chosen = _choose(gain, current, _uniform(chain.counters), temperature)
+    choices = len(chain.codec.opening) + int(chain.group_may_leave[group])
+    gain = np.zeros(choices)
+    for choice in range(choices):
+        _write_group(chain, members, choice)
+        gain[choice] = _group_local(chain, members)
+    _write_group(chain, members, current)
+    gain -= gain[current]
+    draw = _uniform(chain.counters)
+    if _stays(gain, current, chain.numbers[2] + chain.numbers[3] + ROUNDING, draw, temperature):
+        return
+    old_cost = _count_group(chain, members, -1)
+    row_growth, span_growth, grown = np.zeros(choices), np.zeros(choices), 0.0
+    for choice in range(choices):
+        grown += _write_group(chain, members, choice)
+        row_growth[choice] = grown
+        span_growth[choice] = _count_group(chain, members, 1) - old_cost
+        _count_group(chain, members, -1)
+        gain[choice] -= grown + span_growth[choice]
+    chosen = _choose(gain, current, draw, temperature)
     _write_group(chain, members, chosen)
-    _count_group(chain, members, chosen, 1)
+    _count_group(chain, members, 1)
     if chosen == current:
         return
     for place in members:
@@ -496,29 +541,71 @@ def _resample_group(chain: Any, group: int, temperature: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _write_group(chain: Any, members: Any, kind: int) -> Any:
-    """Gives all members one type; returns by how much local score and rows' penalty grew."""
-    local, grown = 0.0, 0.0
-    for place in members:
+def _agreeing(chain: Any, group: int) -> Any:
+    """The group's places, or a random half, where each is a span of one type or left out; none if they disagree.
+
+    Also returns what they are: a type, or the number of types where all are left out. A place that
+    is anything else now (part of a longer span, say, or left out where the group may not be) is passed over.
+    """
+    types = len(chain.codec.opening)
+    members = np.empty(chain.group_pointer[group + 1] - chain.group_pointer[group], np.int64)
+    count, current = 0, -1
+    everyone = _uniform(chain.counters) < 0.5
+    for place in range(chain.group_pointer[group], chain.group_pointer[group + 1]):
+        if not everyone and _uniform(chain.counters) < 0.5:
+            continue
         first, last = chain.group_start[place], chain.group_end[place]
-        option = np.full(last - first, chain.codec.inside[kind], np.int32)
-        option[0] = chain.codec.opening[kind]
-        local += _local(chain, first, last, option) - _local(chain, first, last, chain.labels[first:last])
-        grown += _write(chain, first, last, option)
-    return local, grown
+        kind = chain.codec.type_of[chain.labels[first]]
+        if kind < 0:
+            if not chain.group_may_leave[group] or chain.codec.type_of[chain.labels[first:last]].max() >= 0:
+                continue
+            kind = types
+        elif not _is_span(chain, first, last):
+            continue
+        if current >= 0 and kind != current:
+            return members[:0], -1
+        current = kind
+        members[count] = place
+        count += 1
+    return members[:count], current
 
 
 @njit(cache=True, nogil=True)
-def _count_group(chain: Any, members: Any, kind: int, change: int) -> Any:
-    """Counts the members in or out; returns their cost in nats."""
+def _write_group(chain: Any, members: Any, choice: int) -> Any:
+    """Makes all members spans of one type, or leaves them out; returns by how much the rows' penalty grew."""
+    codec = chain.codec
+    grown = 0.0
+    for place in members:
+        first, last = chain.group_start[place], chain.group_end[place]
+        option = np.full(last - first, codec.outside[0] if choice == len(codec.opening) else codec.inside[choice])
+        if choice < len(codec.opening):
+            option[0] = codec.opening[choice]
+        grown += _write(chain, first, last, option)
+    return grown
+
+
+@njit(cache=True, nogil=True)
+def _group_local(chain: Any, members: Any) -> Any:
+    """Local score of the members as they are labelled now, transitions to what is beside them included."""
+    total, done = 0.0, -1
+    for place in members:
+        first, last = chain.group_start[place], chain.group_end[place]
+        total += _local(chain, first, last, chain.labels[first:last])
+        if first == done and not chain.codec.opens_sentence[first]:
+            # The member before it counted this transition already; −inf once is −inf.
+            step = chain.transition[chain.labels[first - 1], chain.labels[first]]
+            total -= step if step > -np.inf else 0.0
+        done = last
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _count_group(chain: Any, members: Any, change: int) -> Any:
+    """Counts what the members are in (1) or out (−1); returns its cost in nats."""
     total = 0.0
     for place in members:
         first, last = chain.group_start[place], chain.group_end[place]
-        if change < 0:
-            add_span(chain.spans, first, last, kind, change)
-        total += span_cost(chain.spans, first, last, kind)
-        if change > 0:
-            add_span(chain.spans, first, last, kind, change)
+        total += add_labels(chain.spans, chain.codec, chain.labels, first, last, change)
     return total
 
 
@@ -539,8 +626,16 @@ def _set_margins(chain: Any, first: int, last: int) -> None:
             else:
                 other = max(other, value)
         chain.margin[t] = other - now
-        near = chain.codec.type_of[chain.labels[max(0, t - 1) : t + 2]]
-        chain.pays[t] = 1.0 if near.max() >= 0 else 0.0
+        chain.pays[t] = 1.0 if _beside_span(chain, t) or _recurs(chain.spans, t) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _recurs(spans: Any, t: int) -> Any:
+    """Can leaving t unlabelled cost anything?"""
+    for g in spans.watched:
+        if spans.reach[g, t] > 0:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)

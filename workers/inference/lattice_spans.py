@@ -170,6 +170,8 @@ class _AgreementCost:
         elif relation is Relation.EXACT:
             for group in self.members.values():
                 self._symmetric(group)
+        elif relation is Relation.UNLABELLED:
+            self._unlabelled()
         else:
             self._symmetric(np.flatnonzero(self.key != NO_KEY))
 
@@ -209,6 +211,28 @@ class _AgreementCost:
                 itself = int(kind == own and not different)
                 share = 0.5 if kind == own else 1.0
                 self._charge(self.variables[i], terms, itself, most, share * cost * float(self.weight[i]))
+
+    def _unlabelled(self) -> None:
+        """Each span against all places of its key that may begin outside; those that must are paid for in one sum."""
+        outside = np.flatnonzero(self.variables.problem.labels.type_of < 0)
+        for width in np.unique((self.end - self.start)[self.compared]).tolist():
+            places = _groups(self.agreement.key[:, width - 1].astype(np.int64))
+            for key in sorted(set(self.members) & set(places)):
+                tokens = self.variables.token[np.ix_(places[key], outside)].ravel()
+                self._against(self.members[key], tokens[tokens != FALSE])
+
+    def _against(self, group: NDArray[np.int64], tokens: Ints) -> None:
+        """Each span of a group against the outside labels ``tokens`` (variables) of its key's places."""
+        sure, unsure = int((tokens == TRUE).sum()), tokens[tokens != TRUE].tolist()
+        parts = [[(v, 1)] for v in unsure]
+        if len(parts) * len(group) > MOST_PAIRS:
+            count = self.draft.variable(hint=self._hinted([(v, 1) for v in unsure]), upper=len(unsure))
+            self.draft.at_most([(v, 1) for v in unsure], 0, unless=count)
+            parts = [[(count, 1)]]
+        for i in group.tolist():
+            cost = float(self.agreement.cost[self.kind[i], 0]) * float(self.weight[i])
+            for terms in ([(TRUE, sure)] if sure else [], *parts):
+                self._charge(self.variables[i], terms, 0, max(1, len(unsure)), cost)
 
     def _contained(self) -> None:
         """Each key of a proper part of a longer span against all spans of that key.

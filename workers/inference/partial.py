@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import ANY, SLACK_TOLERANCE, Problem
-from workers.inference.agreement import AgreementState, Codec, add_span, codec, empty_state, span_cost
+from workers.inference.agreement import (
+    AgreementState,
+    Codec,
+    add_outside,
+    add_span,
+    codec,
+    empty_state,
+    outside_cost,
+    span_cost,
+)
 from workers.inference.chain import max_messages
 from workers.inference.engine import TOLERANCE
 from workers.inference.kernel import inner
@@ -142,6 +151,7 @@ def expand(p: Any, t: int, losses: Any) -> None:
     penalty = p.root[0] if t == 0 else p.penalty[t - 1]
     broken = p.root[1] if t == 0 else p.broken[t - 1]
     closed, closed_broken = _closing_cost(p, t)
+    left, left_broken = _leaving_cost(p, t)
     score = p.local[t - 1] if t > 0 else 0.0
     for b in range(width):
         losses[b] = np.inf
@@ -151,8 +161,10 @@ def expand(p: Any, t: int, losses: Any) -> None:
         if not p.codec.opens_sentence[t]:
             step += p.transition[p.labels[t - 1], b]
         ends = t > 0 and (p.codec.opens_sentence[t] or not p.codec.continues[p.labels[t - 1], b])
-        if broken + (closed_broken if ends else 0.0) == 0.0:
-            losses[b] = p.top[0] - (score + step) + penalty + (closed if ends else 0.0)
+        outside = p.codec.type_of[b] < 0
+        if broken + (closed_broken if ends else 0.0) + (left_broken if outside else 0.0) > 0.0:
+            continue
+        losses[b] = p.top[0] - (score + step) + penalty + (closed if ends else 0.0) + (left if outside else 0.0)
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
         r = p.bounds.row[e]
         for b in range(width):
@@ -205,6 +217,10 @@ def push(p: Any, t: int, b: int) -> None:
             closed, closed_broken = _closing_cost(p, end)
             penalty, broken = penalty + closed, broken + closed_broken
             _close(p, end, 1)
+        if p.codec.type_of[b] < 0:
+            left, left_broken = _leaving_cost(p, t)
+            penalty, broken = penalty + left, broken + left_broken
+            add_outside(p.spans, t, 1)
     p.penalty[t], p.broken[t] = penalty, broken
 
 
@@ -218,6 +234,8 @@ def pop(p: Any, t: int) -> None:
         return
     for end in range(t if p.start[t] == t else t + 1, _last_end(p, t)):
         _close(p, end, -1)
+    if p.codec.type_of[p.labels[t]] < 0:
+        add_outside(p.spans, t, -1)
 
 
 @inner
@@ -236,6 +254,14 @@ def _closing_cost(p: Any, end: int) -> Any:
         return 0.0, 0.0
     start = p.start[end - 1]
     return span_cost(p.spans, start, end, kind), span_cost(p.hard_spans, start, end, kind)
+
+
+@inner
+def _leaving_cost(p: Any, t: int) -> Any:
+    """Nats and broken hard costs of an outside label at t."""
+    if len(p.spans.watching) == 0:
+        return 0.0, 0.0
+    return outside_cost(p.spans, t), outside_cost(p.hard_spans, t)
 
 
 @inner

@@ -43,8 +43,9 @@ class Chains(NamedTuple):
 class Groups(NamedTuple):
     """Memberships ordered by group, slot (where the words stand) and role, and the groups' prices of pairs.
 
-    ``slots`` bounds memberships by slot (P + 1,), ``groups`` bounds slots by group (Q + 1,). ``role``
-    indexes ``pair`` (Q, R, R); ``roles`` (Q,) is how many of them a group has.
+    ``span`` (K,) is the span, or M + t for an outside label at token t. ``slots`` bounds memberships
+    by slot (P + 1,), ``groups`` bounds slots by group (Q + 1,). ``role`` indexes ``pair`` (Q, R, R);
+    ``roles`` (Q,) is how many of them a group has.
     """
 
     span: Ints
@@ -88,6 +89,50 @@ def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
                     rows[count, 5] = width
                     count += 1
     return rows[:count]
+
+
+@njit(cache=True, nogil=True)
+def outside_memberships(state: Any, members: Any, undecided: Any, first: int) -> Any:
+    """(K, 6) rows like those of `memberships` for outside labels at the tokens ``undecided`` (N,), whose number is
+    ``first`` + t: what they leave out of what spans there may be, by ``members``, and would pay for it."""
+    types, size = state.cost.shape[1], state.counts.shape[1]
+    asked = np.zeros((len(state.keys), size), np.bool_)
+    for row in members:
+        for a in state.watching:
+            if row[3] < types and state.table[a] == row[2] and state.cost[a, row[3], 0] > 0.0:
+                asked[row[2], row[1] - row[2] * size] = True
+    rows = np.empty((max(16, len(undecided)), 6), np.int64)
+    count = 0
+    for t in np.flatnonzero(undecided):
+        for g in state.watched:
+            for width in range(1, state.reach[g, t] + 1):
+                key = state.keys[g, t, width - 1]
+                if key == NO_KEY or not asked[g, key]:
+                    continue
+                if count == len(rows):
+                    rows = np.concatenate((rows, np.empty_like(rows)))
+                rows[count] = first + t, g * size + key, g, 2 * types, t, width
+                count += 1
+    return rows[:count]
+
+
+@njit(cache=True, nogil=True)
+def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -> Any:
+    """(M,) nats of each span against the places of its words at tokens ``left_out`` (N,), which are outside."""
+    costs = np.zeros(len(start))
+    for a in state.watching:
+        g = state.table[a]
+        places = np.zeros(state.counts.shape[1])
+        for t in np.flatnonzero(left_out):
+            for width in range(state.reach[g, t]):
+                if state.keys[g, t, width] != NO_KEY:
+                    places[state.keys[g, t, width]] += 1.0
+        for i in range(len(start)):
+            width = end[i] - start[i]
+            if width <= state.keys.shape[2] and state.keys[g, start[i], width - 1] != NO_KEY:
+                times = float(width) if state.per_token[a] else 1.0
+                costs[i] += times * places[state.keys[g, start[i], width - 1]] * state.cost[a, kind[i], 0]
+    return costs
 
 
 @njit(cache=True, nogil=True)
@@ -140,14 +185,17 @@ def lattice_for(chains: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
-    """Best score of sentence s in nats, ``charge`` (M,) taken off each span's; `trace_sentence` has the labels."""
+    """Best score of sentence s in nats; `trace_sentence` has its labels.
+
+    ``charge`` (M + N,) is taken off each span's score, and each outside label's at a token.
+    """
     reached = lattice.reached
     outside = np.flatnonzero(chains.codec.type_of < 0)
     reached[chains.bounds[s] : chains.bounds[s + 1]] = -np.inf
     for t in range(chains.bounds[s], chains.bounds[s + 1]):
         for label in outside:
             value, before = _enter(chains, reached, t, label)
-            reached[t, label] = value + chains.unary[t, label]
+            reached[t, label] = value + chains.unary[t, label] - charge[len(chains.start) + t]
             lattice.from_span[t, label] = -1
             lattice.from_label[t, label] = before
         if chains.first[t] == chains.first[t + 1]:
@@ -167,12 +215,13 @@ def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -> None:
-    """Marks the spans of the best labelling in ``taken`` (M,) and writes its labels (N,)."""
+    """Marks spans and outside labels of the best labelling in ``taken`` (M + N,) and writes its labels (N,)."""
     t = chains.bounds[s + 1] - 1
     label = np.argmax(lattice.reached[t])
     while t >= chains.bounds[s]:
         i = lattice.from_span[t, label]
         if i < 0:
+            taken[len(chains.start) + t] = True
             labels[t] = label
             label = lattice.from_label[t, label]
             t -= 1
@@ -487,8 +536,8 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
     they zigzag between the ways in which a group can agree.
     """
     count = len(chains.unary)
-    lattice, charge = lattice_for(chains), np.zeros(len(chains.start))
-    taken, known = np.zeros(len(chains.start), np.bool_), np.zeros(len(prices), np.bool_)
+    lattice, charge = lattice_for(chains), np.zeros(len(chains.start) + count)
+    taken, known = np.zeros(len(charge), np.bool_), np.zeros(len(prices), np.bool_)
     labels, best_labels = np.zeros(count, np.int32), np.zeros(count, np.int32)
     room = room_for(groups)
     best, best_prices = -np.inf, prices.copy()
@@ -527,11 +576,11 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
 
 @njit(cache=True, nogil=True)
 def chain_losses(chains: Any, charge: Any) -> Any:
-    """(M,) nats a sentence loses at least with each span, (N, L) with each outside label; ``charge`` (M,) is paid."""
+    """(M,) nats a sentence loses at least with each span, (N, L) with each outside label; charges are paid."""
     count, width = chains.unary.shape
     lattice, remaining = lattice_for(chains), np.zeros((count, width))
     reached, opened = lattice.reached, lattice.entered
-    span_loss, outside_loss = np.empty(len(charge)), np.full((count, width), np.inf)
+    span_loss, outside_loss = np.empty(len(chains.start)), np.full((count, width), np.inf)
     outside = np.flatnonzero(chains.codec.type_of < 0)
     for s in range(len(chains.bounds) - 1):
         best = solve_sentence(chains, s, charge, lattice)
@@ -550,7 +599,7 @@ def chain_losses(chains: Any, charge: Any) -> Any:
             for before in range(width):
                 most = -np.inf
                 for following in outside:
-                    rest = chains.unary[t, following] + remaining[t, following]
+                    rest = chains.unary[t, following] - charge[len(chains.start) + t] + remaining[t, following]
                     most = max(most, chains.transition[before, following] + rest)
                 for kind in range(len(opened)):
                     opening = chains.codec.opening[kind]

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import SLACK_TOLERANCE, Problem
-from workers.inference.agreement import AgreementState, Codec, add_span, codec, empty_state, span_cost
+from workers.inference.agreement import (
+    AgreementState,
+    Codec,
+    add_outside,
+    add_span,
+    codec,
+    empty_state,
+    outside_cost,
+    span_cost,
+)
 from workers.inference.kernel import inner
 from workers.inference.rows import RowState, row_state, set_label
 
@@ -118,7 +127,7 @@ def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def count_spans(w: Any, first: int, last: int, change: int) -> None:
-    """Counts the spans of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
+    """Counts spans and outside labels of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
     t = first
     while t < last:
         kind = w.codec.type_of[w.labels[t]]
@@ -132,6 +141,10 @@ def count_spans(w: Any, first: int, last: int, change: int) -> None:
             w.values[1] += change * span_cost(w.hard_spans, t, end, kind)
             if change > 0:
                 add_span(w.spans, t, end, kind, change)
+        elif len(w.spans.watching):
+            w.values[0] += change * outside_cost(w.spans, t)
+            w.values[1] += change * outside_cost(w.hard_spans, t)
+            add_outside(w.spans, t, change)
         t = end
 
 

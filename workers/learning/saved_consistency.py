@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.models.folder import MANIFEST, ModelError
 
 EXTRA = "consistency"
@@ -21,9 +21,11 @@ class _Saved(BaseModel):
     types: tuple[str, ...]
     exact: list[list[int]]
     subsequence: list[list[int]]
+    unlabelled: list[int]
     fold_case: bool
     exact_scale: float
     subsequence_scale: float
+    unlabelled_scale: float
 
 
 def consistency_extra(consistency: LabelConsistency) -> dict[str, Any]:
@@ -33,9 +35,11 @@ def consistency_extra(consistency: LabelConsistency) -> dict[str, Any]:
         types=counts.types,
         exact=counts.exact.tolist(),
         subsequence=counts.subsequence.tolist(),
+        unlabelled=counts.unlabelled.tolist(),
         fold_case=counts.fold_case,
-        exact_scale=consistency.exact_scale,
-        subsequence_scale=consistency.subsequence_scale,
+        exact_scale=consistency.scales.exact,
+        subsequence_scale=consistency.scales.subsequence,
+        unlabelled_scale=consistency.scales.unlabelled,
     ).model_dump(mode="json")
 
 
@@ -50,6 +54,7 @@ def saved_consistency(folder: Path) -> LabelConsistency | None:
     except ValidationError as error:
         first = error.errors()[0]
         raise ModelError(f"{path}: extras.{EXTRA}: {first['msg']}; train the model again") from error
-    exact, subsequence = np.array(saved.exact, np.int64), np.array(saved.subsequence, np.int64)
-    counts = PairCounts(saved.types, exact, subsequence, saved.fold_case)
-    return LabelConsistency(counts, saved.exact_scale, saved.subsequence_scale)
+    counted = [np.array(counts, np.int64) for counts in (saved.exact, saved.subsequence, saved.unlabelled)]
+    scales = Scales(saved.exact_scale, saved.subsequence_scale, saved.unlabelled_scale)
+    counts = PairCounts(saved.types, counted[0], counted[1], counted[2], saved.fold_case)
+    return LabelConsistency(counts, scales)

@@ -11,24 +11,23 @@ from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.constraints.constraint_set import build_problems
 from workers.evaluation.conlleval import EntityCounts
 from workers.inference import gibbs
 from workers.inference.engine import document_rng
 from workers.models.model import Model
 
-SCALES = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)
-"""What is tried for each family; 1 is the paper's model, 0 is without the family."""
+SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
+"""What is tried for each family; 1 is as counted, 0 is without the family."""
 
 
 @dataclass(frozen=True)
 class ScaleTrial:
-    """Entity F1 (a fraction) on the held-out documents under one pair of scales."""
+    """Entity F1 (a fraction) on the held-out documents under one scale for each family."""
 
     fold_case: bool
-    exact: float
-    subsequence: float
+    scales: Scales
     f1: float
 
 
@@ -44,38 +43,52 @@ def tune_scales(
 ) -> tuple[LabelConsistency, list[ScaleTrial]]:
     """The counts and scales around which entity F1 is best on ``documents``, and every trial.
 
-    ``counted`` are the pair counts to choose from, such as words as written and words folded.
-    ``model`` must not have been trained on ``documents``: on its own training data a model is so
-    sure of itself that consistency never seems to matter. F1 on some hundred documents is noisy, so
-    a trial is judged by its grid neighbourhood too; among equals the smaller scales win.
-    Raises `ValueError` where a document has no gold labels.
+    ``counted`` are the pair counts to choose from, such as words as written and words folded: those
+    that are best where all families have one scale. ``model`` must not have been trained on
+    ``documents``: on its own training data a model is so sure of itself that consistency never seems
+    to matter. F1 on some hundred documents is noisy, so a trial is judged by its grid neighbourhood
+    too; among equals the smaller scales win. Raises `ValueError` where a document has no gold labels.
     """
     settings = config or GibbsSettings(sweeps=20)
-    trials: dict[ScaleTrial, LabelConsistency] = {}
-    for counts in counted:
-        held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
-        for exact, subsequence in product(scales, scales):
-            consistency = LabelConsistency(counts, exact, subsequence)
-            f1 = held_out.f1(consistency, settings, seed)
-            trial = ScaleTrial(counts.fold_case, exact, subsequence, f1)
-            trials[trial] = consistency
+    trials: dict[tuple[bool, Scales], ScaleTrial] = {}
+
+    def attempt(held_out: _HeldOut, counts: PairCounts, chosen: Scales) -> float:
+        name = counts.fold_case, chosen
+        if name not in trials:
+            f1 = held_out.f1(LabelConsistency(counts, chosen), settings, seed)
+            trials[name] = ScaleTrial(*name, f1)
             if progress is not None:
-                progress(trial)
-    best = max(trials, key=lambda trial: (_around(trial, trials, scales), -trial.exact - trial.subsequence))
-    return trials[best], list(trials)
+                progress(trials[name])
+        return trials[name].f1
+
+    def alike(counts: PairCounts) -> float:
+        held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
+        return max(attempt(held_out, counts, Scales(scale, scale, scale)) for scale in scales)
+
+    counts = max(counted, key=alike) if len(counted) > 1 else counted[0]
+    held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
+    for chosen in product(scales, repeat=len(Scales._fields)):
+        attempt(held_out, counts, Scales(*chosen))
+    tried = [trial for trial in trials.values() if trial.fold_case == counts.fold_case]
+    best = max(tried, key=lambda trial: (_around(trial, tried, scales), -sum(trial.scales)))
+    return LabelConsistency(counts, best.scales), list(trials.values())
+
+
+def most_trials(counted: int, scales: Sequence[float] = SCALES) -> int:
+    """How many trials `tune_scales` makes with so many ``counted``."""
+    grid: int = len(scales) ** len(Scales._fields)
+    return grid + len(scales) * (counted - 1)
 
 
 def _around(trial: ScaleTrial, trials: Iterable[ScaleTrial], scales: Sequence[float]) -> float:
     """The mean of a trial's F1 and that of its neighbourhood on the grid."""
     place = {scale: i for i, scale in enumerate(scales)}
-    near = [
-        other.f1
-        for other in trials
-        if other.fold_case == trial.fold_case
-        and abs(place[other.exact] - place[trial.exact]) <= 1
-        and abs(place[other.subsequence] - place[trial.subsequence]) <= 1
-    ]
-    return (trial.f1 + fmean(near)) / 2.0
+
+    def near(other: ScaleTrial) -> bool:
+        pairs = zip(trial.scales, other.scales, strict=True)
+        return all(abs(place[one] - place[two]) <= 1 for one, two in pairs)
+
+    return (trial.f1 + fmean(other.f1 for other in trials if near(other))) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
