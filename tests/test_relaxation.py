@@ -113,18 +113,16 @@ def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[G
     assert (bound + member_losses(groups, prices, 1000.0) <= forced + 1e-9).all()
 
 
-def test_counts_beyond_the_limit_are_bounded_together() -> None:
-    # 80 slots that only the first role wants and 80 that only the second wants, too cheap a pair to leave any out.
-    slots = np.arange(161)
-    pair = np.array([[[0.0, 1e-4], [1e-4, 0.0]]])
-    groups = Groups(np.arange(160), np.repeat([0, 1], 80), slots, np.array([0, 160]), np.array([2]), pair)
+@pytest.mark.parametrize("price", [1e-4, 1e-3, 1e-2, 1.0])
+def test_counts_beyond_the_limit_are_bounded_together(price: float) -> None:
+    # 80 slots that only the first role wants and 80 that only the second wants: more than are counted one by one.
+    pair = np.array([[[0.0, price], [price, 0.0]]])
+    groups = Groups(np.arange(160), np.repeat([0, 1], 80), np.arange(161), np.array([0, 160]), np.array([2]), pair)
     prices = np.ones(160)
-    known = np.zeros(160, np.bool_)
-    bound = group_cost(groups, 0, prices, room_for(groups), known)
-    least = 80 * 80 * 1e-4 - 160.0
-    assert -160.0 <= bound <= least
-    losses = member_losses(groups, prices, 1000.0)
-    assert (bound + losses <= least + 1e-9).all()
+    bound = group_cost(groups, 0, prices, room_for(groups), np.zeros(160, np.bool_))
+    least = min(price * n * m - n - m for n in range(81) for m in range(81))
+    assert least - 12.0 <= bound <= least + 1e-9
+    assert (bound + member_losses(groups, prices, 1000.0) <= least + 1e-9).any()
 
 
 @pytest.mark.parametrize("seed", range(10))
