@@ -164,8 +164,9 @@ def draw(tables: dict[str, dict[str, Any]]) -> None:
     for (left, right), (name, rows) in zip(grid, tables.items(), strict=True):
         for (engine, row), colour in zip(rows.items(), COLOURS * 2, strict=False):
             style = "-" if list(rows).index(engine) < len(COLOURS) else "--"
-            left.plot(1000 * TIMES, row["mean gap at times"], style, color=colour, label=engine, lw=1.3)
-            right.plot(1000 * TIMES, 100 * np.array(row["optimum at times"]), style, color=colour, lw=1.3)
+            left.plot(1000 * TIMES, row["mean gap at times"], style, color=colour, lw=1.3)
+            share = 100 * np.array(row["optimum at times"])
+            right.plot(1000 * TIMES, share, style, color=colour, label=engine, lw=1.3)
         left.set(
             xscale="log",
             yscale="symlog",
@@ -176,7 +177,7 @@ def draw(tables: dict[str, dict[str, Any]]) -> None:
         left.set_yscale("symlog", linthresh=0.01)
         left.set_ylim(bottom=0.0)
         right.set(xscale="log", xlabel="CPU ms a document", ylabel="documents at the optimum, %", ylim=(0, 102))
-    grid[0][0].legend(frameon=False, fontsize=7, ncols=2)
+    grid[0][1].legend(frameon=False, fontsize=7, ncols=2, loc="lower right")
     common.draw(picture, "anytime")
 
 
