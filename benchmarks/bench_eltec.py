@@ -219,10 +219,10 @@ def _flatness(memory: list[Memory]) -> dict[str, float]:
 
 
 def _documents(out: Path) -> NDArray[np.float64]:
-    """(D, 2) tokens and seconds of decoding of each document."""
-    seconds = {row[DOC_ID]: row["seconds"] for table in read_tables(out / "_times", TIMES) for row in table.to_pylist()}
+    """(D, 3) of each document: tokens, seconds of decoding, and the sampler's work, 0 where Viterbi's labels have no penalty."""
+    times = {row[DOC_ID]: row for table in read_tables(out / "_times", TIMES) for row in table.to_pylist()}
     rows = [
-        (len(labels), seconds[name])
+        (len(labels), times[name]["seconds"], times[name]["work"])
         for table in read_tables(out, PREDICTIONS)
         for name, labels in zip(table[DOC_ID].to_pylist(), table["labels"], strict=True)
     ]
@@ -230,9 +230,9 @@ def _documents(out: Path) -> NDArray[np.float64]:
 
 
 def _growth(documents: NDArray[np.float64]) -> dict[str, Any]:
-    """The exponent of cost in length (1 is linear), and microseconds a token by length."""
-    length, seconds = documents[:, 0], documents[:, 1]
-    slope = float(np.polyfit(np.log(length), np.log(seconds), 1)[0])
+    """The exponent of cost in length (1 is linear) of documents with a penalty, and microseconds a token."""
+    length, seconds, work = documents.T
+    slope = float(np.polyfit(np.log(length[work > 0]), np.log(seconds[work > 0]), 1)[0])
     edges = np.quantile(length, [0, 0.25, 0.5, 0.75, 0.95, 1])
     rows = []
     for low, high in pairwise(edges.tolist()):
@@ -241,7 +241,12 @@ def _growth(documents: NDArray[np.float64]) -> dict[str, Any]:
         rows.append(
             {"tokens": f"{low:.0f} to {high:.0f}", "documents": int(inside.sum()), "microseconds_a_token": cost}
         )
-    return {"exponent_of_decoding_in_length": slope, "longest_seconds": float(seconds.max()), "by_length": rows}
+    return {
+        "documents_without_penalty": int((work == 0).sum()),
+        "exponent_of_decoding_in_length": slope,
+        "longest_seconds": float(seconds.max()),
+        "by_length": rows,
+    }
 
 
 def _compared(part: Path, model: Path, workers: int) -> dict[str, float]:
