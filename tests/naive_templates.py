@@ -256,6 +256,18 @@ def consistent_subsequence(text: Sentences, c: dict[str, Any]) -> float:
     return total
 
 
+def consistent_unlabelled(text: Sentences, c: dict[str, Any]) -> float:
+    total = 0
+    for words, name in spans(text):
+        if name not in c.get("labels", (name,)):
+            continue
+        for sentence in text:
+            for t, (_, label) in enumerate(sentence):
+                here = tuple(w for w, _ in sentence[t : t + len(words)])
+                total += len(words) * (label == "O" and here == words)
+    return total
+
+
 def consistent_value(text: Sentences, c: dict[str, Any]) -> float:
     def normal(words: tuple[str, ...]) -> tuple[str, ...] | str:
         joined = "".join(words).lower()
@@ -372,6 +384,7 @@ CASES: dict[str, tuple[Naive, list[dict[str, Any]], list[dict[str, Any]]]] = {
     "legality": (legality, [{}], []),
     "consistent": (consistent, [{}, {"labels": ["PER"]}], [{}, {"labels": ["author", "date"]}]),
     "consistent_subsequence": (consistent_subsequence, [{}], [{}, {"labels": ["author", "title"]}]),
+    "consistent_unlabelled": (consistent_unlabelled, [{}, {"labels": ["PER"]}], [{}, {"labels": ["author"]}]),
     "consistent_value": (
         consistent_value,
         [{"labels": ["PER"]}, {"labels": ["PER", "ORG"], "value": "time"}],

@@ -194,4 +194,5 @@ def test_shipped_files_load_and_bind() -> None:
     citations = load_constraints(SHIPPED / "citations.yaml").bind(LabelSet(CITATION_FIELDS, Scheme.PLAIN))
     assert len(citations.names) >= 10
     news = load_constraints(SHIPPED / "news.yaml").bind(LabelSet.bio(["PER", "LOC", "ORG", "MISC"]))
-    assert news.names == ("same words", "part of a longer name", "legality")
+    overlooked = "a name that is overlooked elsewhere"
+    assert news.names == ("same words", "part of a longer name", overlooked, "legality")

@@ -54,6 +54,22 @@ class ConsistentSubsequence(AgreementTemplate):
         return SpanAgreement(constraint, Relation.CONTAINED, site.keys, _unlike(self.weight, site.labels, self.labels))
 
 
+class ConsistentUnlabelled(AgreementTemplate):
+    """Words that are a span at one place are not left unlabelled at another; ``labels``: span types, all by default.
+
+    A span of a type named costs ``weight`` a token for every other place of its words that begins with
+    an outside label. Degree: such places times the span's length. Words that are names only at times
+    (may, May) cost as well, so the weight is best a small one.
+    """
+
+    labels: Names | None = None
+
+    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+        """Pairs of a span and a place of its words that is left out."""
+        cost = np.where(_named(site.labels, self.labels), self.weight, 0.0)
+        return SpanAgreement(constraint, Relation.UNLABELLED, site.keys, cost[:, None])
+
+
 class Value(StrEnum):
     """How the words of a span become a value."""
 
@@ -189,7 +205,12 @@ def _times_into(keys: NDArray[np.int32], site: Site) -> None:
                 keys[start, width - 1] = fresh + time
 
 
+def _named(labels: LabelSet, names: tuple[str, ...] | None) -> NDArray[np.bool_]:
+    """(T,) the types among the names, or all where there are none."""
+    return np.isin(labels.types, names) if names is not None else np.ones(len(labels.types), np.bool_)
+
+
 def _unlike(weight: float, labels: LabelSet, names: tuple[str, ...] | None) -> Floats:
     """(T, T) weight for every two different types among the names (all where there are none)."""
-    held = np.isin(labels.types, names) if names is not None else np.ones(len(labels.types), np.bool_)
+    held = _named(labels, names)
     return np.where(np.outer(held, held) & ~np.eye(len(held), dtype=np.bool_), weight, 0.0)

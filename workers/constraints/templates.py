@@ -14,7 +14,13 @@ from workers.constraints.order import (
     StateChange,
 )
 from workers.constraints.presence import MustAppear, StartsWith, TagImpliesTag
-from workers.constraints.repeats import Consistent, ConsistentLastWord, ConsistentSubsequence, ConsistentValue
+from workers.constraints.repeats import (
+    Consistent,
+    ConsistentLastWord,
+    ConsistentSubsequence,
+    ConsistentUnlabelled,
+    ConsistentValue,
+)
 from workers.constraints.runs import AppearsOnce, AtLeastRuns, AtMostRuns, SequenceImpliesSequence, TransitionOn
 from workers.constraints.template import Template
 from workers.constraints.words import Lexicon, OnlyIn, ShouldBeTagged
@@ -43,6 +49,7 @@ TEMPLATES: dict[str, type[Template]] = {
     "token_feature": TokenFeature,
     "consistent": Consistent,
     "consistent_subsequence": ConsistentSubsequence,
+    "consistent_unlabelled": ConsistentUnlabelled,
     "consistent_value": ConsistentValue,
     "consistent_last_word": ConsistentLastWord,
     "legality": Legality,
