@@ -219,7 +219,7 @@ def _flatness(memory: list[Memory]) -> dict[str, float]:
 
 
 def _documents(out: Path) -> NDArray[np.float64]:
-    """(D, 3) of each document: tokens, seconds of decoding, and the sampler's work, 0 where Viterbi's labels have no penalty."""
+    """(D, 3) tokens, seconds of decoding and the sampler's work, which is 0 where Viterbi's labels have no penalty."""
     times = {row[DOC_ID]: row for table in read_tables(out / "_times", TIMES) for row in table.to_pylist()}
     rows = [
         (len(labels), times[name]["seconds"], times[name]["work"])
