@@ -31,7 +31,7 @@ class Diagnostic(NamedTuple):
 def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, chains: int = 4) -> Diagnostic:
     """Runs ``chains`` chains from random labellings without cooling, the first half being thrown away.
 
-    Every sweep makes every kind of move; `gibbs.solve` makes the costly ones in some sweeps only. Raises
+    The sweeps are those of `gibbs.solve`, which makes the costlier moves in some of them only. Raises
     `ValueError` for fewer than eight sweeps.
     """
     steady = config.model_copy(update={"cooling": "none"})

@@ -130,7 +130,7 @@ def solve(
             if _spent(budget, started, work):
                 break
             steps = range(from_sweep, min(config.sweeps, from_sweep + config.sweeps_a_check))
-            anneal(chain, _temperatures(config, steps))
+            anneal(chain, _temperatures(config, steps), from_sweep)
             work += len(steps) * len(problem)
             seen = chain.best.copy()
             value = problem.score(seen).objective
@@ -266,15 +266,15 @@ def sample(
     seen = np.zeros(problem.potentials.unary.shape)
     everywhere = np.arange(len(problem))
     for sweep in range(config.sweeps):
-        anneal(chain, _temperatures(config, range(sweep, sweep + 1)))
+        anneal(chain, _temperatures(config, range(sweep, sweep + 1)), sweep)
         objective[sweep] = chain.numbers[0]
         seen[everywhere, chain.labels] += 1.0
     return Trace(objective, int(chain.counters[2]), chain.best.copy(), float(chain.numbers[1])), seen / config.sweeps
 
 
 @njit(cache=True, nogil=True)
-def anneal(chain: Any, temperatures: Any) -> None:
-    """One sweep over the document a temperature (> 0), in place."""
+def anneal(chain: Any, temperatures: Any, done: int) -> None:
+    """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before."""
     count, width = chain.unary.shape
     types = len(chain.codec.opening)
     single = np.arange(width).astype(np.int32).reshape(width, 1)
@@ -286,8 +286,8 @@ def anneal(chain: Any, temperatures: Any) -> None:
     # The chain is a large tuple that every call copies: the common case is decided here.
     margin, pays, numbers, counters = chain.margin, chain.pays, chain.numbers, chain.counters
     slot_pointer, slot_end, slot_gain, slot_pays = chain.slot_pointer, chain.slot_end, chain.slot_gain, chain.slot_pays
-    for sweep in range(len(temperatures)):
-        temperature = temperatures[sweep]
+    for sweep in range(done, done + len(temperatures)):
+        temperature = temperatures[sweep - done]
         for group in range(len(chain.group_pointer) - 1 if sweep % SWEEPS_A_GROUP == 0 else 0):
             _resample_group(chain, group, temperature)
         for t in range(count):
