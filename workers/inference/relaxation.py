@@ -8,7 +8,7 @@ price θ ≥ 0 nats a membership replaces that demand (Lagrangian relaxation; Ru
 
 Sentences are exact, by dynamic programming over their candidate spans. A group's minimum is taken
 over how many of its slots have each role (type of a span of these words, or of a longer span around
-them): n and m of two roles cost n·m times the price of their pair. With all counts known but one the
+them, or left outside): n and m of two roles cost n·m times the price of their pair. With all counts known but one the
 slots are free of each other, so counts are enumerated as far as they can pay. Subgradient steps of
 Polyak's length raise the bound. A span whose price-corrected loss exceeds the incumbent's is in no
 better labelling.
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from schemas.labels import Labels
 from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem, Relation
-from workers.inference.agreement import CONTAINED, EXACT, AgreementState, codec, empty_state
+from workers.inference.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, codec, empty_state
 from workers.inference.block_descent import descend
 from workers.inference.chain import sentence_bounds, viterbi_score
 from workers.inference.relaxation_kernels import (
@@ -40,13 +40,15 @@ from workers.inference.relaxation_kernels import (
     ascend,
     chain_losses,
     inner_scores,
+    left_out_costs,
     member_losses,
     memberships,
+    outside_memberships,
 )
 from workers.inference.spans import CandidateSpans, candidate_spans
 
 Ints = NDArray[np.int64]
-COVERED = (Relation.EXACT, Relation.CONTAINED)
+COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 STEPS = 80
 FEW = 5
@@ -57,8 +59,6 @@ MOST_LIKELY = 24.0
 """Prices are learned on spans that lose no more than this many nats, and then on twice and four times as many."""
 MANY = 1000
 """Where fewer spans than this are likely the others are few as well, and all are looked at next."""
-TOO_MANY = 20_000
-"""Of more spans than this only those that prices make likely are listed with their groups."""
 MOST_LEARNING = 4
 WORTHWHILE = 0.95
 """Learning over the same spans again is worth its time where it cut the gap below this share."""
@@ -72,7 +72,7 @@ CLOSE = 1e-9
 SETTLED = 1e-7
 """Nats between bound and labelling that are not worth another step."""
 SPAN, NAME = 0, 1
-"""Columns of memberships, see `memberships`: the span, and the group."""
+"""Columns of memberships, see `memberships`: the span (or outside label), and the group."""
 
 
 class Relaxed(NamedTuple):
@@ -89,8 +89,8 @@ class Relaxed(NamedTuple):
 def relax(problem: Problem, labels: Labels) -> Relaxed:
     """Bounds the objective of all labellings, and prunes by that bound.
 
-    ``labels`` (N,) is the incumbent; a better one may be met on the way. Only agreement on equal
-    and on contained words is looked at: other costs lower the objective more, so the bound holds.
+    ``labels`` (N,) is the incumbent; a better one may be met on the way. Agreement on different words
+    and rows are not looked at: they lower the objective more, so the bound holds.
     """
     best = viterbi_score(problem.potentials)
     if not any(a.relation in COVERED for a in problem.agreements):
@@ -143,7 +143,7 @@ class _Ascent:
         if len(self.prices):
             span_loss, _ = self._losses(spans, self._start(spans))
             spans = _part(spans, span_loss <= self.upper + CLOSE)
-        members, gap = self._members(spans, np.ones(len(spans), np.bool_)), np.inf
+        members, gap = self._members(spans), np.inf
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
             if gap <= SETTLED or gap > WORTHWHILE * before:
@@ -160,35 +160,24 @@ class _Ascent:
             before = len(spans)
             span_loss, outside_loss = self._losses(spans, bound)
             outside &= outside_loss <= self.upper + CLOSE
-            kept = span_loss <= self.upper + CLOSE
-            near = self._near(bound, span_loss)[kept]
-            spans = _part(spans, kept)
+            spans = _part(spans, span_loss <= self.upper + CLOSE)
             if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < LEAST_PRUNED * before):
                 break
-            bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
+            bound = self._raised(spans, self._members(spans), STEPS if number or len(spans) < MANY else FEW)
             loss = max(loss, bound.value)
         return Relaxed(_struck(self.problem, spans, outside), self.best - min(loss, self.upper), self.labels)
 
-    def _near(self, bound: _Bound, span_loss: Floats) -> NDArray[np.bool_]:
-        """(M,) spans that have a price or may need one: with it, they are likely. Of few spans, all."""
-        if len(span_loss) < TOO_MANY:
-            return np.ones(len(span_loss), np.bool_)
-        near: NDArray[np.bool_] = span_loss <= bound.value + LIKELY
-        near[bound.groups.span[bound.prices > 0.0]] = True
-        return near
-
-    def _members(self, spans: CandidateSpans, near: NDArray[np.bool_]) -> Ints:
-        """Memberships of the spans that are ``near`` (M,); the others have no price, which bounds as well."""
-        part, place = _part(spans, near), np.flatnonzero(near)
-        members: Ints = memberships(self.state, part.start, part.end, part.type)
-        members[:, SPAN] = place[members[:, SPAN]]
-        return members
+    def _members(self, spans: CandidateSpans) -> Ints:
+        of_spans = memberships(self.state, spans.start, spans.end, spans.type)
+        undecided = _covered(spans, len(self.problem))
+        return np.concatenate([of_spans, outside_memberships(self.state, of_spans, undecided, len(spans))])
 
     def _start(self, spans: CandidateSpans) -> _Bound:
         """The bound under the prices so far; memberships without one cost nothing and need not be listed."""
-        codes = self._span_codes(spans)
-        place = np.minimum(np.searchsorted(codes, self.members[:, SPAN]), max(len(codes) - 1, 0))
-        there = codes[place] == self.members[:, SPAN] if len(codes) else np.zeros(len(place), np.bool_)
+        codes = self._item_codes(spans)
+        place = np.minimum(np.searchsorted(codes, self.members[:, SPAN]), len(codes) - 1)
+        undecided = np.append(np.ones(len(spans), np.bool_), _covered(spans, len(self.problem)))
+        there = (codes[place] == self.members[:, SPAN]) & undecided[place]
         members = self.members[there]
         members[:, SPAN] = place[there]
         return self._raised(spans, members, 1)
@@ -197,30 +186,37 @@ class _Ascent:
         """Some steps of ascent from the prices so far, which are remembered; offers the labels that are met."""
         kept, groups = _grouped(self.state, members)
         chains = chains_of(self.problem, spans)
+        priced = self._sure_costs(chains)
         named = members[kept]
-        named[:, SPAN] = self._span_codes(spans)[named[:, SPAN]]
+        named[:, SPAN] = self._item_codes(spans)[named[:, SPAN]]
         start = self._prices_of(named)
-        value, learned, chosen = ascend(chains, groups, start, self.best, self.upper - SETTLED, steps)
+        value, learned, chosen = ascend(priced, groups, start, self.best, self.upper - SETTLED, steps)
         self._remember(named, learned)
         descend(chains, self.state, chosen)
         found = self.best - self.problem.score(chosen).objective
         if found < self.upper:
             self.labels, self.upper = chosen, found
-        return _Bound(value, chains, groups, learned)
+        return _Bound(value, priced, groups, learned)
+
+    def _sure_costs(self, chains: Chains) -> Chains:
+        """Takes off each span what it costs against places of its words where no span can be."""
+        spans = chains.start, chains.end, chains.kind
+        left_out = ~_covered(CandidateSpans(np.stack(spans, axis=1), chains.inner), len(self.problem))
+        return chains._replace(inner=chains.inner - left_out_costs(self.state, left_out, *spans))
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
         """(M,) nats that a labelling with each span loses at least, (N, L) one with each outside label."""
-        charge = np.bincount(bound.groups.span, bound.prices, len(spans))
+        charge = np.bincount(bound.groups.span, bound.prices, len(spans) + len(self.problem))
         span_loss, outside_loss = chain_losses(bound.chains, charge)
-        limit = self.upper + CLOSE - bound.value
-        np.add.at(span_loss, bound.groups.span, member_losses(bound.groups, bound.prices, limit))
-        return bound.value + span_loss, bound.value + outside_loss
+        limit, grown = self.upper + CLOSE - bound.value, np.full(len(charge), bound.value)
+        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, limit))
+        return grown[: len(spans)] + span_loss, grown[len(spans) :, None] + outside_loss
 
-    def _span_codes(self, spans: CandidateSpans) -> Ints:
-        """(M,) a number for each span of the document, in the order of the spans."""
+    def _item_codes(self, spans: CandidateSpans) -> Ints:
+        """(M + N,) a number for each of the spans, and for an outside label at each token, in their order."""
         count, types = len(self.problem) + 1, len(self.problem.labels.types)
-        codes: Ints = (spans.start * count + spans.end) * types + spans.type
-        return codes
+        of_spans = (spans.start * count + spans.end) * types + spans.type
+        return np.append(of_spans, count * count * types + np.arange(len(self.problem)))
 
     def _codes(self, members: Ints) -> Ints:
         tables, size, _ = self.state.counts.shape
@@ -243,6 +239,12 @@ class _Ascent:
 
 def _part(spans: CandidateSpans, kept: NDArray[np.bool_]) -> CandidateSpans:
     return CandidateSpans(np.stack([spans.start, spans.end, spans.type], axis=1)[kept], spans.loss[kept])
+
+
+def _covered(spans: CandidateSpans, count: int) -> NDArray[np.bool_]:
+    """(N,) which tokens any of the spans holds."""
+    opened = np.bincount(spans.start, minlength=count + 1) - np.bincount(spans.end, minlength=count + 1)
+    return np.asarray(np.cumsum(opened)[:count] > 0)
 
 
 def _struck(problem: Problem, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Problem:
@@ -276,7 +278,7 @@ def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, Groups]:
     order = order[_in_several_slots(members[order])]
     ordered = members[order]
     names, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
-    held = np.zeros((len(names), 2 * types), np.bool_)
+    held = np.zeros((len(names), 2 * types + 1), np.bool_)
     held[number, ordered[:, 3]] = True
     price = _pair_prices(state, ordered[first, 2], ordered[first, 5])
     price *= held[:, :, None] & held[:, None, :]
@@ -296,8 +298,8 @@ def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
 
 
 def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> Groups:
-    """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, 2T, 2T) and ``paying``
-    (Q, 2T) still have a place for every role."""
+    """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, R, R) and ``paying``
+    (Q, R) still have a place for every role."""
     place = np.cumsum(paying, axis=1) - 1
     _, first, number = np.unique(members[:, 1], return_index=True, return_inverse=True)
     roles = paying.sum(axis=1)
@@ -312,15 +314,19 @@ def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> Groups
 
 
 def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:
-    """(Q, 2T, 2T) nats of a pair of roles: types of spans of a group's words, then types of spans around them."""
+    """(Q, 2T + 1, 2T + 1) nats of a pair of roles: types of spans of a group's words, types of spans around them, and
+    places of these words left outside."""
     types = state.cost.shape[1]
-    prices = np.zeros((len(table), 2 * types, 2 * types))
+    prices = np.zeros((len(table), 2 * types + 1, 2 * types + 1))
     for a in range(len(state.table)):
         times = (table == state.table[a]) * np.where(state.per_token[a], width, 1).astype(np.float64)
         if state.relation[a] == EXACT:
             upper = np.triu(state.cost[a], 1)
             prices[:, :types, :types] += times[:, None, None] * (upper + upper.T)
         elif state.relation[a] == CONTAINED:
-            prices[:, types:, :types] += times[:, None, None] * state.cost[a]
-            prices[:, :types, types:] += times[:, None, None] * state.cost[a].T
+            prices[:, types:-1, :types] += times[:, None, None] * state.cost[a]
+            prices[:, :types, types:-1] += times[:, None, None] * state.cost[a].T
+        elif state.relation[a] == UNLABELLED:
+            prices[:, :types, -1] += times[:, None] * state.cost[a, :, 0]
+            prices[:, -1, :types] += times[:, None] * state.cost[a, :, 0]
     return prices
