@@ -16,7 +16,7 @@ from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CpSatSettings
 from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.test_certify import names_in_sentences
-from workers.inference import cpsat
+from workers.inference import cpsat, relaxation
 from workers.inference.agreement import empty_state
 from workers.inference.block_descent import descend
 from workers.inference.chain import viterbi, viterbi_score
@@ -26,7 +26,11 @@ from workers.inference.spans import candidate_spans
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_bound_holds_and_no_better_labelling_is_struck_out(seed: int) -> None:
+@pytest.mark.parametrize("too_many", [1, relaxation.TOO_MANY])
+def test_the_bound_holds_and_no_better_labelling_is_struck_out(
+    seed: int, too_many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relaxation, "TOO_MANY", too_many)
     problem = random_problem(np.random.default_rng(seed))
     start = viterbi(problem.potentials)
     if problem.score(start).objective == -np.inf:

@@ -8,10 +8,10 @@ price θ ≥ 0 nats a membership replaces that demand (Lagrangian relaxation; Ru
 
 Sentences are exact, by dynamic programming over their candidate spans. A group's minimum is taken
 over how many of its slots have each role (type of a span of these words, or of a longer span around
-them, or left outside): n and m of two roles cost n·m times the price of their pair. With all counts known but one the
-slots are free of each other, so counts are enumerated as far as they can pay. Subgradient steps of
-Polyak's length raise the bound. A span whose price-corrected loss exceeds the incumbent's is in no
-better labelling.
+them, or left outside): n and m of two roles cost n·m times the price of their pair. With all counts
+known but one the slots are free of each other, so counts are enumerated as far as they can pay.
+Subgradient steps of Polyak's length raise the bound. A span whose price-corrected loss exceeds the
+incumbent's is in no better labelling.
 
 A novel's chapter has half a million spans within the D of a sampler's answer, but prices differ from
 zero on some thousand: they are learned on likely spans first, then on less likely ones, each time
@@ -59,6 +59,8 @@ MOST_LIKELY = 24.0
 """Prices are learned on spans that lose no more than this many nats, and then on twice and four times as many."""
 MANY = 1000
 """Where fewer spans than this are likely the others are few as well, and all are looked at next."""
+TOO_MANY = 20_000
+"""Of more spans than this only those that prices make likely are listed with their groups."""
 MOST_LEARNING = 4
 WORTHWHILE = 0.95
 """Learning over the same spans again is worth its time where it cut the gap below this share."""
@@ -143,7 +145,7 @@ class _Ascent:
         if len(self.prices):
             span_loss, _ = self._losses(spans, self._start(spans))
             spans = _part(spans, span_loss <= self.upper + CLOSE)
-        members, gap = self._members(spans), np.inf
+        members, gap = self._members(spans, np.ones(len(spans), np.bool_)), np.inf
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
             if gap <= SETTLED or gap > WORTHWHILE * before:
@@ -160,15 +162,28 @@ class _Ascent:
             before = len(spans)
             span_loss, outside_loss = self._losses(spans, bound)
             outside &= outside_loss <= self.upper + CLOSE
-            spans = _part(spans, span_loss <= self.upper + CLOSE)
+            kept = span_loss <= self.upper + CLOSE
+            near = self._near(bound, span_loss)[kept]
+            spans = _part(spans, kept)
             if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < LEAST_PRUNED * before):
                 break
-            bound = self._raised(spans, self._members(spans), STEPS if number or len(spans) < MANY else FEW)
+            bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
             loss = max(loss, bound.value)
         return Relaxed(_struck(self.problem, spans, outside), self.best - min(loss, self.upper), self.labels)
 
-    def _members(self, spans: CandidateSpans) -> Ints:
-        of_spans = memberships(self.state, spans.start, spans.end, spans.type)
+    def _near(self, bound: _Bound, span_loss: Floats) -> NDArray[np.bool_]:
+        """(M,) spans that have a price or may need one: with it, they are likely. Of few spans, all."""
+        if len(span_loss) < TOO_MANY:
+            return np.ones(len(span_loss), np.bool_)
+        near = np.append(span_loss <= bound.value + LIKELY, np.zeros(len(self.problem), np.bool_))
+        near[bound.groups.span[bound.prices > 0.0]] = True
+        return near[: len(span_loss)]
+
+    def _members(self, spans: CandidateSpans, near: NDArray[np.bool_]) -> Ints:
+        """Memberships of the spans that are ``near`` (M,); the others have no price, which bounds as well."""
+        part = _part(spans, near)
+        of_spans = memberships(self.state, part.start, part.end, part.type)
+        of_spans[:, SPAN] = np.flatnonzero(near)[of_spans[:, SPAN]]
         undecided = _covered(spans, len(self.problem))
         return np.concatenate([of_spans, outside_memberships(self.state, of_spans, undecided, len(spans))])
 
