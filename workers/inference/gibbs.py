@@ -25,7 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
-from schemas.labels import Labels, Scheme
+from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.inference.agreement import (
@@ -38,9 +38,8 @@ from workers.inference.agreement import (
 )
 from workers.inference.chain import max_messages, viterbi
 from workers.inference.engine import TOLERANCE, UNLIMITED, proven
-from workers.inference.relaxation_kernels import memberships
+from workers.inference.names import groups_of, places_of, settled
 from workers.inference.rows import RowState, row_penalty, row_state, set_label
-from workers.inference.spans import candidate_spans
 
 CERTAIN = 40.0
 """A margin of this many temperatures leaves less probability than a 53-bit uniform can show."""
@@ -51,8 +50,8 @@ ROUNDING = 1e-9
 SWEEPS_A_PAIR = 20
 """Two neighbours are resampled together at every twentieth sweep: a pair has many labellings to weigh."""
 
-SWEEPS_A_GROUP = 4
-"""Places of the same words change together at every fourth sweep: a name may have many."""
+SWEEPS_A_GROUP = 20
+"""Places of the same words change together at every twentieth sweep: what that misses is settled afterwards."""
 
 
 class Chain(NamedTuple):
@@ -110,7 +109,7 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Runs ``config.chains`` annealed chains and returns the best labelling any of them saw.
+    """Runs ``config.chains`` annealed chains; the best labelling any of them saw is settled and returned.
 
     The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
     is counted in resampled tokens. The bound is the local optimum, so a labelling without penalty
@@ -138,6 +137,12 @@ def solve(
                 best, objective = seen, value
                 improvements.append(Improvement(time.perf_counter() - started, work, objective))
     spent = _spent(budget, started, work)
+    if work and not spent:
+        best = settled(problem, best, most_loss=config.slot_loss, hard_weight=config.hard_weight)
+        value = problem.score(best).objective
+        if value > objective:
+            objective = value
+            improvements.append(Improvement(time.perf_counter() - started, work, objective))
     return problem.decoded(
         best,
         bound=bound,
@@ -177,9 +182,9 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     rows = row_state(problem, labels, config.hard_weight)
     cost = add_labels(spans, arrays, labels, 0, len(problem), 1)
     objective = p.score(labels) - cost - row_penalty(rows)
-    places = _places(problem, config.slot_loss)
+    places = places_of(problem, config.slot_loss)
     pairs = places[places[:, 1] - places[:, 0] > 1]
-    groups = _groups(problem, spans, places)
+    groups = groups_of(problem, spans, places)
     chain = Chain(
         p.unary,
         p.transition,
@@ -207,54 +212,6 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     )
     _set_margins(chain, 0, len(problem))
     return chain
-
-
-def _places(problem: Problem, most_loss: float) -> NDArray[np.int64]:
-    """(M, 2) start and end of every span that the local model could see, ordered, each once.
-
-    In a plain label set every run of a label is a span, and single labels can move its ends: there
-    whole spans matter only where they are compared.
-    """
-    if not problem.agreements and problem.labels.scheme is not Scheme.BIO:
-        return np.zeros((0, 2), np.int64)
-    spans = candidate_spans(problem, most_loss)
-    return np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
-
-
-def _groups(problem: Problem, spans: AgreementState, places: NDArray[np.int64]) -> _Groups:
-    """The places of each key that has several, and, where longer places hold that key, those with it.
-
-    Only in BIO, where spans of any types can stand side by side.
-    """
-    if problem.labels.scheme is not Scheme.BIO:
-        return _Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
-    members = memberships(spans, places[:, 0], places[:, 1], np.zeros(len(places), np.int64))
-    members = members[np.lexsort((members[:, 0], members[:, 1]))]
-    exact = members[members[:, 3] == 0]
-    # Of places that overlap the first is kept: left out together they could not all be labelled again.
-    follows = exact[1:, 1] == exact[:-1, 1]
-    clear = places[exact[1:, 0], 0] >= places[exact[:-1, 0], 1]
-    exact = exact[np.append(True, ~follows | clear)[: len(exact)]]
-    kin = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
-    bounds = [_bounds(part[:, 1]) for part in (exact, kin)]
-    kept = [part[np.repeat(np.diff(ends) > 1, np.diff(ends))] for part, ends in zip((exact, kin), bounds, strict=True)]
-    ends = [_bounds(part[:, 1]) for part in kept]
-    pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
-    may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1
-    return _Groups(places[np.concatenate([part[:, 0] for part in kept])], pointer, may_leave)
-
-
-class _Groups(NamedTuple):
-    """Start and end of each group's places (P, 2), the groups' bounds (Q + 1,), and which may be left out (Q,)."""
-
-    places: NDArray[np.int64]
-    pointer: NDArray[np.int64]
-    may_leave: NDArray[np.bool_]
-
-
-def _bounds(names: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bounds of the runs of equal names (M,) in an ordered array."""
-    return np.append(np.unique(names, return_index=True)[1], len(names)).astype(np.int64)
 
 
 def sample(
