@@ -34,7 +34,7 @@ def test_all_mentions_turn_together_with_the_longer_name_around_one() -> None:
     unary = np.zeros((7, len(LABELS)))
     outside, person, within, place = (LABELS.index[name] for name in ("O", "B-PER", "I-PER", "B-LOC"))
     unary[[2, 4, 6], outside] = 9.0
-    unary[0, person], unary[1, within], unary[1, place] = 9.0, 12.0, 9.0
+    unary[0, person], unary[1, within], unary[1, place] = 9.0, 12.0, 5.0
     unary[[3, 5], place], unary[[3, 5], person] = 5.0, 4.0
     keys = span_keys(words, starts, 3)
     cost = np.array([[0.0, 3.0], [3.0, 0.0]])
