@@ -127,7 +127,7 @@ class SpanAgreement:
     def __post_init__(self) -> None:
         if self.relation is Relation.DIFFERENT and self.per_token:
             raise ValueError("spans that differ have no common length: use per_token=False")
-        if (self.cost.shape[1] == 1) < (self.relation is Relation.UNLABELLED):
+        if self.relation is Relation.UNLABELLED and self.cost.shape[1] != 1:
             raise ValueError("unlabelled places have no type: cost is (T, 1)")
 
     def degree_and_penalty(self, spans: Spans) -> tuple[float, float]:

@@ -264,8 +264,9 @@ def _join_unlabelled(
             if not alive[i] or width > state.keys.shape[2] or state.cost[a, kind[i], 0] == 0.0:
                 continue
             key = state.keys[g, start[i], width - 1]
-            for place in range(bounds[g, key], bounds[g, key + 1]) if key != NO_KEY else range(0):
-                t = places[g, place]
+            if key == NO_KEY:
+                continue
+            for t in places[g, bounds[g, key] : bounds[g, key + 1]]:
                 if outside[t] and not start[i] <= t < end[i]:
                     _join(parent, involved, span_sentence[i], sentence[t])
 

@@ -25,7 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
-from schemas.labels import Labels
+from schemas.labels import Labels, Scheme
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.inference.agreement import (
@@ -40,6 +40,7 @@ from workers.inference.chain import max_messages, viterbi
 from workers.inference.engine import TOLERANCE, UNLIMITED, proven
 from workers.inference.names import groups_of, places_of, settled
 from workers.inference.rows import RowState, row_penalty, row_state, set_label
+from workers.inference.spans import candidate_spans
 
 CERTAIN = 40.0
 """A margin of this many temperatures leaves less probability than a 53-bit uniform can show."""
@@ -182,7 +183,7 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     rows = row_state(problem, labels, config.hard_weight)
     cost = add_labels(spans, arrays, labels, 0, len(problem), 1)
     objective = p.score(labels) - cost - row_penalty(rows)
-    places = places_of(problem, config.slot_loss)
+    places = _slots(problem, config.slot_loss)
     pairs = places[places[:, 1] - places[:, 0] > 1]
     groups = groups_of(problem, spans, places)
     chain = Chain(
@@ -212,6 +213,17 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     )
     _set_margins(chain, 0, len(problem))
     return chain
+
+
+def _slots(problem: Problem, most_loss: float) -> NDArray[np.int64]:
+    """(M, 2) start and end of every span that the local model could see, ordered, each once.
+
+    In a plain label set every run of a label is a span, and single labels can move its ends: there
+    whole spans matter only where they are compared.
+    """
+    if not problem.agreements and problem.labels.scheme is not Scheme.BIO:
+        return np.zeros((0, 2), np.int64)
+    return places_of(candidate_spans(problem, most_loss))
 
 
 def sample(

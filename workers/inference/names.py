@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 from schemas.labels import Labels, Scheme
 from schemas.problem import Problem
 from workers.inference.agreement import AgreementState, empty_state
-from workers.inference.block_descent import descend
+from workers.inference.block_descent import LEAST_GAIN, descend
 from workers.inference.relaxation import chains_of
 from workers.inference.relaxation_kernels import memberships
-from workers.inference.spans import candidate_spans
-
-LEAST_GAIN = 1e-9
-"""Nats that a change has to bring, more than rounding can."""
+from workers.inference.spans import CandidateSpans, candidate_spans
 
 
 class Groups(NamedTuple):
@@ -32,15 +29,8 @@ class Groups(NamedTuple):
     may_leave: NDArray[np.bool_]
 
 
-def places_of(problem: Problem, most_loss: float) -> NDArray[np.int64]:
-    """(M, 2) start and end of every span that the local model could see, ordered, each once.
-
-    In a plain label set every run of a label is a span, and single labels can move its ends: there
-    whole spans matter only where they are compared.
-    """
-    if not problem.agreements and problem.labels.scheme is not Scheme.BIO:
-        return np.zeros((0, 2), np.int64)
-    spans = candidate_spans(problem, most_loss)
+def places_of(spans: CandidateSpans) -> NDArray[np.int64]:
+    """(M, 2) start and end of every candidate span, ordered, each once."""
     return np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
 
 
@@ -79,8 +69,8 @@ def settled(problem: Problem, labels: Labels, *, most_loss: float, hard_weight: 
     """
     if not problem.agreements:
         return labels
-    state, chains = empty_state(problem, hard_weight), chains_of(problem, candidate_spans(problem, most_loss))
-    groups = groups_of(problem, state, places_of(problem, most_loss))
+    state, spans = empty_state(problem, hard_weight), candidate_spans(problem, most_loss)
+    chains, groups = chains_of(problem, spans), groups_of(problem, state, places_of(spans))
 
     def descended(start: Labels) -> tuple[Labels, float]:
         trial = start.astype(np.int32)
@@ -94,7 +84,7 @@ def settled(problem: Problem, labels: Labels, *, most_loss: float, hard_weight: 
     kinds = _kinds(problem, best, groups.places)
     for first, last in zip(groups.pointer[:-1].tolist(), groups.pointer[1:].tolist(), strict=True):
         mentioned = kinds[first:last] >= 0
-        if not mentioned.any() or (kinds[first:last][mentioned] == kinds[first:last].max()).all():
+        if (kinds[first:last][mentioned] == kinds[first:last].max()).all():
             continue
         mentions, before = groups.places[first:last][mentioned], best
         for kind in range(len(problem.labels.types)):

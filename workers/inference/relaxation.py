@@ -201,7 +201,10 @@ class _Ascent:
         """Some steps of ascent from the prices so far, which are remembered; offers the labels that are met."""
         kept, groups = _grouped(self.state, members)
         chains = chains_of(self.problem, spans)
-        priced = self._sure_costs(chains)
+        left_out = ~_covered(spans, len(self.problem))
+        # Where no span can be, words are left out for certain: spans of them elsewhere pay for that.
+        sure = left_out_costs(self.state, left_out, chains.start, chains.end, chains.kind)
+        priced = chains._replace(inner=chains.inner - sure)
         named = members[kept]
         named[:, SPAN] = self._item_codes(spans)[named[:, SPAN]]
         start = self._prices_of(named)
@@ -212,12 +215,6 @@ class _Ascent:
         if found < self.upper:
             self.labels, self.upper = chosen, found
         return _Bound(value, priced, groups, learned)
-
-    def _sure_costs(self, chains: Chains) -> Chains:
-        """Takes off each span what it costs against places of its words where no span can be."""
-        spans = chains.start, chains.end, chains.kind
-        left_out = ~_covered(CandidateSpans(np.stack(spans, axis=1), chains.inner), len(self.problem))
-        return chains._replace(inner=chains.inner - left_out_costs(self.state, left_out, *spans))
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
         """(M,) nats that a labelling with each span loses at least, (N, L) one with each outside label."""

@@ -190,7 +190,7 @@ def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
     ``charge`` (M + N,) is taken off each span's score, and each outside label's at a token.
     """
     reached = lattice.reached
-    outside = np.flatnonzero(chains.codec.type_of < 0)
+    outside = chains.codec.outside
     reached[chains.bounds[s] : chains.bounds[s + 1]] = -np.inf
     for t in range(chains.bounds[s], chains.bounds[s + 1]):
         for label in outside:
@@ -581,7 +581,7 @@ def chain_losses(chains: Any, charge: Any) -> Any:
     lattice, remaining = lattice_for(chains), np.zeros((count, width))
     reached, opened = lattice.reached, lattice.entered
     span_loss, outside_loss = np.empty(len(chains.start)), np.full((count, width), np.inf)
-    outside = np.flatnonzero(chains.codec.type_of < 0)
+    outside = chains.codec.outside
     for s in range(len(chains.bounds) - 1):
         best = solve_sentence(chains, s, charge, lattice)
         for t in range(chains.bounds[s + 1] - 1, chains.bounds[s] - 1, -1):

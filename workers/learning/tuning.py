@@ -53,6 +53,7 @@ def tune_scales(
     trials: dict[tuple[bool, Scales], ScaleTrial] = {}
 
     def attempt(held_out: _HeldOut, counts: PairCounts, chosen: Scales) -> float:
+        """Entity F1 under these scales; tried once."""
         name = counts.fold_case, chosen
         if name not in trials:
             f1 = held_out.f1(LabelConsistency(counts, chosen), settings, seed)
@@ -61,12 +62,12 @@ def tune_scales(
                 progress(trials[name])
         return trials[name].f1
 
-    def alike(counts: PairCounts) -> float:
-        held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
-        return max(attempt(held_out, counts, Scales(scale, scale, scale)) for scale in scales)
+    def alike(grounded: tuple[_HeldOut, PairCounts]) -> float:
+        """The best entity F1 of one scale for all families."""
+        return max(attempt(*grounded, Scales(scale, scale, scale)) for scale in scales)
 
-    counts = max(counted, key=alike) if len(counted) > 1 else counted[0]
-    held_out = _HeldOut.of(documents, model, LabelConsistency(counts))
+    grounded = [(_HeldOut.of(documents, model, LabelConsistency(counts)), counts) for counts in counted]
+    held_out, counts = max(grounded, key=alike)
     for chosen in product(scales, repeat=len(Scales._fields)):
         attempt(held_out, counts, Scales(*chosen))
     tried = [trial for trial in trials.values() if trial.fold_case == counts.fold_case]
