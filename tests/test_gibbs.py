@@ -11,7 +11,7 @@ from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from tests.oracle import enumerate_best, enumerate_marginals, random_labelling, random_problem
 from workers.inference import gibbs
-from workers.inference.agreement import add_labels, codec, empty_state
+from workers.inference.agreement import codec, count_labels, empty_state, labels_cost
 from workers.inference.chain import viterbi
 from workers.inference.diagnostics import diagnose, effective_samples, split_rhat
 from workers.inference.rows import row_penalty, row_state, set_label
@@ -65,13 +65,15 @@ def test_agreement_sums_equal_the_score(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = soft_problem(seed)
     state, arrays, labels = empty_state(problem, HARD), codec(problem), labelling(problem, rng)
-    counted_in = add_labels(state, arrays, labels, 0, len(problem), 1)
+    cost = labels_cost(state, arrays, labels, 0, len(problem))
+    count_labels(state, arrays, labels, 0, len(problem), 1)
     by_agreements = problem.score(labels).penalty - float((problem.rows.degree(labels) * problem.rows.weight).sum())
-    assert counted_in == pytest.approx(by_agreements)
-    assert add_labels(state, arrays, labels, 0, len(problem), -1) == pytest.approx(counted_in)
+    assert cost == pytest.approx(by_agreements)
+    count_labels(state, arrays, labels, 0, len(problem), -1)
     assert not state.counts.any()
     assert not state.holders.any()
     assert not state.total.any()
+    assert not state.left_out.any()
 
 
 @pytest.mark.parametrize("seed", range(60))

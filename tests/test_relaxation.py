@@ -18,7 +18,7 @@ from tests.oracle import all_labellings, enumerate_best, naive_keys, random_prob
 from tests.test_certify import names_in_sentences
 from workers.inference import cpsat, relaxation
 from workers.inference.agreement import empty_state
-from workers.inference.block_descent import descend
+from workers.inference.block_descent import descend, finish, start_at
 from workers.inference.chain import viterbi, viterbi_score
 from workers.inference.relaxation import chains_of, relax
 from workers.inference.relaxation_kernels import Groups, group_cost, member_losses, room_for
@@ -135,13 +135,15 @@ def test_sentences_solved_one_by_one_never_lose(seed: int) -> None:
     spans = candidate_spans(problem, 20.0)
     state = empty_state(problem, 1000.0)
     labels = viterbi(problem.potentials)
-    descend(chains_of(problem, spans), state, labels)
+    descent = start_at(chains_of(problem, spans), state, labels)
+    assert descend(descent) == pytest.approx(problem.score(labels).objective)
+    finish(descent)
     start = problem.score(viterbi(problem.potentials)).objective
     assert problem.score(labels).objective > start
     assert not state.counts.any()
     assert not state.holders.any()
     settled = labels.copy()
-    descend(chains_of(problem, spans), state, settled)
+    descend(start_at(chains_of(problem, spans), state, settled))
     assert settled.tolist() == labels.tolist()
 
 

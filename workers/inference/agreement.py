@@ -188,28 +188,50 @@ def add_outside(state: Any, t: int, change: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def add_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> Any:
-    """Counts all spans and outside labels of ``labels[first:last]`` in or out, one by one; returns their cost in nats.
+def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int) -> Any:
+    """Where the span that opens at t ends, at most at ``last``; t + 1 for an outside label."""
+    end = t + 1
+    while end < last and not opens_sentence[end] and continues[labels[end - 1], labels[end]]:
+        end += 1
+    return end
 
-    ``first`` and ``last`` must not cut a span. Adding and then removing the same labels is a
-    no-op and returns the same cost twice, up to rounding.
+
+@njit(cache=True, nogil=True)
+def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> None:
+    """Counts all spans and outside labels of ``labels[first:last]`` in (``change`` 1) or out (−1).
+
+    ``first`` and ``last`` must not cut a span.
+    """
+    t = first
+    while t < last:
+        kind = codec.type_of[labels[t]]
+        end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
+        if kind >= 0:
+            add_span(state, t, end, kind, change)
+        elif len(state.watching):
+            add_outside(state, t, change)
+        t = end
+
+
+@njit(cache=True, nogil=True)
+def labels_cost(state: Any, codec: Any, labels: Any, first: int, last: int) -> Any:
+    """Nats that ``labels[first:last]`` cost together with what is counted now; they themselves must not be.
+
+    ``first`` and ``last`` must not cut a span. The counts are as before afterwards.
     """
     total = 0.0
     t = first
     while t < last:
         kind = codec.type_of[labels[t]]
-        end = t + 1
-        while end < last and not codec.opens_sentence[end] and codec.continues[labels[end - 1], labels[end]]:
-            end += 1
+        end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
         if kind >= 0:
-            if change < 0:
-                add_span(state, t, end, kind, change)
             total += span_cost(state, t, end, kind)
-            if change > 0:
-                add_span(state, t, end, kind, change)
         elif len(state.watching):
             total += outside_cost(state, t)
-            add_outside(state, t, change)
+        if end < last:
+            count_labels(state, codec, labels, t, end, 1)
+        else:
+            count_labels(state, codec, labels, first, t, -1)
         t = end
     return total
 

@@ -2,60 +2,156 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from workers.inference.agreement import add_labels, outside_cost, span_cost
-from workers.inference.relaxation_kernels import lattice_for, solve_sentence, trace_sentence
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from workers.inference.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
+from workers.inference.kernel import inner
+from workers.inference.relaxation_kernels import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOST_PASSES = 20
 LEAST_GAIN = 1e-9
 """Nats that a change has to bring, more than rounding can."""
 
 
-@njit(cache=True, nogil=True)
-def descend(chains: Any, state: Any, labels: Any) -> None:
-    """Improves ``labels`` (N,) in place until no sentence alone can be bettered with the candidate spans.
+class Descent(NamedTuple):
+    """``labels`` (N,), counted in ``state``, and what was last looked at.
 
-    ``state`` is an `AgreementState` without counts, and is left so. What the spans of one sentence cost
-    each other is not seen while it is solved, but a change has to pay with that too.
+    ``paid`` (1,) is what they cost each other, in nats. ``seen`` (M + N,) is what each candidate span
+    and each outside label cost when its sentence was last found best, NaN where it has yet to be solved;
+    ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
     """
+
+    chains: Chains
+    state: AgreementState
+    labels: Labels
+    paid: Floats
+    seen: Floats
+    charge: Floats
+    taken: NDArray[np.bool_]
+    fresh: Labels
+    lattice: Lattice
+
+
+@njit(cache=True, nogil=True)
+def start_at(chains: Any, state: Any, labels: Any) -> Any:
+    """A descent from ``labels`` (N,), which it changes; ``state`` is an `AgreementState` without counts."""
     count = len(labels)
-    spans = len(chains.start)
-    lattice, charge = lattice_for(chains), np.zeros(spans + count)
-    taken, fresh = np.zeros(len(charge), np.bool_), labels.copy()
-    add_labels(state, chains.codec, labels, 0, count, 1)
+    paid = np.array([labels_cost(state, chains.codec, labels, 0, count)])
+    count_labels(state, chains.codec, labels, 0, count, 1)
+    items = len(chains.start) + count
+    seen, charge, taken = np.full(items, np.nan), np.zeros(items), np.zeros(items, np.bool_)
+    return Descent(chains, state, labels, paid, seen, charge, taken, labels.copy(), lattice_for(chains))
+
+
+@njit(cache=True, nogil=True)
+def descend(descent: Any) -> Any:
+    """Betters the labels until no sentence alone can be bettered with the candidate spans; returns what they reach.
+
+    That is in nats, without rows. What the spans of one sentence cost each other is not seen while it is
+    solved, but a change has to pay with that too. A sentence is solved again only if a price changed there.
+    """
+    chains, labels = descent.chains, descent.labels
     for _ in range(MOST_PASSES):
         changed = False
         for s in range(len(chains.bounds) - 1):
             first, last = chains.bounds[s], chains.bounds[s + 1]
-            if chains.first[first] == chains.first[last]:
-                continue
-            before = _local(chains, labels, first, last) - add_labels(state, chains.codec, labels, first, last, -1)
-            for i in range(chains.first[first], chains.first[last]):
-                charge[i] = span_cost(state, chains.start[i], chains.end[i], chains.kind[i])
-            for t in range(first, last):
-                charge[spans + t] = outside_cost(state, t)
-            solve_sentence(chains, s, charge, lattice)
-            trace_sentence(chains, s, lattice, taken, fresh)
-            after = _local(chains, fresh, first, last) - add_labels(state, chains.codec, fresh, first, last, 1)
-            if after > before + LEAST_GAIN:
-                labels[first:last] = fresh[first:last]
-                changed = True
-                continue
-            add_labels(state, chains.codec, fresh, first, last, -1)
-            add_labels(state, chains.codec, labels, first, last, 1)
+            if chains.first[first] < chains.first[last] and _look(descent, first, last):
+                changed |= _solve(descent, s)
         if not changed:
             break
-    add_labels(state, chains.codec, labels, 0, count, -1)
+    reached = -descent.paid[0]
+    for s in range(len(chains.bounds) - 1):
+        reached += _local(chains.unary, chains.transition, labels, chains.bounds[s], chains.bounds[s + 1])
+    return reached
 
 
 @njit(cache=True, nogil=True)
-def _local(chains: Any, labels: Any, first: int, last: int) -> Any:
+def relabel(descent: Any, wanted: Any) -> None:
+    """Changes the labels to ``wanted`` (N,). What differs is solved next."""
+    chains = descent.chains
+    for s in range(len(chains.bounds) - 1):
+        first, last = chains.bounds[s], chains.bounds[s + 1]
+        if (descent.labels[first:last] != wanted[first:last]).any():
+            descent.paid[0] -= _taken_out(descent, first, last)
+            descent.paid[0] += _put_in(descent, wanted, first, last)
+            descent.seen[chains.first[first] : chains.first[last]] = np.nan
+
+
+@njit(cache=True, nogil=True)
+def finish(descent: Any) -> None:
+    """Takes the labels out of the counts."""
+    count_labels(descent.state, descent.chains.codec, descent.labels, 0, len(descent.labels), -1)
+
+
+@inner
+def _solve(descent: Any, s: int) -> Any:
+    """Solves sentence s; returns whether that bettered it."""
+    chains, labels, fresh = descent.chains, descent.labels, descent.fresh
+    first, last = chains.bounds[s], chains.bounds[s + 1]
+    cost = _taken_out(descent, first, last)
+    _charges(chains, descent.state, first, last, descent.charge)
+    solve_sentence(chains, s, descent.charge, descent.lattice)
+    trace_sentence(chains, s, descent.lattice, descent.taken, fresh)
+    before = _local(chains.unary, chains.transition, labels, first, last) - cost
+    after = _local(chains.unary, chains.transition, fresh, first, last)
+    after -= labels_cost(descent.state, chains.codec, fresh, first, last)
+    better = after > before + LEAST_GAIN
+    descent.paid[0] += _put_in(descent, fresh if better else labels, first, last) - cost
+    if better:
+        _look(descent, first, last)
+    return better
+
+
+@inner
+def _taken_out(descent: Any, first: int, last: int) -> Any:
+    """Takes a sentence's labels out of the counts; returns what they cost with the others."""
+    count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
+    return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
+
+
+@inner
+def _put_in(descent: Any, labels: Any, first: int, last: int) -> Any:
+    """Gives a sentence that is not counted the labels there and counts it; returns what they cost with the others."""
+    descent.labels[first:last] = labels[first:last]
+    cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
+    count_labels(descent.state, descent.chains.codec, labels, first, last, 1)
+    return cost
+
+
+@inner
+def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> None:
+    """Writes what each candidate span and outside label of a sentence costs with what is counted."""
+    for i in range(chains.first[first], chains.first[last]):
+        charge[i] = span_cost(state, chains.start[i], chains.end[i], chains.kind[i])
+    for t in range(first, last):
+        charge[len(chains.start) + t] = outside_cost(state, t)
+
+
+@inner
+def _look(descent: Any, first: int, last: int) -> Any:
+    """Does anything in the sentence cost what it did not when last looked at? What it costs now is remembered."""
+    chains, charge, seen = descent.chains, descent.charge, descent.seen
+    _charges(chains, descent.state, first, last, charge)
+    differs = False
+    for i in range(chains.first[first], chains.first[last]):
+        differs |= charge[i] != seen[i]
+        seen[i] = charge[i]
+    for i in range(len(chains.start) + first, len(chains.start) + last):
+        differs |= charge[i] != seen[i]
+        seen[i] = charge[i]
+    return differs
+
+
+@inner
+def _local(unary: Any, transition: Any, labels: Any, first: int, last: int) -> Any:
     """The local score of a sentence's labels, in nats."""
-    total = chains.unary[first, labels[first]]
+    total = unary[first, labels[first]]
     for t in range(first + 1, last):
-        total += chains.transition[labels[t - 1], labels[t]] + chains.unary[t, labels[t]]
+        total += transition[labels[t - 1], labels[t]] + unary[t, labels[t]]
     return total

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schemas.labels import Labels, Scheme
 from schemas.problem import Problem
 from workers.inference.agreement import AgreementState, empty_state
-from workers.inference.block_descent import LEAST_GAIN, descend
+from workers.inference.block_descent import LEAST_GAIN, descend, relabel, start_at
 from workers.inference.relaxation import chains_of
 from workers.inference.relaxation_kernels import memberships
 from workers.inference.spans import CandidateSpans, candidate_spans
@@ -70,27 +70,32 @@ def settled(problem: Problem, labels: Labels, *, most_loss: float, hard_weight: 
     if not problem.agreements:
         return labels
     state, spans = empty_state(problem, hard_weight), candidate_spans(problem, most_loss)
-    chains, groups = chains_of(problem, spans), groups_of(problem, state, places_of(spans))
-
-    def descended(start: Labels) -> tuple[Labels, float]:
-        trial = start.astype(np.int32)
-        descend(chains, state, trial)
-        return trial, problem.score(trial).objective
-
+    groups = groups_of(problem, state, places_of(spans))
     best, objective = labels, problem.score(labels).objective
-    trial, value = descended(best)
-    if value > objective + LEAST_GAIN:
-        best, objective = trial, value
+    descent = start_at(chains_of(problem, spans), state, labels.astype(np.int32))
+
+    def offer() -> None:
+        nonlocal best, objective
+        # Rows cost something more, if anything.
+        if descend(descent) > objective + LEAST_GAIN:
+            value = problem.score(descent.labels).objective
+            if value > objective + LEAST_GAIN:
+                best, objective = descent.labels.copy(), value
+
+    offer()
     kinds = _kinds(problem, best, groups.places)
     for first, last in zip(groups.pointer[:-1].tolist(), groups.pointer[1:].tolist(), strict=True):
         mentioned = kinds[first:last] >= 0
         if (kinds[first:last][mentioned] == kinds[first:last].max()).all():
             continue
         mentions, before = groups.places[first:last][mentioned], best
+        relabel(descent, before)
+        seen = descent.seen.copy()
         for kind in range(len(problem.labels.types)):
-            trial, value = descended(_retyped(problem, before, mentions, kind))
-            if value > objective + LEAST_GAIN:
-                best, objective = trial, value
+            relabel(descent, _retyped(problem, before, mentions, kind))
+            offer()
+            relabel(descent, before)
+            descent.seen[:] = seen
         kinds = kinds if best is before else _kinds(problem, best, groups.places)
     return best
 

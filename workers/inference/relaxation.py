@@ -32,7 +32,7 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem, Relation
 from workers.inference.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, codec, empty_state
-from workers.inference.block_descent import descend
+from workers.inference.block_descent import descend, finish, start_at
 from workers.inference.chain import sentence_bounds, viterbi_score
 from workers.inference.relaxation_kernels import (
     Chains,
@@ -210,7 +210,9 @@ class _Ascent:
         start = self._prices_of(named)
         value, learned, chosen = ascend(priced, groups, start, self.best, self.upper - SETTLED, steps)
         self._remember(named, learned)
-        descend(chains, self.state, chosen)
+        descent = start_at(chains, self.state, chosen)
+        descend(descent)
+        finish(descent)
         found = self.best - self.problem.score(chosen).objective
         if found < self.upper:
             self.labels, self.upper = chosen, found

@@ -23,6 +23,7 @@ from workers.inference.agreement import (
     add_span,
     codec,
     empty_state,
+    item_end,
     outside_cost,
     span_cost,
 )
@@ -131,9 +132,7 @@ def count_spans(w: Any, first: int, last: int, change: int) -> None:
     t = first
     while t < last:
         kind = w.codec.type_of[w.labels[t]]
-        end = t + 1
-        while end < last and not w.codec.opens_sentence[end] and w.codec.continues[w.labels[end - 1], w.labels[end]]:
-            end += 1
+        end = item_end(w.codec.continues, w.codec.opens_sentence, w.labels, t, last)
         if kind >= 0:
             if change < 0:
                 add_span(w.spans, t, end, kind, change)
