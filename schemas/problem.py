@@ -190,8 +190,9 @@ class SpanAgreement:
                 parts = self.key[start[fits] + offset, width - 1]
                 outer.append(fits[parts != NO_KEY])
                 inner.append(parts[parts != NO_KEY].astype(np.int64))
-        held = np.unique(np.stack([np.concatenate(outer), np.concatenate(inner)]), axis=1)
-        return held[0], held[1]
+        keys = np.concatenate(inner)
+        step = keys.max(initial=0) + 1
+        return tuple(np.divmod(np.unique(np.concatenate(outer) * step + keys), step))
 
 
 def _halve_diagonal(ordered: Floats) -> Floats:

@@ -28,6 +28,7 @@ class GibbsSettings(EngineSettings):
     slot_loss: float = Field(10.0, ge=0, description="Nats a span may cost and still be offered as a whole.")
     hard_weight: float = Field(30.0, gt=0, description="Nats a unit of a hard constraint costs while sampling.")
     sweeps_a_check: int = Field(20, ge=1, description="Sweeps between looks at the budget.")
+    settle: bool = Field(True, description="Search on from the best labelling seen: each name under each type.")
 
 
 class ReaderSettings(Settings):
@@ -170,7 +171,7 @@ class CertifySettings(EngineSettings):
     """Certified inference: a sampler's answer, then a proof."""
 
     sampler: GibbsSettings = Field(
-        GibbsSettings(sweeps=30), description="The sampler that gives the incumbent where none is given."
+        GibbsSettings(sweeps=30, settle=False), description="The sampler that gives the incumbent where none is given."
     )
     rounds: int = Field(16, ge=0, description="Most rounds of relaxing a document and sampling what is left.")
     tolerance: float = Field(1e-6, gt=0, description="Nats of gap up to which a document counts as proven.")

@@ -135,7 +135,7 @@ def test_relaxing_bounds_the_optimum_and_keeps_it(seed: int) -> None:
     incumbent = gibbs.solve(problem, config=GibbsSettings(sweeps=2), rng=np.random.default_rng(seed)).labels
     if problem.score(incumbent).objective == -np.inf:
         incumbent = labels
-    relaxed = relax(problem, incumbent)
+    relaxed = relax(problem, incumbent, problem.score(incumbent).objective)
     assert problem.score(relaxed.labels).objective >= problem.score(incumbent).objective
     assert max(relaxed.bound, problem.score(relaxed.labels).objective) >= best - 1e-6
     if problem.score(relaxed.labels).objective < best - 1e-6:

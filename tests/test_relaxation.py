@@ -37,7 +37,7 @@ def test_the_bound_holds_and_no_better_labelling_is_struck_out(
         start = enumerate_best(problem)[0]
     if problem.score(start).objective == -np.inf:
         pytest.skip("no labelling is possible")
-    relaxed = relax(problem, start)
+    relaxed = relax(problem, start, problem.score(start).objective)
     best = enumerate_best(problem)[1]
     reached = problem.score(relaxed.labels).objective
     assert problem.score(start).objective <= reached <= best + 1e-9
@@ -54,7 +54,7 @@ def test_the_bound_is_close_where_names_conflict(seed: int) -> None:
     start = viterbi(problem.potentials)
     exact = cpsat.solve(problem, config=CpSatSettings(deterministic_seconds=60.0), rng=np.random.default_rng(0))
     assert exact.status is Status.OPTIMAL
-    relaxed = relax(problem, start)
+    relaxed = relax(problem, start, problem.score(start).objective)
     assert relaxed.bound >= exact.objective - 1e-5
     # Without prices the bound is the local optimum; prices must win back most of what agreement costs.
     assert viterbi_score(problem.potentials) - relaxed.bound > 0.5 * (
@@ -159,6 +159,6 @@ def test_thirty_mentions_change_their_type_together() -> None:
     potentials = Potentials(unary, np.zeros((len(names), len(names))), starts).legal(names)
     problem = Problem(potentials, names, ("exact",), LinearRows.none(), (SpanAgreement(0, Relation.EXACT, key, cost),))
     incumbent = np.tile(np.array([names.opening[0], 0], np.int32), sentences)
-    relaxed = relax(problem, incumbent)
+    relaxed = relax(problem, incumbent, problem.score(incumbent).objective)
     assert relaxed.labels[0::6].tolist() == [names.opening[1]] * 10
     assert relaxed.bound == pytest.approx(problem.score(relaxed.labels).objective, abs=1e-6)

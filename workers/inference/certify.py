@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded, Improvement, Status
+from schemas.decoded import Budget, Decoded, Status
 from schemas.labels import Labels, Spans
 from schemas.problem import Problem
 from schemas.settings import CertifySettings
@@ -56,65 +56,55 @@ def solve(
     Starts from ``incumbent``, or from the sampler's answer. Work is the sampler's resamples plus
     milliseconds of CP-SAT's deterministic time.
     """
-    started = time.perf_counter()
-    best = viterbi(problem.potentials)
-    local_best = problem.potentials.score(best)
-    objective = problem.score(best).objective
-    improvements = [Improvement(time.perf_counter() - started, 0, objective)]
-    if local_best == -np.inf:
-        return problem.decoded(best, bound=local_best, status=Status.INFEASIBLE)
+    race = Race(problem, budget=budget, incumbent=incumbent)
+    if race.top == -np.inf:
+        return problem.decoded(race.labels, bound=race.top, status=Status.INFEASIBLE)
     if len(problem.rows) and not problem.agreements:
-        race = Race(problem, budget=budget, incumbent=incumbent, clock=started)
         return _rows_alone(race, config, rng)
-    work = 0
-    if local_best - objective > config.tolerance and incumbent is None:
+    if race.loss > config.tolerance and incumbent is None:
         answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=budget)
-        incumbent, work = answer.labels, answer.work
-        improvements += answer.improvements[1:]
-    if incumbent is not None and problem.score(incumbent).objective > objective:
-        best, objective = incumbent, problem.score(incumbent).objective
-    sampled, bound = best, local_best
-    if local_best - objective > config.tolerance:
-        narrowed = _narrowed(problem, best, config, rng)
-        if problem.score(narrowed.labels).objective > objective:
-            best, objective = narrowed.labels, problem.score(narrowed.labels).objective
-            improvements.append(Improvement(time.perf_counter() - started, work, objective))
-        bound = max(objective, narrowed.bound)
-    if bound - objective > config.tolerance:
+        race.work = answer.work
+        race.take(answer.labels, answer.objective)
+    sampled, bound = race.labels, race.top
+    if race.loss > config.tolerance:
+        narrowed = _narrowed(race, config, rng)
+        race.take(narrowed.labels, narrowed.objective)
+        bound = max(race.objective, narrowed.bound)
+    if bound - race.objective > config.tolerance:
         # What was struck out is in no better labelling: a bound on the rest bounds everything.
         local_best = viterbi_score(narrowed.problem.potentials)
-        proof = _Proof(narrowed.problem, config, best.copy(), local_best, budget, started, rng)
-        bound = min(bound, max(objective, local_best - proof.run()))
-        work += proof.work
-        if problem.score(proof.labels).objective > objective:
-            best, objective = proof.labels, problem.score(proof.labels).objective
-            improvements.append(Improvement(time.perf_counter() - started, work, objective))
-    decoded = problem.decoded(
-        best,
-        bound=bound,
-        status=_status(objective, bound, config.tolerance),
-        work=work,
-        seconds=time.perf_counter() - started,
-        improvements=improvements,
-    )
-    return replace(decoded, start=sampled)
+        bound = min(bound, max(race.objective, _proven_bound(narrowed.problem, local_best, race, config, rng)))
+    return replace(_decoded(race, bound, config.tolerance), start=sampled)
 
 
-def _narrowed(problem: Problem, labels: Labels, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
-    """Relaxes, and samples what is left, in turn, while that finds something better than ``labels`` (N,)."""
-    relaxed = Relaxed(problem, viterbi_score(problem.potentials), labels)
-    if problem.score(labels).objective == -np.inf:
+def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
+    """Relaxes, and samples what is left, in turn, while that finds something better."""
+    relaxed = Relaxed(race.problem, race.top, race.labels, race.objective)
+    if race.objective == -np.inf:
         return relaxed
     for _ in range(config.rounds):
-        relaxed = relax(relaxed.problem, relaxed.labels)
-        objective = problem.score(relaxed.labels).objective
-        if relaxed.bound - objective <= config.tolerance:
+        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective)
+        if relaxed.bound - relaxed.objective <= config.tolerance:
             break
         sampled = gibbs.solve(relaxed.problem, config=config.sampler, rng=rng, incumbent=relaxed.labels)
-        if sampled.objective <= objective + SLACK:
+        if sampled.objective <= relaxed.objective + SLACK:
             break
-        relaxed = relaxed._replace(labels=sampled.labels)
+        relaxed = relaxed._replace(labels=sampled.labels, objective=sampled.objective)
     return relaxed
+
+
+def _proven_bound(
+    problem: Problem, local_best: float, race: Race, config: CertifySettings, rng: np.random.Generator
+) -> float:
+    """What no labelling of ``problem``, whose local optimum is ``local_best``, scores more than, in nats.
+
+    The best labelling met on the way is offered to the race.
+    """
+    proof = _Proof(problem, config, race.labels.copy(), local_best, race.budget, race.started, rng, race.work)
+    bound = local_best - proof.run()
+    race.work = proof.work
+    race.offer(proof.labels)
+    return bound
 
 
 def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
@@ -123,14 +113,15 @@ def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -
         return race.decoded(0.0)
     bound = prove_rows(race, nodes=config.nodes, tolerance=config.tolerance)
     if bound > -np.inf and bound - race.objective > config.tolerance and not race.spent:
-        proof = _Proof(race.problem, config, race.labels.copy(), race.top, race.budget, race.started, rng, race.work)
-        bound = min(bound, race.top - proof.run())
-        race.work = proof.work
-        race.offer(proof.labels)
+        bound = min(bound, _proven_bound(race.problem, race.top, race, config, rng))
+    return _decoded(race, bound, config.tolerance)
+
+
+def _decoded(race: Race, bound: float, tolerance: float) -> Decoded:
     return race.problem.decoded(
         race.labels,
         bound=bound,
-        status=_status(race.objective, bound, config.tolerance),
+        status=_status(race.objective, bound, tolerance),
         work=race.work,
         seconds=race.seconds,
         improvements=race.improvements,

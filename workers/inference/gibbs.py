@@ -95,7 +95,7 @@ def solve(
                 best, objective = seen, value
                 improvements.append(Improvement(time.perf_counter() - started, work, objective))
     spent = _spent(budget, started, work)
-    if work and not spent:
+    if config.settle and work and not spent:
         best = settled(problem, best, most_loss=config.slot_loss, hard_weight=config.hard_weight)
         value = problem.score(best).objective
         if value > objective:

@@ -66,7 +66,10 @@ class Race:
 
     def offer(self, labels: Labels) -> bool:
         """Takes a labelling (N,) if `Problem.score` finds it better; tells whether it did."""
-        objective = self.problem.score(labels).objective
+        return self.take(labels, self.problem.score(labels).objective)
+
+    def take(self, labels: Labels, objective: float) -> bool:
+        """Takes a labelling (N,) whose objective is known if that is better; tells whether it is."""
         if not objective > self.objective:
             return False
         self.labels, self.objective = labels.copy(), objective

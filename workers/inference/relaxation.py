@@ -80,24 +80,26 @@ SPAN, NAME = 0, 1
 class Relaxed(NamedTuple):
     """What the prices prove: no labelling is better than ``labels`` (N,) and above ``bound`` (nats).
 
-    ``problem`` is the document with the labels struck out that no better labelling has.
+    ``objective`` is what the labels score; ``problem`` is the document with the labels struck out that
+    no better labelling has.
     """
 
     problem: Problem
     bound: float
     labels: Labels
+    objective: float
 
 
-def relax(problem: Problem, labels: Labels) -> Relaxed:
+def relax(problem: Problem, labels: Labels, objective: float) -> Relaxed:
     """Bounds the objective of all labellings, and prunes by that bound.
 
-    ``labels`` (N,) is the incumbent; a better one may be met on the way. Agreement on different words
-    and rows are not looked at: they lower the objective more, so the bound holds.
+    ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way.
+    Agreement on different words and rows are not looked at: they lower the objective more, so the bound holds.
     """
     best = viterbi_score(problem.potentials)
     if not any(a.relation in COVERED for a in problem.agreements):
-        return Relaxed(problem, best, labels)
-    ascent = _Ascent(problem, best, labels, best - problem.score(labels).objective)
+        return Relaxed(problem, best, labels, objective)
+    ascent = _Ascent(problem, best, labels, objective)
     limit, spans = LIKELY, MANY
     while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY:
         spans = ascent.learn(limit)
@@ -118,14 +120,14 @@ class _Bound(NamedTuple):
 class _Ascent:
     """Prices of one document as they are learned, and the best labelling met on the way.
 
-    ``upper`` is what that loses. ``members`` (K, 6) are the memberships that have a price, with their
+    ``objective`` is what that scores. ``members`` (K, 6) are the memberships that have a price, with their
     span's code for its index, ``prices`` (K,) are theirs in nats, ``codes`` (K,) name and order them.
     """
 
     problem: Problem
     best: float
     labels: Labels
-    upper: float
+    objective: float
     state: AgreementState = field(init=False)
     members: Ints = field(init=False)
     prices: Floats = field(init=False)
@@ -134,6 +136,11 @@ class _Ascent:
     def __post_init__(self) -> None:
         self.state = empty_state(self.problem, HARD_WEIGHT)
         self.members, self.prices, self.codes = np.zeros((0, 6), np.int64), np.zeros(0), np.zeros(0, np.int64)
+
+    @property
+    def upper(self) -> float:
+        """Nats that the best labelling loses."""
+        return self.best - self.objective
 
     def learn(self, limit: float) -> int:
         """Learns prices on spans that lose at most ``limit`` nats; returns how many there are.
@@ -169,7 +176,8 @@ class _Ascent:
                 break
             bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
             loss = max(loss, bound.value)
-        return Relaxed(_struck(self.problem, spans, outside), self.best - min(loss, self.upper), self.labels)
+        proven = self.best - min(loss, self.upper)
+        return Relaxed(_struck(self.problem, spans, outside), proven, self.labels, self.objective)
 
     def _near(self, bound: _Bound, span_loss: Floats) -> NDArray[np.bool_]:
         """(M,) spans that have a price or may need one: with it, they are likely. Of few spans, all."""
@@ -210,13 +218,19 @@ class _Ascent:
         start = self._prices_of(named)
         value, learned, chosen = ascend(priced, groups, start, self.best, self.upper - SETTLED, steps)
         self._remember(named, learned)
-        descent = start_at(chains, self.state, chosen)
-        descend(descent)
-        finish(descent)
-        found = self.best - self.problem.score(chosen).objective
-        if found < self.upper:
-            self.labels, self.upper = chosen, found
+        self._offer(chains, chosen)
         return _Bound(value, priced, groups, learned)
+
+    def _offer(self, chains: Chains, labels: Labels) -> None:
+        """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
+        descent = start_at(chains, self.state, labels)
+        reached = descend(descent)
+        finish(descent)
+        # Rows and other agreement lower the objective more, if anything.
+        if reached > self.objective:
+            objective = self.problem.score(labels).objective
+            if objective > self.objective:
+                self.labels, self.objective = labels, objective
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
         """(M,) nats that a labelling with each span loses at least, (N, L) one with each outside label."""

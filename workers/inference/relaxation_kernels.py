@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from schemas.potentials import Floats
 from schemas.problem import NO_KEY
 from workers.inference.agreement import CONTAINED, Codec
+from workers.inference.kernel import inner
 
 Ints = NDArray[np.int64]
 
@@ -233,15 +234,26 @@ def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -
         label = _enter(chains, lattice.reached, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
 
 
-@njit(cache=True, nogil=True)
-def _solve_sentences(chains: Any, charge: Any, lattice: Any, taken: Any, labels: Any) -> Any:
-    """Solves all sentences; returns the sum of their scores."""
-    taken[:] = False
-    total = 0.0
-    for s in range(len(chains.bounds) - 1):
-        total += solve_sentence(chains, s, charge, lattice)
-        trace_sentence(chains, s, lattice, taken, labels)
-    return total
+@inner
+def _solve_sentences(chains: Any, charge: Any, lattice: Any, taken: Any, labels: Any, wanted: Any, scores: Any) -> None:
+    """Solves the sentences ``wanted`` (S,); their ``scores`` (S,) are in nats."""
+    for s in range(len(wanted)):
+        if wanted[s]:
+            first, last = chains.bounds[s], chains.bounds[s + 1]
+            taken[chains.first[first] : chains.first[last]] = False
+            taken[len(chains.start) + first : len(chains.start) + last] = False
+            scores[s] = solve_sentence(chains, s, charge, lattice)
+            trace_sentence(chains, s, lattice, taken, labels)
+
+
+@inner
+def _priced(chains: Any, groups: Any) -> Any:
+    """(S,) sentences in which something has a price: no other one is ever solved differently."""
+    priced = np.zeros(len(chains.bounds) - 1, np.bool_)
+    for item in groups.span:
+        t = chains.start[item] if item < len(chains.start) else item - len(chains.start)
+        priced[np.searchsorted(chains.bounds, t, side="right") - 1] = True
+    return priced
 
 
 START, END = -1, -2
@@ -320,7 +332,8 @@ def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
     room.gain[:slots, :count] = -np.inf
     room.holders[:count] = 0
-    total = np.zeros(count)
+    total = room.charge
+    total[:count] = 0.0
     for p in range(slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             room.gain[p, groups.role[m]] = max(room.gain[p, groups.role[m]], prices[m])
@@ -330,15 +343,22 @@ def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
     room.low[:count] = 0
     room.state[:count] = BANNED
     gaining = 0
-    for r in np.argsort(total):
+    for r in range(count):
         room.banned_by[r] = -1
         if total[r] > 0.0:
             room.state[r] = FREE
-            room.order[gaining] = r
+            place = gaining
+            while place > 0 and total[room.order[place - 1]] > total[r]:
+                room.order[place] = room.order[place - 1]
+                place -= 1
+            room.order[place] = r
             gaining += 1
     branched = 0
     for place in range(gaining):
-        if (groups.pair[q, room.order[place]][room.order[place + 1 : gaining]] > 0.0).any():
+        clashes = False
+        for later in range(place + 1, gaining):
+            clashes |= groups.pair[q, room.order[place], room.order[later]] > 0.0
+        if clashes:
             room.branched[branched] = place
             branched += 1
     return Sizes(slots, count, gaining, branched)
@@ -512,8 +532,9 @@ def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
             if free and room.base[p] > 0.0 and prices[m] - room.charge[r] == room.base[p]:
                 taken = m
         for r in range(sizes.roles):
-            if (room.at[r, : room.low[r]] == p).any():
-                taken = _best_member(groups, first + p, r, prices)
+            for place in range(room.low[r]):
+                if room.at[r, place] == p:
+                    taken = _best_member(groups, first + p, r, prices)
         if taken >= 0:
             known[taken] = True
     return best
@@ -542,12 +563,15 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
     room = room_for(groups)
     best, best_prices = -np.inf, prices.copy()
     relaxation, idle = 1.0, 0
+    priced, scores = _priced(chains, groups), np.zeros(len(chains.bounds) - 1)
+    _solve_sentences(chains, charge, lattice, taken, labels, ~priced, scores)
     now, direction = prices.copy(), np.zeros(len(prices))
     for _ in range(steps):
         charge[:] = 0.0
         for m in range(len(now)):
             charge[groups.span[m]] += now[m]
-        value = optimum - _solve_sentences(chains, charge, lattice, taken, labels)
+        _solve_sentences(chains, charge, lattice, taken, labels, priced, scores)
+        value = optimum - scores.sum()
         for q in range(len(groups.roles)):
             value += group_cost(groups, q, now, room, known)
         idle = 0 if value > best + 1e-6 else idle + 1
