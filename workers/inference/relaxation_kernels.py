@@ -268,8 +268,8 @@ class Room(NamedTuple):
     """Where a group is worked out, box by box: a box says how many slots have each role.
 
     ``gain`` (P, R) is a slot's best price of each role, −inf where it has no such span; ``holders`` (R,)
-    counts the slots that have one. ``order`` (R,) lists the roles that gain anything, ``branched`` (R,)
-    the places in it of those that clash with one after them. ``state``, ``low`` and ``banned_by`` (R,)
+    counts the slots that have one. ``order`` (R,) lists the roles that gain anything; the first of them are
+    those that are branched on, and none after these clash with each other. ``state``, ``low`` and ``banned_by`` (R,)
     are the box: a role's state, its count, and the depth at which it was banned.
 
     ``charge`` (R,) is what a role without count pays a slot, ``base`` (P,) what a slot gains at most
@@ -280,7 +280,6 @@ class Room(NamedTuple):
     gain: Floats
     holders: Ints
     order: Ints
-    branched: Ints
     state: Ints
     low: Ints
     banned_by: Ints
@@ -313,7 +312,6 @@ def room_for(groups: Any) -> Any:
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
-        np.zeros(roles, np.int64),
         np.zeros(roles),
         np.zeros(slots),
         np.empty((roles, MOST_COUNTED + 2)),
@@ -322,46 +320,51 @@ def room_for(groups: Any) -> Any:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
-    """Fills ``gain``, ``holders``, ``order`` and ``branched`` for group q; returns its sizes.
+    """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
-    Roles that gain nothing are used nowhere. The others are ordered by what they gain in all: where
-    the last clashes with the others only their counts need to be known.
+    Roles that gain nothing are used nowhere.
     """
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
     room.gain[:slots, :count] = -np.inf
-    room.holders[:count] = 0
-    total = room.charge
-    total[:count] = 0.0
+    room.holders[:count], room.low[:count], room.banned_by[:count] = 0, 0, -1
+    room.state[:count] = BANNED
     for p in range(slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
-            room.gain[p, groups.role[m]] = max(room.gain[p, groups.role[m]], prices[m])
+            r = groups.role[m]
+            room.gain[p, r] = max(room.gain[p, r], prices[m])
+            if room.gain[p, r] > 0.0:
+                room.state[r] = FREE
         for r in range(count):
-            total[r] += max(0.0, room.gain[p, r])
             room.holders[r] += room.gain[p, r] > -np.inf
-    room.low[:count] = 0
-    room.state[:count] = BANNED
     gaining = 0
     for r in range(count):
-        room.banned_by[r] = -1
-        if total[r] > 0.0:
-            room.state[r] = FREE
-            place = gaining
-            while place > 0 and total[room.order[place - 1]] > total[r]:
-                room.order[place] = room.order[place - 1]
-                place -= 1
-            room.order[place] = r
+        if room.state[r] == FREE:
+            room.order[gaining] = r
             gaining += 1
-    branched = 0
+    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], room.order, gaining))
+
+
+@inner
+def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
+    """Puts roles to the front, those first that clash most with all after them, until none after them clash.
+
+    Returns how many. Where their counts are known the others no longer hang together; types of a group's
+    words clash with whatever else there is, and they are few.
+    """
     for place in range(gaining):
-        clashes = False
-        for later in range(place + 1, gaining):
-            clashes |= groups.pair[q, room.order[place], room.order[later]] > 0.0
-        if clashes:
-            room.branched[branched] = place
-            branched += 1
-    return Sizes(slots, count, gaining, branched)
+        worst, found = 0.0, -1
+        for i in range(place, gaining):
+            clash = 0.0
+            for j in range(place, gaining):
+                clash += pair[order[i], order[j]] if j != i else 0.0
+            if clash > worst:
+                worst, found = clash, i
+        if found < 0:
+            return place
+        order[place], order[found] = order[found], order[place]
+    return gaining
 
 
 @njit(cache=True, nogil=True)
@@ -376,11 +379,11 @@ def _box_cost(room: Any, sizes: Any, pair: Any) -> Any:
             if other < r and room.state[r] == COUNTED and room.state[other] == COUNTED:
                 cost += pair[r, other] * room.low[r] * room.low[other]
     for depth in range(sizes.branched):
-        r = room.order[room.branched[depth]]
+        r = room.order[depth]
         if room.state[r] == BEYOND:
             # With n ≥ low slots and c ≥ least nats for what clashes, n·c ≥ least·n + low·c − low·least.
             least = np.inf
-            for place in range(room.branched[depth] + 1, sizes.gaining):
+            for place in range(depth + 1, sizes.gaining):
                 other = room.order[place]
                 if room.state[other] == FREE and pair[r, other] > 0.0:
                     least = min(least, pair[r, other])
@@ -420,10 +423,10 @@ def _take(room: Any, slots: int, r: int) -> Any:
 @njit(cache=True, nogil=True)
 def _enter_role(room: Any, sizes: Any, pair: Any, depth: int) -> None:
     """The first state of the role at ``depth``: alone, unless all that clashes with it is banned already."""
-    r = room.order[room.branched[depth]]
+    r = room.order[depth]
     if room.state[r] == BANNED:
         return
-    for place in range(room.branched[depth] + 1, sizes.gaining):
+    for place in range(depth + 1, sizes.gaining):
         other = room.order[place]
         if pair[r, other] > 0.0 and room.state[other] == FREE:
             room.state[r] = ALONE
@@ -437,9 +440,9 @@ def _next_state(room: Any, sizes: Any, depth: int) -> Any:
 
     False, and the role is free again, where there is none left.
     """
-    r = room.order[room.branched[depth]]
+    r = room.order[depth]
     if room.state[r] == ALONE:
-        for place in range(room.branched[depth] + 1, sizes.gaining):
+        for place in range(depth + 1, sizes.gaining):
             other = room.order[place]
             if room.banned_by[other] == depth:
                 room.banned_by[other] = -1
@@ -487,7 +490,7 @@ def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any
         entering = False
         room.tried[0] += 1
         cost = _box_cost(room, sizes, pair)
-        r = room.order[room.branched[depth]]
+        r = room.order[depth]
         spent = room.tried[0] > MOST_BOXES
         if room.state[r] == BEYOND:
             if cost >= limit:
