@@ -1,6 +1,6 @@
 """Scoring plus Viterbi from Parquet to labels, against python-crfsuite with its features built in Python.
 
-Both paths read the same row groups, one after the other in one process on one core, and must give
+Both paths read the same shards, one after the other in one process on one core, and must give
 the same labels. The scorer starts with empty word tables; only the compiled kernels are warm. The
 plain path keeps the attributes of words it has seen, which favours it.
 
@@ -29,12 +29,12 @@ FEATURES = "rich-nopos"
 
 
 def factored(model: CrfModel, shard: Shard) -> Labels:
-    """One row group by the scorer and Viterbi."""
+    """One shard by the scorer and Viterbi."""
     return viterbi(model.potentials(read_batch(shard)[0]))
 
 
 def plain(model: CrfModel, tagger: pycrfsuite.Tagger, maker: AttributeMaker, shard: Shard) -> Labels:
-    """One row group by attribute strings and `pycrfsuite.Tagger`."""
+    """One shard by attribute strings and `pycrfsuite.Tagger`."""
     return model.labels.encode(tagged(tagger, maker, read_batch(shard)[0]))
 
 
@@ -55,9 +55,9 @@ def warm_up(model: CrfModel, batch: Batch) -> None:
 
 
 def main() -> None:
-    """Measures both paths on the same row groups."""
+    """Measures both paths on the same shards."""
     parser = options(__doc__, features=FEATURES)
-    parser.add_argument("--tokens", type=int, default=200_000, help="stop after the row group that reaches this")
+    parser.add_argument("--tokens", type=int, default=200_000, help="stop after the shard that reaches this")
     chosen = parser.parse_args()
     folder = chosen.model or trained_model(FEATURES, labelled_corpora().train)
     corpus = chosen.corpus or tokenised_novels()

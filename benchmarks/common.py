@@ -116,7 +116,7 @@ def trained_model(features: str, corpus: Path) -> Path:
 
 
 def batches(corpus: str | Path) -> Iterator[Batch]:
-    """The corpus, row group by row group."""
+    """The corpus, shard by shard."""
     for shard in plan(corpus):
         yield read_batch(shard)[0]
 

@@ -78,7 +78,7 @@ def ingest(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
     option: Options = None,
-    group_documents: Annotated[int, typer.Option(min=1, help="Documents a row group, the unit of work.")] = 64,
+    group_documents: Annotated[int, typer.Option(min=1, help="Documents a row group, at most.")] = 64,
     group_tokens: Annotated[int, typer.Option(min=1, help="Tokens that end a row group.")] = 50_000,
     overwrite: Overwrite = False,
     as_json: Json = False,

@@ -153,7 +153,7 @@ def _label(
         with meter("labelling", sum(shard.rows for shard in todo)) as bar:
             for answer in running.label_shards(todo, job):
                 if answer.result is None:
-                    errors.append(f"{answer.shard.file.path}, row group {answer.shard.row_group}: {answer.error}")
+                    errors.append(f"{_place(answer.shard)}: {answer.error}")
                     continue
                 marker = answer.result.marker
                 done[answer.shard.id] = marker
@@ -169,6 +169,11 @@ def _label(
         wall = time.monotonic() - started
     total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
     return _Work(len(parts), skipped, tokens, wall, total, tuple(sorted(errors)))
+
+
+def _place(shard: Shard) -> str:
+    last = shard.first_row + shard.rows - 1
+    return f"{shard.file.path}, row group {shard.row_group}, rows {shard.first_row} to {last}"
 
 
 def _sample(shards: Sequence[Shard], key: RunKey) -> Document | None:

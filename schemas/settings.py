@@ -81,7 +81,7 @@ class TextSettings(ReaderSettings):
 
 
 class IngestSettings(Settings):
-    """How a corpus is laid out in Parquet. A row group is the unit of work of a run."""
+    """How a corpus is laid out in Parquet. A run cuts large row groups into shards, small ones are a shard each."""
 
     group_documents: int = Field(64, ge=1, description="documents a row group, at most")
     group_tokens: int = Field(50_000, ge=1, description="a row group ends with the document that reaches this")

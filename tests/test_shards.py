@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from flows.shards import plan
+from flows import repeated_ids
+from flows import shards as shards_module
+from flows.shards import largest_first, plan
 from schemas.columns import Reject, SchemaError, table_from_documents
 from schemas.document import Document
 from schemas.settings import TextSettings
-from workers.parquet import WRITE_OPTIONS, CorpusError
-from workers.shard_io import read_batch, read_shard
+from workers.output import shard_name
+from workers.parquet import WRITE_OPTIONS, CorpusError, open_parquet
+from workers.row_ranges import RowRanges
+from workers.shard_io import read_batch, read_ids, read_shard
 
 
 def table(first: int, count: int, *, word: str = "w") -> pa.Table:
@@ -99,9 +108,14 @@ def test_a_truncated_file_is_named_while_planning(corpus: Path, size: int) -> No
         plan(corpus)
 
 
-def test_a_flipped_bit_is_an_error_of_ours_or_harmless(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard_bytes", [1 << 20, 100])
+def test_a_flipped_bit_is_an_error_of_ours_or_harmless(
+    tmp_path: Path, shard_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards_module, "SHARD_BYTES", shard_bytes)
     path, rng = tmp_path / "f.parquet", np.random.default_rng(5)
     pq.write_table(table(0, 6), path, row_group_size=3, **WRITE_OPTIONS)
+    assert len(plan(path)) == (6 if shard_bytes == 100 else 2)
     good, caught = path.read_bytes(), 0
     for place in rng.integers(0, len(good), 300).tolist():
         bad = bytearray(good)
@@ -207,3 +221,111 @@ def test_ids_of_raw_text_that_were_there_before_are_rejected(tmp_path: Path) -> 
         "doc_id is that of row 0 of t.parquet too",
         "doc_id is empty",
     ]
+
+
+# Row groups in parts
+
+
+SMALL_PAGES: dict[str, Any] = {"write_batch_size": 16, "data_page_size": 1 << 14, "write_page_checksum": True}
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A file of 1,000 texts in one row group of about 1 MiB, as pyarrow makes it by default, but in small pages."""
+    text = "".join(chr(97 + i) for i in np.random.default_rng(0).integers(0, 26, 1000).tolist())
+    rows = {"doc_id": [f"d{i}" for i in range(1000)], "text": [f"{i} {text}" for i in range(1000)]}
+    pq.write_table(pa.table(rows), tmp_path / "f.parquet", compression="none", use_dictionary=False, **SMALL_PAGES)
+    return tmp_path / "f.parquet"
+
+
+def test_a_large_row_group_makes_shards_of_like_size_whose_names_sort_as_their_rows(large: Path) -> None:
+    shards = plan(large)
+    assert [(s.row_group, s.start, s.first_row, s.rows) for s in shards] == [
+        (0, 250 * part, 250 * part, 250) for part in range(4)
+    ]
+    size = pq.ParquetFile(large).metadata.row_group(0).total_byte_size
+    assert [s.size for s in shards] == [size // 4] * 4
+    assert len({s.id for s in shards}) == 4
+    names = [shard_name(s) for s in shards]
+    assert names == sorted(names)
+    assert plan(large) == shards
+
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["good", "good", "empty", "null id", "repeat"]), st.integers(1, 30)), max_size=30
+)
+
+
+@given(rows=ROWS, group=st.integers(1, 30), shard_bytes=st.integers(1, 2000), seed=st.integers(0, 99))
+def test_however_a_file_is_cut_every_row_is_read_once_in_its_place(
+    rows: Sequence[tuple[str, int]], group: int, shard_bytes: int, seed: int
+) -> None:
+    words = [
+        [f"w{(7 * row + k) % 40}" for k in range(0 if kind == "empty" else n)] for row, (kind, n) in enumerate(rows)
+    ]
+    ids = [None if kind == "null id" else "d0" if kind == "repeat" else f"d{row}" for row, (kind, _) in enumerate(rows)]
+    columns = {"doc_id": ids, "tokens": words, "sentence_starts": [[0]] * len(rows)}
+    schema = pa.schema(
+        {"doc_id": pa.string(), "tokens": pa.list_(pa.string()), "sentence_starts": pa.list_(pa.int32())}
+    )
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards_module, "SHARD_BYTES", shard_bytes)
+        path = Path(folder) / "f.parquet"
+        pq.write_table(pa.table(columns, schema), path, row_group_size=group, **WRITE_OPTIONS)
+        shards = plan(path)
+        read = {i: read_batch(shards[i]) for i in np.random.default_rng(seed).permutation(len(shards)).tolist()}
+    assert [row for s in shards for row in range(s.first_row, s.first_row + s.rows)] == list(range(len(rows)))
+    first = ids.index("d0") if "d0" in ids else -1
+    faults = {
+        row: "document has no tokens" if not words[row] else "doc_id is null" if doc_id is None else "repeat"
+        for row, doc_id in enumerate(ids)
+        if doc_id is None or not words[row] or (doc_id == "d0" and row != first)
+    }
+    found = {
+        reject.row: "repeat" if f"that of row {first} of" in reject.reason else reject.reason
+        for i in range(len(shards))
+        for reject in read[i][1]
+    }
+    assert list(found.items()) == list(faults.items())
+    documents = [document for i in range(len(shards)) for document in read[i][0]]
+    assert [(d.doc_id, d.tokens) for d in documents] == [
+        (ids[row], words[row]) for row in range(len(rows)) if row not in faults
+    ]
+
+
+def test_ids_are_read_once_a_row_group(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(*arguments: Any, **options: Any) -> list[bytes | None]:
+        asked.append(arguments[1])
+        return read_ids(*arguments, **options)
+
+    monkeypatch.setattr(repeated_ids, "read_ids", counted)
+    assert len(plan(large)) == 4
+    assert asked == [0]
+
+
+def test_damage_within_a_row_group_leaves_the_parts_before_it(large: Path) -> None:
+    data = bytearray(large.read_bytes())
+    data[data.index(b"700 ")] ^= 1
+    large.write_bytes(data)
+    shards = plan(large)
+    for shard in shards[2:]:
+        with pytest.raises(CorpusError, match="row group 0 is damaged"):
+            read_batch(shard)
+    assert [read_batch(shard)[0].doc_ids[0] for shard in shards[:2]] == ["d0", "d250"]
+
+
+def test_a_row_group_with_fewer_rows_than_its_footer_says_is_damaged(large: Path) -> None:
+    file = plan(large)[0].file
+    ranges = RowRanges(open_parquet(file), file, 0, ["doc_id"])
+    assert ranges.read(990, 10)["doc_id"].to_pylist() == [f"d{i}" for i in range(990, 1000)]
+    for _ in range(2):
+        with pytest.raises(CorpusError, match=r"row group 0 is damaged \(it ends after 1000 rows"):
+            ranges.read(995, 6)
+
+
+def test_the_largest_are_handed_out_first_and_equal_ones_in_order(large: Path) -> None:
+    plain = plan(large)[0]
+    shards = [plain._replace(id=str(i), size=size) for i, size in enumerate((5, 9, 5, 7, 9))]
+    assert [s.id for s in largest_first(shards)] == ["1", "4", "3", "0", "2"]

@@ -36,7 +36,7 @@ def shard_key(shard: Shard, key: RunKey) -> str:
 def shard_name(shard: Shard) -> str:
     """The stem of the shard's files: sorts as the corpus does, and changes with the content."""
     place = re.sub(r"[^A-Za-z0-9.]+", "-", shard.file.name.removesuffix(".parquet"))[:100]
-    return f"{place}-{shard.row_group:05d}-{shard.id[:16]}"
+    return f"{place}-{shard.row_group:05d}-{shard.start:08d}-{shard.id[:16]}"
 
 
 def marker_path(out: Path, name: str) -> Path:

@@ -75,9 +75,12 @@ def parquet_files(uri: str | Path) -> list[ParquetLocation]:
     return sorted(files, key=lambda file: file.name)
 
 
-def open_parquet(file: ParquetLocation, *, dictionary_leaves: Sequence[str] = ()) -> pq.ParquetFile:
+def open_parquet(
+    file: ParquetLocation, *, dictionary_leaves: Sequence[str] = (), buffer_bytes: int = 0
+) -> pq.ParquetFile:
     """Opens a file; strings at the Parquet paths ``dictionary_leaves`` are read dictionary-encoded.
 
+    A row group's bytes are fetched all at once, or ``buffer_bytes`` of a column at a time where this is not 0.
     Raises `CorpusError` where the file is missing, truncated or no Parquet file.
     """
     system, _ = resolve(file.root)
@@ -85,6 +88,8 @@ def open_parquet(file: ParquetLocation, *, dictionary_leaves: Sequence[str] = ()
         return pq.ParquetFile(
             system.open_input_file(file.path),
             read_dictionary=list(dictionary_leaves),
+            buffer_size=buffer_bytes,
+            pre_buffer=not buffer_bytes,
             page_checksum_verification=True,
         )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -99,14 +104,15 @@ def read_row_group(parquet: pq.ParquetFile, file: ParquetLocation, row_group: in
     try:
         table = parquet.read_row_group(row_group, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(file, row_group, str(error)) from error
+        raise damaged(file, row_group, str(error)) from error
     for name in table.column_names:
         if not _codes_are_known(table[name]):
-            raise _damaged(file, row_group, f"column {name!r} points outside its dictionary")
+            raise damaged(file, row_group, f"column {name!r} points outside its dictionary")
     return table
 
 
-def _damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
+def damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
+    """The error of a row group whose bytes are not as they were written."""
     return CorpusError(
         f"{file.path}: row group {row_group} is damaged ({what}); the other row groups are not touched by this; "
         "copy the file again"

@@ -1,4 +1,4 @@
-"""A shard is one row group of a Parquet corpus; this is how a worker reads it."""
+"""A shard is a row group of a Parquet corpus or a part of one; this is how a worker reads it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,26 @@ from schemas.document import TOKENS, Batch
 from schemas.settings import TextSettings
 from workers.parquet import ParquetLocation, open_parquet, read_row_group, resolve
 from workers.readers.text import batch_from_text_table, check_text
+from workers.row_ranges import RowRanges
 
 DEFAULT_TEXT = TextSettings()
 
+BUFFER_BYTES = 1 << 20
+"""Bytes of a column that are fetched at once where a row group is read in parts."""
+
 
 class Shard(NamedTuple):
-    """One row group. ``id`` (hex) names its place in the corpus and its content, whoever reads it.
+    """A run of rows of one row group. ``id`` (hex) names its place in the corpus and its content, whoever reads it.
 
-    ``first_row`` is its first row in the file; ``size`` its bytes, uncompressed. ``repeats`` are the rows
-    of the shard whose document id an earlier row of the corpus has, with the reason for their rejects.
+    ``start`` is its first row in the row group, ``first_row`` the same row's number in the file; ``size``
+    are its bytes, uncompressed, estimated for a part of a row group. ``repeats`` are the rows of the shard
+    whose document id an earlier row of the corpus has, with the reason for their rejects.
     """
 
     id: str
     file: ParquetLocation
     row_group: int
+    start: int
     first_row: int
     rows: int
     size: int
@@ -55,21 +61,24 @@ def shard_columns(schema: pa.Schema, text: TextSettings, *, source: str) -> list
 
 
 def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
-    """The shard's rows, string lists dictionary-encoded.
+    """The shard's rows; string lists are dictionary-encoded where the shard is a whole row group.
 
-    Raises `CorpusError` where the file or the row group is damaged, `SchemaError` where its
-    columns are wrong.
+    The dictionary of a row group would have far more strings than a part of it needs. Raises `CorpusError`
+    where the file or the row group is damaged, `SchemaError` where its columns are wrong.
     """
-    parquet = _current(shard)
+    version = _version(shard.file)
+    parquet = _open(version)
     columns = shard_columns(parquet.schema_arrow, text, source=shard.file.path)
-    return read_row_group(parquet, shard.file, shard.row_group, columns)
+    if shard.rows == parquet.metadata.row_group(shard.row_group).num_rows:
+        return read_row_group(parquet, shard.file, shard.row_group, columns)
+    return _ranges(version, shard.row_group, tuple(columns)).read(shard.start, shard.rows)
 
 
-def read_ids(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
-    """The document ids of the shard's rows as they are stored. Raises as `read_shard`."""
-    parquet = _current(shard)
-    name = shard_columns(parquet.schema_arrow, text, source=shard.file.path)[0]
-    column = read_row_group(parquet, shard.file, shard.row_group, [name])[name]
+def read_ids(file: ParquetLocation, row_group: int, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
+    """The document ids of a row group as they are stored. Raises as `read_shard`."""
+    parquet = _open(_version(file))
+    name = shard_columns(parquet.schema_arrow, text, source=file.path)[0]
+    column = read_row_group(parquet, file, row_group, [name])[name]
     ids: list[bytes | None] = raw_strings(column).to_pylist()
     return ids
 
@@ -96,10 +105,10 @@ class _FileVersion(NamedTuple):
     modified: int | None
 
 
-def _current(shard: Shard) -> pq.ParquetFile:
-    system, _ = resolve(shard.file.root)
-    info = system.get_file_info(shard.file.path)
-    return _open(_FileVersion(shard.file, info.size, info.mtime_ns))
+def _version(file: ParquetLocation) -> _FileVersion:
+    system, _ = resolve(file.root)
+    info = system.get_file_info(file.path)
+    return _FileVersion(file, info.size, info.mtime_ns)
 
 
 @lru_cache(maxsize=2)
@@ -109,3 +118,14 @@ def _open(version: _FileVersion) -> pq.ParquetFile:
     names = {*token_columns(plain.schema_arrow), LABELS}
     leaves = [plain.schema.column(i).path for i in range(len(plain.schema))]
     return open_parquet(version.file, dictionary_leaves=[leaf for leaf in leaves if leaf.split(".")[0] in names])
+
+
+@lru_cache(maxsize=2)
+def _open_in_parts(version: _FileVersion) -> pq.ParquetFile:
+    return open_parquet(version.file, buffer_bytes=BUFFER_BYTES)
+
+
+@lru_cache(maxsize=2)
+def _ranges(version: _FileVersion, row_group: int, columns: tuple[str, ...]) -> RowRanges:
+    """Kept from shard to shard, so that a row group is not decoded anew for each of its parts."""
+    return RowRanges(_open_in_parts(version), version.file, row_group, list(columns))
