@@ -18,6 +18,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flows.interrupts import Interrupts, noted_interrupts
+from flows.shards import largest_first
 from schemas.document import Document
 from schemas.errors import ServiceError
 from schemas.run import RunKey, ShardResult
@@ -27,7 +28,7 @@ from workers.remote import actor_class, warm_node
 from workers.shard_io import Shard
 
 IN_FLIGHT = 2
-"""Shards an actor has at once: the next one is there when the last one ends."""
+"""Shards an actor has at once, but for the last ones: the next one is there when the last one ends."""
 
 ATTEMPTS = 3
 """How often a shard may lose its worker before it counts as failed."""
@@ -72,7 +73,7 @@ class Cluster(NamedTuple):
     interrupts: Interrupts
 
     def label_shards(self, shards: Sequence[Shard], job: Job, *, memory: int = WORKER_MEMORY) -> Iterator[Done]:
-        """Labels shards on a pool of actors; gives each as it ends, in any order.
+        """Labels shards on a pool of actors, the largest first; gives each as it ends, in any order.
 
         A shard that fails is given with its error and the rest goes on. Raises `ClusterError` where
         the workers run other code than the driver, and what Ctrl-C and SIGTERM raise.
@@ -80,7 +81,7 @@ class Cluster(NamedTuple):
         shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.out.absolute())]
         if job.sample is not None:
             self._warm_nodes(shared, job.sample)
-        pool = _Pool(deque(shards), shared, job.key.code, memory)
+        pool = _Pool(deque(largest_first(shards)), shared, job.key.code, memory)
         try:
             pool.fill(min(self.workers, len(shards)))
             while pool.flying:
@@ -190,7 +191,8 @@ class _Pool:
 
     def _feed(self, number: int) -> None:
         busy = sum(1 for at, _ in self.flying.values() if at == number)
-        while self.queue and busy < IN_FLIGHT:
+        # Near the end a shard that waits behind another would be begun sooner by an actor that is idle.
+        while self.queue and busy < (IN_FLIGHT if len(self.queue) >= IN_FLIGHT * len(self.actors) else 1):
             shard = self.queue.popleft()
             self.flying[self.actors[number].label.remote(shard, self.shared)] = number, shard
             busy += 1

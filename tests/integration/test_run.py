@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -48,6 +49,24 @@ def test_an_undisturbed_run_answers_with_its_counts(world: World, reference: Any
 def test_two_workers_write_the_same_bytes(world: World, reference: Any) -> None:
     assert reference["shards_done"] == world.reprocess("two", "--workers", "2")["shards_done"]
     assert world.content("two") == world.content("reference")
+
+
+def test_parts_of_a_large_row_group_are_shared_and_small_ones_come_last(world: World, trained: Any) -> None:
+    assert trained["documents"] == 80
+    (world.folder / "large").mkdir()
+    table = pq.read_table(world.folder / "test")
+    ids = [[f"{doc_id}-{copy}" for doc_id in table["doc_id"].to_pylist()] for copy in range(10)]
+    with pq.ParquetWriter(world.folder / "large" / "f.parquet", table.schema, use_dictionary=False) as file:
+        file.write_table(table.slice(0, 4))
+        file.write_table(pa.concat_tables([table.set_column(0, "doc_id", pa.array(names)) for names in ids]))
+    command = ("reprocess", "--corpus", "large", "--model", "model", "--engine", "viterbi", "--json")
+    answers = [world.run(*command, "--out", f"large-{n}", "--workers", str(n)) for n in (1, 2)]
+    assert [(a["documents"], a["rejected"]) for a in answers] == [(484, 0)] * 2
+    assert answers[0]["shards_done"] == answers[1]["shards_done"] > 4
+    assert world.content("large-1") == world.content("large-2")
+    written = sorted((world.folder / "large-1" / "predictions").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    small, *parts = sorted(path.name for path in written)
+    assert [path.name for path in written] == [*parts, small]
 
 
 def test_the_same_command_again_skips_everything(world: World, reference: Any) -> None:
