@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import CONLL, batches, draw, figure, labelled_corpora, options, save, trained_model
+from common import CONLL, batches, consistency_of, draw, figure, labelled_corpora, options, save, trained_model
 from matplotlib.axes import Axes
 
 from schemas.document import Batch, Document
@@ -24,19 +24,16 @@ from schemas.labels import Labels
 from schemas.potentials import Potentials
 from schemas.problem import Problem
 from schemas.settings import CertifySettings, GibbsSettings
-from workers.constraints.consistency import AS_COUNTED, LabelConsistency, PairCounts, Scales
+from workers.constraints.consistency import AS_COUNTED, LabelConsistency
 from workers.constraints.constraint_set import build_problem
 from workers.evaluation.conlleval import EntityCounts
 from workers.inference import certify, gibbs
 from workers.inference.chain import viterbi
 from workers.inference.engine import document_rng
-from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
 from workers.models.model import Model
 
 FEATURES = "rich"
-SCALE = 0.35
-"""Of both families, where the model was trained without label consistency."""
 REFERENCE_SECONDS = 110.0
 """CPU seconds of the Java reference's Gibbs sampler on testa, on such a machine."""
 TOLERANCE = 1e-6
@@ -59,16 +56,11 @@ class Row(NamedTuple):
 
 def main() -> None:
     """Measures both scales and draws."""
-    parser = options(__doc__, features=FEATURES)
-    parser.add_argument("--training", help="corpus to count pairs in, where the model holds no label consistency")
-    chosen = parser.parse_args()
+    chosen = options(__doc__, features=FEATURES).parse_args()
     corpora = labelled_corpora()
     folder = chosen.model or trained_model(FEATURES, corpora.train)
     model = load_model(folder)
-    tuned = saved_consistency(folder)
-    if tuned is None:
-        training = (document for batch in batches(chosen.training or corpora.train) for document in batch)
-        tuned = LabelConsistency(PairCounts.of(training, model.labels, fold_case=True), Scales(SCALE, SCALE, SCALE))
+    tuned = consistency_of(folder)
     loaded = [(batch, model.potentials(batch)) for batch in batches(chosen.corpus or corpora.test)]
     figures: dict[str, Any] = {"corpus": chosen.corpus or corpora.name, "model": Path(folder).name}
     rows: dict[str, list[Row]] = {}

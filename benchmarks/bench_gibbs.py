@@ -1,4 +1,4 @@
-"""Gibbs sampling with 100 sweeps and both consistency families, against python-crfsuite without either.
+"""Gibbs sampling with 100 sweeps and all families of label consistency, against python-crfsuite without any.
 
 Both start from the same batches in memory, on one core, one after the other. The sampler's time
 has scoring and grounding in it; the plain path builds its features in Python and tags.
@@ -12,21 +12,18 @@ import time
 
 import pycrfsuite
 from bench_scoring import tagged, warm_up
-from common import batches, labelled_corpora, options, save, trained_model
+from common import batches, consistency_of, labelled_corpora, options, save, trained_model
 
 from schemas.document import Batch
 from schemas.settings import GibbsSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from workers.constraints.consistency import LabelConsistency
 from workers.constraints.constraint_set import build_problem
 from workers.features.attributes import AttributeMaker
 from workers.inference import gibbs
 from workers.inference.engine import document_rng
-from workers.learning.saved_consistency import saved_consistency
 from workers.models.crf import CRFSUITE_FILE, CrfModel, load
 
 FEATURES = "rich"
-SCALE = 0.35
-"""Of both families, where the model was trained without label consistency."""
 SWEEPS = 100
 
 
@@ -36,12 +33,7 @@ def main() -> None:
     corpora = labelled_corpora()
     folder = chosen.model or trained_model(FEATURES, corpora.train)
     model = load(folder)
-    consistency = saved_consistency(folder)
-    if consistency is None:
-        training = (document for batch in batches(corpora.train) for document in batch)
-        consistency = LabelConsistency(
-            PairCounts.of(training, model.labels, fold_case=True), Scales(SCALE, SCALE, SCALE)
-        )
+    consistency = consistency_of(folder)
     parts = list(batches(chosen.corpus or corpora.test))
     sample(model, consistency, Batch.of([parts[0].document(0)]))
     warm_up(model, parts[0])

@@ -22,6 +22,8 @@ from matplotlib.figure import Figure
 from flows.environment import command
 from flows.shards import plan
 from schemas.document import Batch
+from workers.constraints.consistency import LabelConsistency
+from workers.learning.saved_consistency import saved_consistency
 from workers.shard_io import read_batch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,6 +115,14 @@ def trained_model(features: str, corpus: Path) -> Path:
     if not (out / "manifest.json").is_file():
         concord("train", "--corpus", corpus, "--features", features, "--option", "c2=0.3", "--out", out)
     return out
+
+
+def consistency_of(model: Path) -> LabelConsistency:
+    """The label consistency that was trained with a model."""
+    consistency = saved_consistency(model)
+    if consistency is None:
+        raise SystemExit(f"{model} was trained without label consistency; give another --model")
+    return consistency
 
 
 def batches(corpus: str | Path) -> Iterator[Batch]:

@@ -83,20 +83,22 @@ def settled(problem: Problem, labels: Labels, *, most_loss: float, hard_weight: 
                 best, objective = descent.labels.copy(), value
 
     offer()
+    relabel(descent, best)
     kinds = _kinds(problem, best, groups.places)
     for first, last in zip(groups.pointer[:-1].tolist(), groups.pointer[1:].tolist(), strict=True):
         mentioned = kinds[first:last] >= 0
         if (kinds[first:last][mentioned] == kinds[first:last].max()).all():
             continue
         mentions, before = groups.places[first:last][mentioned], best
-        relabel(descent, before)
         seen = descent.seen.copy()
         for kind in range(len(problem.labels.types)):
             relabel(descent, _retyped(problem, before, mentions, kind))
             offer()
             relabel(descent, before)
             descent.seen[:] = seen
-        kinds = kinds if best is before else _kinds(problem, best, groups.places)
+        if best is not before:
+            relabel(descent, best)
+            kinds = _kinds(problem, best, groups.places)
     return best
 
 
