@@ -79,11 +79,11 @@ class Cluster(NamedTuple):
         the workers run other code than the driver, and what Ctrl-C and SIGTERM raise.
         """
         shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.out.absolute())]
-        if job.sample is not None:
-            self._warm_nodes(shared, job.sample)
         pool = _Pool(deque(largest_first(shards)), shared, job.key.code, memory)
         try:
             pool.fill(min(self.workers, len(shards)))
+            if job.sample is not None:
+                self._warm_nodes(shared, job.sample)  # while the actors start; none has a shard yet
             while pool.flying:
                 yield from pool.answers(self.wait(list(pool.flying)))
         finally:
