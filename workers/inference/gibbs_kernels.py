@@ -13,7 +13,15 @@ from numba import njit
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from workers.inference.agreement import AgreementState, Codec, count_labels, labels_cost, outside_cost
+from workers.inference.agreement import (
+    AgreementState,
+    Codec,
+    count_labels,
+    item_end,
+    labels_cost,
+    outside_cost,
+    span_cost,
+)
 from workers.inference.kernel import inner
 from workers.inference.names import Groups
 from workers.inference.relaxation_kernels import Ints
@@ -158,26 +166,26 @@ def _draw(counters: Any, exponent: float, choices: int) -> Any:
 
 @inner
 def _may_change(chain: Any, first: int, last: int, gain: float, choices: int, draw: float, temperature: float) -> Any:
-    """Can this draw change ``first:last``, given what leaving out words that are labelled elsewhere costs there?
+    """Can this draw change ``first:last``, given what is labelled there costs now?
 
-    Of all tokens whose words recur few cost anything: a closer look than `_draw` takes, still without
-    trying any choice.
+    Of all sites near spans few cost anything: a closer look than `_draw` takes, still without trying
+    any choice.
     """
-    if len(chain.spans.watching) == 0:
-        return True
-    saved = _left_out(chain.spans, chain.at.codec.type_of, chain.at.labels, first, last)
-    return draw < (choices - 1) * np.exp((gain + chain.numbers[ROWS] + saved + ROUNDING) / temperature)
+    low, high = _region(chain.at, first, last)
+    saved = chain.numbers[ROWS] + _paid(chain.spans, chain.at, low, high) + ROUNDING
+    return draw < (choices - 1) * np.exp((gain + saved) / temperature)
 
 
 @inner
-def _left_out(spans: Any, type_of: Any, labels: Any, first: int, last: int) -> Any:
-    """Nats that ``first:last`` costs now if it is outside, and inf beside a span."""
-    saved = 0.0
-    for t in range(first, last):
-        if _beside_span(type_of, labels, t):
-            return np.inf
-        saved += outside_cost(spans, t)
-    return saved
+def _paid(spans: Any, at: Any, low: int, high: int) -> Any:
+    """Nats that what stands at ``low:high`` costs now at most: pairs among it count twice. No span may be cut."""
+    total, t = 0.0, low
+    while t < high:
+        kind = at.codec.type_of[at.labels[t]]
+        end = item_end(at.codec.continues, at.codec.opens_sentence, at.labels, t, high)
+        total += outside_cost(spans, t) if kind < 0 else span_cost(spans, t, end, kind)
+        t = end
+    return total
 
 
 @inner
@@ -258,16 +266,19 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
     at, spans, numbers = chain.at, chain.spans, chain.numbers
     low, high = _region(at, first, last)
     gain, current = _local_gains(at, first, last, options)
+    weight = _weights(gain + (_paid(spans, at, low, high) + numbers[ROWS] + ROUNDING), temperature)
+    weight[current] = 0.0
+    if _decided(draw, weight.sum()):
+        return
     count_labels(spans, at.codec, at.labels, low, high, -1)
     old_cost = labels_cost(spans, at.codec, at.labels, low, high)
-    weight, tried = _weights(gain + (old_cost + numbers[ROWS] + ROUNDING), temperature), np.zeros(len(gain), np.bool_)
-    weight[current], tried[current] = 0.0, True
+    tried = np.zeros(len(gain), np.bool_)
+    tried[current] = True
     row_growth, span_growth, grown = np.zeros(len(gain)), np.zeros(len(gain)), 0.0
     chosen, undecided = current, True
     while undecided:
-        mass = weight.sum()
         option = _likeliest(weight, tried)
-        if draw * (1.0 + mass) >= mass:
+        if _decided(draw, weight.sum()):
             undecided = False
         elif option < 0:
             chosen, undecided = _choose(np.where(tried, gain, -np.inf), current, draw, temperature), False
@@ -282,6 +293,12 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
     if chosen != current:
         _touch(chain, first, last)
         _advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
+
+
+@inner
+def _decided(draw: float, mass: float) -> Any:
+    """Does a draw keep the labels now, whose weight is 1, where all others together weigh at most ``mass``?"""
+    return draw * (1.0 + mass) >= mass
 
 
 @inner
