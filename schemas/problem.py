@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +130,7 @@ class SpanAgreement:
         if self.relation is Relation.UNLABELLED and self.cost.shape[1] != 1:
             raise ValueError("unlabelled places have no type: cost is (T, 1)")
 
-    def degree_and_penalty(self, spans: Spans) -> tuple[float, float]:
+    def degree_and_penalty(self, spans: NamedSpans) -> tuple[float, float]:
         """Pairs that cost something (times length when ``per_token``), and their cost in nats."""
         pairs = self.pair_counts(spans)
         if self.relation in (Relation.EXACT, Relation.DIFFERENT):
@@ -138,33 +138,21 @@ class SpanAgreement:
         held = pairs > 0  # 0 · inf is no penalty: a hard cost that nothing meets
         return float(pairs[self.cost > 0].sum()), float((pairs[held] * self.cost[held]).sum())
 
-    def pair_counts(self, spans: Spans) -> Floats:
+    def pair_counts(self, spans: NamedSpans) -> Floats:
         """(T, T) pairs that stand in the relation, by type, times length when ``per_token``.
 
-        `Relation.CONTAINED`: row the longer span's type. `Relation.UNLABELLED`: (T, 1). Otherwise
-        symmetric: the unordered pairs of types a ≠ b stand in both halves, those of one type on
-        the diagonal.
+        ``spans`` are named by this agreement's ``key``. `Relation.CONTAINED`: row the longer span's
+        type. `Relation.UNLABELLED`: (T, 1). Otherwise symmetric: the unordered pairs of types a ≠ b
+        stand in both halves, those of one type on the diagonal.
         """
-        length = spans.end - spans.start
-        short = length <= self.key.shape[1]
-        start, length, kind = spans.start[short], length[short], spans.type[short]
-        keys = self.key[start, length - 1]
-        known = np.flatnonzero(keys != NO_KEY)
-        names, group = np.unique(keys[known], return_inverse=True)
-        weight = length[known].astype(np.float64) if self.per_token else np.ones(len(known))
-        weighted = np.zeros((len(names), len(self.cost)))
-        np.add.at(weighted, (group, kind[known]), weight)
+        types = len(self.cost)
+        weighted = spans.by_type(types, per_token=self.per_token)
         if self.relation is Relation.UNLABELLED:
-            return weighted.T @ self._left_out(spans, names)[:, None]
+            return weighted.T @ spans.left_out()[:, None]
         if self.relation is Relation.CONTAINED:
-            outer, inner = self._parts(start, length)
-            place = np.minimum(np.searchsorted(names, inner), max(len(names) - 1, 0))
-            hit = names[place] == inner if len(names) else np.zeros(len(inner), np.bool_)
-            pairs = np.zeros_like(self.cost)
-            np.add.at(pairs, kind[outer[hit]], weighted[place[hit]])
-            return pairs
-        counts = np.zeros_like(weighted)
-        np.add.at(counts, (group, kind[known]), 1.0)
+            outer, inner = spans.parts()
+            return np.stack([np.bincount(outer, weighted[inner, kind], types) for kind in range(types)], axis=1)
+        counts = spans.by_type(types, per_token=False)
         same = weighted.T @ counts
         same_one = same - np.diag(weighted.sum(axis=0))
         if self.relation is Relation.EXACT:
@@ -172,27 +160,74 @@ class SpanAgreement:
         total = counts.sum(axis=0)
         return _halve_diagonal(np.outer(total, total) - counts.T @ counts)
 
-    def _left_out(self, spans: Spans, names: NDArray[np.int32]) -> Floats:
-        """(K,) places with each of the keys ``names`` (K,) that begin outside all ``spans``."""
-        covered = np.zeros(len(self.key) + 1, np.int64)
-        np.add.at(covered, spans.start, 1)
-        np.add.at(covered, spans.end, -1)
-        keys = self.key[np.cumsum(covered)[:-1] == 0]
-        return np.bincount(keys[keys != NO_KEY], minlength=int(names.max(initial=0)) + 1)[names].astype(np.float64)
 
-    def _parts(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Pairs (index of the span, key of a proper part of it), each once, for spans of at most W tokens."""
-        outer, inner = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        longest = int(length.max(initial=0))
-        for width in range(1, longest):
-            for offset in range(longest - width + 1):
-                fits = np.flatnonzero((offset + width <= length) & (width < length))
-                parts = self.key[start[fits] + offset, width - 1]
-                outer.append(fits[parts != NO_KEY])
-                inner.append(parts[parts != NO_KEY].astype(np.int64))
+@dataclass(frozen=True, eq=False)
+class NamedSpans:
+    """The spans of one labelling as a key table (N, W) names them: those of at most W tokens.
+
+    ``start``, ``length``, ``type`` (S,); ``names`` (K,) are the keys that occur, ordered, and
+    ``known`` indexes the spans that have one, ``name`` says which of ``names``. ``outside`` (N,)
+    marks the tokens that are in no span, of any length.
+    """
+
+    key: NDArray[np.int32]
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    type: NDArray[np.int32]
+    known: NDArray[np.int64]
+    names: NDArray[np.int32]
+    name: NDArray[np.int64]
+    outside: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, key: NDArray[np.int32], spans: Spans) -> NamedSpans:
+        """Looks the spans up."""
+        length = spans.end - spans.start
+        short = length <= key.shape[1]
+        start, length = spans.start[short], length[short]
+        keys = key[start, length - 1]
+        known = np.flatnonzero(keys != NO_KEY)
+        names, name = np.unique(keys[known], return_inverse=True)
+        depth = np.zeros(len(key) + 1, np.int64)
+        depth[spans.start] += 1
+        depth[spans.end] -= 1
+        return cls(key, start, length, spans.type[short], known, names, name, np.cumsum(depth)[:-1] == 0)
+
+    def by_type(self, types: int, *, per_token: bool) -> Floats:
+        """(K, T) spans by name and type, each as often as it has tokens when ``per_token``."""
+        weight = self.length[self.known] if per_token else None
+        cells = self.name * types + self.type[self.known]
+        counts = np.bincount(cells, weight, len(self.names) * types)
+        return counts.astype(np.float64).reshape(-1, types)
+
+    def left_out(self) -> Floats:
+        """(K,) places with each of the names that begin outside all spans."""
+        keys = self.key[self.outside]
+        size = int(self.names.max(initial=0)) + 1
+        return np.bincount(keys[keys != NO_KEY], minlength=size)[self.names].astype(np.float64)
+
+    def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Pairs (type of a span, name of a proper part of it), once for each of a span's names that is labelled too."""
+        outer, inner = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        for length in np.unique(self.length[self.length > 1]).tolist():
+            these = np.flatnonzero(self.length == length)
+            offset, width = _proper_parts(length)
+            keys = self.key[self.start[these, None] + offset, width - 1]
+            outer.append(np.repeat(these, len(offset)))
+            inner.append(keys.ravel())
         keys = np.concatenate(inner)
-        step = keys.max(initial=0) + 1
-        return tuple(np.divmod(np.unique(np.concatenate(outer) * step + keys), step))
+        place = np.minimum(np.searchsorted(self.names, keys), max(len(self.names) - 1, 0))
+        hit = self.names[place] == keys if len(self.names) else np.zeros(len(keys), np.bool_)
+        step = max(len(self.names), 1)
+        span, name = np.divmod(np.unique(np.concatenate(outer)[hit] * step + place[hit]), step)
+        return self.type[span], name
+
+
+@cache
+def _proper_parts(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Offset and width of every proper part of a span of ``length`` tokens."""
+    pairs = [(offset, width) for width in range(1, length) for offset in range(length - width + 1)]
+    return tuple(np.array(pairs, np.int64).T)
 
 
 def _halve_diagonal(ordered: Floats) -> Floats:
@@ -247,8 +282,12 @@ class Problem:
         np.add.at(penalties, self.rows.constraint[broken], by_row[broken] * self.rows.weight[broken])
         if self.agreements:
             spans = self.labels.spans(labels, self.potentials.sentence_starts)
+            named: dict[int, NamedSpans] = {}
             for agreement in self.agreements:
-                pairs, cost = agreement.degree_and_penalty(spans)
+                table = id(agreement.key)
+                if table not in named:
+                    named[table] = NamedSpans.of(agreement.key, spans)
+                pairs, cost = agreement.degree_and_penalty(named[table])
                 degree[agreement.constraint] += pairs
                 penalties[agreement.constraint] += cost
         return Score(self.potentials.score(labels), degree, penalties)

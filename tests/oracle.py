@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels, LabelSet, Scheme, Spans
 from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from schemas.problem import ANY, NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 
 LABEL_SETS = (
     LabelSet.bio(["PER"]),
@@ -284,7 +284,7 @@ def random_agreement(
         cost = (cost + cost.T) / 2.0
     per_token = relation is not Relation.DIFFERENT and bool(rng.random() < 0.5)
     agreement = SpanAgreement(constraint, relation, key, cost, per_token=per_token)
-    if np.isinf(agreement.degree_and_penalty(kept)[1]):
+    if np.isinf(agreement.degree_and_penalty(NamedSpans.of(key, kept))[1]):
         cost[np.isinf(cost)] = 1.0
     return agreement
 

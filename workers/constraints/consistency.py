@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Potentials
-from schemas.problem import NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 from workers.constraints.constraint_set import Ground
 
 WIDTH = 12
@@ -130,9 +130,10 @@ class PairCounts:
                 raise ValueError(f"document {document.doc_id!r} has no gold labels to count pairs in")
             spans = labels.spans(labels.encode(document.labels.strings()), document.sentence_starts)
             keys = document_keys(document, fold_case=fold_case)
-            exact += SpanAgreement(0, Relation.EXACT, keys, exact, per_token=False).pair_counts(spans)
-            subsequence += SpanAgreement(0, Relation.CONTAINED, keys, exact, per_token=False).pair_counts(spans)
-            unlabelled += SpanAgreement(0, Relation.UNLABELLED, keys, unlabelled, per_token=False).pair_counts(spans)
+            named = NamedSpans.of(keys, spans)
+            exact += SpanAgreement(0, Relation.EXACT, keys, exact, per_token=False).pair_counts(named)
+            subsequence += SpanAgreement(0, Relation.CONTAINED, keys, exact, per_token=False).pair_counts(named)
+            unlabelled += SpanAgreement(0, Relation.UNLABELLED, keys, unlabelled, per_token=False).pair_counts(named)
         whole = [np.rint(counts).astype(np.int64) for counts in (exact, subsequence, unlabelled[:, 0])]
         return cls(labels.types, whole[0], whole[1], whole[2], fold_case)
 
