@@ -203,10 +203,16 @@ class _Ascent:
         there = (codes[place] == self.members[:, SPAN]) & undecided[place]
         members = self.members[there]
         members[:, SPAN] = place[there]
-        return self._raised(spans, members, 1)
+        return self._ascended(spans, members, 1)[0]
 
     def _raised(self, spans: CandidateSpans, members: Ints, steps: int) -> _Bound:
-        """Some steps of ascent from the prices so far, which are remembered; offers the labels that are met."""
+        """Some steps of ascent; offers the labels that are met."""
+        bound, labels = self._ascended(spans, members, steps)
+        self._offer(bound.chains, labels)
+        return bound
+
+    def _ascended(self, spans: CandidateSpans, members: Ints, steps: int) -> tuple[_Bound, Labels]:
+        """Some steps of ascent from the prices so far, which are remembered, and the sentences' labels (N,)."""
         kept, groups = _grouped(self.state, members)
         chains = chains_of(self.problem, spans)
         left_out = ~_covered(spans, len(self.problem))
@@ -218,8 +224,7 @@ class _Ascent:
         start = self._prices_of(named)
         value, learned, chosen = ascend(priced, groups, start, self.best, self.upper - SETTLED, steps)
         self._remember(named, learned)
-        self._offer(chains, chosen)
-        return _Bound(value, priced, groups, learned)
+        return _Bound(value, priced, groups, learned), chosen
 
     def _offer(self, chains: Chains, labels: Labels) -> None:
         """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
