@@ -247,13 +247,14 @@ def _solve_sentences(chains: Any, charge: Any, lattice: Any, taken: Any, labels:
 
 
 @inner
-def _priced(chains: Any, groups: Any) -> Any:
-    """(S,) sentences in which something has a price: no other one is ever solved differently."""
-    priced = np.zeros(len(chains.bounds) - 1, np.bool_)
-    for item in groups.span:
+def _sentences(chains: Any, groups: Any) -> Any:
+    """(K,) in which sentence each membership's span or outside label is."""
+    sentence = np.empty(len(groups.span), np.int64)
+    for m in range(len(groups.span)):
+        item = groups.span[m]
         t = chains.start[item] if item < len(chains.start) else item - len(chains.start)
-        priced[np.searchsorted(chains.bounds, t, side="right") - 1] = True
-    return priced
+        sentence[m] = np.searchsorted(chains.bounds, t, side="right") - 1
+    return sentence
 
 
 START, END = -1, -2
@@ -566,17 +567,22 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
     room = room_for(groups)
     best, best_prices = -np.inf, prices.copy()
     relaxation, idle = 1.0, 0
-    priced, scores = _priced(chains, groups), np.zeros(len(chains.bounds) - 1)
-    _solve_sentences(chains, charge, lattice, taken, labels, ~priced, scores)
+    sentence = _sentences(chains, groups)
+    # What has no price is never solved differently, and the rest only where a price moved.
+    moved, scores = np.zeros(len(chains.bounds) - 1, np.bool_), np.zeros(len(chains.bounds) - 1)
+    moved[sentence] = True
+    _solve_sentences(chains, charge, lattice, taken, labels, ~moved, scores)
+    moved_groups, costs = np.ones(len(groups.roles), np.bool_), np.zeros(len(groups.roles))
     now, direction = prices.copy(), np.zeros(len(prices))
     for _ in range(steps):
         charge[:] = 0.0
         for m in range(len(now)):
             charge[groups.span[m]] += now[m]
-        _solve_sentences(chains, charge, lattice, taken, labels, priced, scores)
-        value = optimum - scores.sum()
-        for q in range(len(groups.roles)):
-            value += group_cost(groups, q, now, room, known)
+        _solve_sentences(chains, charge, lattice, taken, labels, moved, scores)
+        for q in range(len(costs)):
+            if moved_groups[q]:
+                costs[q] = group_cost(groups, q, now, room, known)
+        value = optimum - scores.sum() + costs.sum()
         idle = 0 if value > best + 1e-6 else idle + 1
         if value > best:
             best = value
@@ -595,10 +601,19 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
         if idle >= PATIENCE:
             relaxation *= SHORTER
             idle = 0
-        length = relaxation * (upper - value) / norm
-        for m in range(len(now)):
-            now[m] = max(0.0, now[m] + length * direction[m])
+        moved[:], moved_groups[:] = False, False
+        _step(groups, sentence, now, relaxation * (upper - value) / norm * direction, moved, moved_groups)
     return best, best_prices, best_labels
+
+
+@inner
+def _step(groups: Any, sentence: Any, prices: Any, change: Any, moved: Any, moved_groups: Any) -> None:
+    """Moves prices, none below 0, and marks the sentences and groups in which any did."""
+    for q in range(len(groups.roles)):
+        for m in range(groups.slots[groups.groups[q]], groups.slots[groups.groups[q + 1]]):
+            if change[m] != 0.0:
+                prices[m] = max(0.0, prices[m] + change[m])
+                moved[sentence[m]], moved_groups[q] = True, True
 
 
 @njit(cache=True, nogil=True)
