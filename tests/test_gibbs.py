@@ -14,16 +14,17 @@ from workers.inference import gibbs
 from workers.inference.agreement import codec, count_labels, empty_state, labels_cost
 from workers.inference.chain import viterbi
 from workers.inference.diagnostics import diagnose, effective_samples, split_rhat
+from workers.inference.gibbs_kernels import anneal
 from workers.inference.rows import row_penalty, row_state, set_label
 
 HARD = 30.0
 
 
-def soft_problem(seed: int) -> Problem:
-    """A random problem without anything hard: from any labelling a chain can go anywhere."""
+def soft_problem(seed: int, *, most: int = 4, rows: bool = True) -> Problem:
+    """A random problem of up to ``most`` tokens with nothing hard: from any labelling a chain can go anywhere."""
     rng = np.random.default_rng(seed)
     while True:
-        problem = random_problem(rng, tokens=int(rng.integers(1, 5)))
+        problem = random_problem(rng, tokens=int(rng.integers(1, most + 1)), rows=rows)
         hard = np.isinf(problem.rows.weight).any() or any(np.isinf(a.cost).any() for a in problem.agreements)
         if not hard:
             return problem
@@ -74,6 +75,20 @@ def test_agreement_sums_equal_the_score(seed: int) -> None:
     assert not state.holders.any()
     assert not state.total.any()
     assert not state.left_out.any()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_change_saves_more_than_what_is_remembered_that_a_token_pays(seed: int) -> None:
+    problem = soft_problem(seed, most=12, rows=False)
+    chain = gibbs.new_chain(problem, config=GibbsSettings(), rng=np.random.default_rng(seed), start=None)
+    labels, kinds = chain.at.labels, len(problem.labels)
+    for sweep in range(15):
+        anneal(chain, np.array([2.0]), sweep)
+        paid = problem.score(labels).penalty
+        for t in np.flatnonzero(np.isfinite(chain.pays)).tolist():
+            ways = np.repeat(labels[None], kinds, axis=0)
+            ways[:, t] = np.arange(kinds)
+            assert paid - min(problem.score(way).penalty for way in ways) <= chain.pays[t] + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(60))

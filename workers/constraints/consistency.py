@@ -31,7 +31,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Document
@@ -39,6 +38,7 @@ from schemas.labels import LabelSet
 from schemas.potentials import Floats, Potentials
 from schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 from workers.constraints.constraint_set import Ground
+from workers.kernel import kernel
 
 WIDTH = 12
 """Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""
@@ -62,7 +62,7 @@ def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], wid
     return _span_keys(tokens.astype(np.int64), room, width)  # type: ignore[no-any-return]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _span_keys(tokens: Any, room: Any, width: int) -> Any:
     # A span can repeat only where its first w − 1 tokens do: each round looks at what is left.
     count = len(tokens)

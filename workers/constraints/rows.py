@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.errors import InputError
 from schemas.potentials import Floats
 from schemas.problem import ANY, LinearRows
+from workers.kernel import kernel
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -182,7 +182,7 @@ def _end_to_end(arrays: Sequence[Ints | Floats]) -> Ints | Floats:
     return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _laid_out(
     document: Any,
     doc_starts: Any,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from workers.features.extractors import Pieces
+from workers.kernel import inlined, kernel, kernel_in_place
 
 _WHOLE, _SUBSTRINGS, _PREFIXES = int(Pieces.WHOLE), int(Pieces.SUBSTRINGS), int(Pieces.PREFIXES)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -21,14 +21,14 @@ _ONE = np.uint64(1)
 _FREE = np.int32(-1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _mix(state: Any, value: Any) -> Any:
     # Invertible in the state for every value: strings that differ in one place never collide.
     state = (state ^ np.uint64(value)) * _FACTOR
     return state ^ (state >> _SHIFT)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _find(keys: Any, rows: Any, key: Any) -> Any:
     mask = np.uint64(len(keys)) - _ONE
     slot = key & mask
@@ -39,7 +39,7 @@ def _find(keys: Any, rows: Any, key: Any) -> Any:
     return _FREE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def build_table(hashes: Any, size: int) -> Any:
     """(keys, rows, clash): row i under hashes[i]; clash is a row whose hash was there, or −1."""
     keys, rows = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
@@ -54,14 +54,14 @@ def build_table(hashes: Any, size: int) -> Any:
     return keys, rows, -1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _hash(state: Any, items: Any, begin: int, end: int) -> Any:
     for i in range(begin, end):
         state = _mix(state, items[i])
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_runs(seeds: Any, items: Any, ends: Any) -> Any:
     """(n,) uint64 hash of each run of items, from its own seed.
 
@@ -75,7 +75,7 @@ def hash_runs(seeds: Any, items: Any, ends: Any) -> Any:
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_texts(seed: Any, text: Any, ends: Any, keys: Any, rows: Any) -> Any:
     """(n,) int32 row of each string in the table, −1 where it is not there."""
     found = np.empty(len(ends), np.int32)
@@ -86,7 +86,7 @@ def find_texts(seed: Any, text: Any, ends: Any, keys: Any, rows: Any) -> Any:
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def add_rows(out: Any, found: Any, start: Any, label: Any, weight: Any) -> None:
     """Adds weight row found[i] to out[i], (n, L); nothing where found is −1."""
     for i in range(len(found)):
@@ -95,7 +95,7 @@ def add_rows(out: Any, found: Any, start: Any, label: Any, weight: Any) -> None:
                 out[i, label[f]] += weight[f]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_pieces(
     out: Any,
     text: Any,
@@ -131,7 +131,7 @@ def add_pieces(
         begin = end
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def add_singles(unary: Any, ids: Any, bounds: Any, offsets: Any, tables: Any) -> None:
     """Adds tables[k, ids[t + offsets[k]]] to unary[t] (N, L); ids 0 and 1 lie before and after the sentence."""
     width = unary.shape[1]
@@ -144,7 +144,7 @@ def add_singles(unary: Any, ids: Any, bounds: Any, offsets: Any, tables: Any) ->
                     unary[t, y] += tables[k, word, y]
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def add_window(unary: Any, ids: Any, bounds: Any, first: int, last: int, found: Any, table: Any) -> None:
     """Adds to unary[t] (N, L) the rows of the distinct attributes found[ids[u]], t + first ≤ u ≤ t + last."""
     width = unary.shape[1]
@@ -161,7 +161,7 @@ def add_window(unary: Any, ids: Any, bounds: Any, first: int, last: int, found: 
                         unary[t, y] += table[ids[u], y]
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def add_conjunctions(
     unary: Any,
     values: Any,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.problem import NO_KEY, Problem, Relation
+from workers.kernel import kernel_in_place
 
 EXACT, CONTAINED, DIFFERENT, UNLABELLED = 0, 1, 2, 3
 CODES = {
@@ -91,7 +91,20 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
     )
 
 
-@njit(cache=True, nogil=True)
+def places_by_key(state: AgreementState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each key stands: first tokens ordered by key (G, P), and each key's bounds there (G, K + 1)."""
+    tables, size = len(state.keys), state.counts.shape[1]
+    known = [np.nonzero(table != NO_KEY) for table in state.keys]
+    places = np.zeros((tables, max((len(tokens) for tokens, _ in known), default=0)), np.int64)
+    bounds = np.zeros((tables, size + 1), np.int64)
+    for g, (tokens, widths) in enumerate(known):
+        keys = state.keys[g, tokens, widths]
+        places[g, : len(tokens)] = tokens[np.argsort(keys, kind="stable")]
+        bounds[g, 1:] = np.cumsum(np.bincount(keys, minlength=size))
+    return places, bounds
+
+
+@kernel_in_place
 def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
     """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
     length = end - start
@@ -120,7 +133,7 @@ def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
     g = state.table[a]
     total = 0.0
@@ -135,7 +148,7 @@ def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
     for earlier in range(start, at):
         if keys[g, earlier, width - 1] == key:
@@ -143,7 +156,7 @@ def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
     """Counts a labelled span in (``change`` 1) or out (−1)."""
     length = end - start
@@ -161,7 +174,7 @@ def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
                     state.holders[g, part, kind] += change
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def outside_cost(state: Any, t: int) -> Any:
     """Nats that an outside label at t costs with the spans labelled now: its words are labelled elsewhere."""
     total = 0.0
@@ -177,7 +190,7 @@ def outside_cost(state: Any, t: int) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def add_outside(state: Any, t: int, change: int) -> None:
     """Counts an outside label at t in (``change`` 1) or out (−1)."""
     for g in state.watched:
@@ -187,7 +200,7 @@ def add_outside(state: Any, t: int, change: int) -> None:
                 state.left_out[g, key] += change
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int) -> Any:
     """Where the span that opens at t ends, at most at ``last``; t + 1 for an outside label."""
     end = t + 1
@@ -196,7 +209,7 @@ def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> None:
     """Counts all spans and outside labels of ``labels[first:last]`` in (``change`` 1) or out (−1).
 
@@ -213,7 +226,7 @@ def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, cha
         t = end
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def labels_cost(state: Any, codec: Any, labels: Any, first: int, last: int) -> Any:
     """Nats that ``labels[first:last]`` cost together with what is counted now; they themselves must not be.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded
@@ -19,10 +18,10 @@ from schemas.problem import Problem
 from schemas.settings import AstarSettings
 from workers.inference.discrepancy import limited, partial_loss
 from workers.inference.engine import TOLERANCE, UNLIMITED
-from workers.inference.kernel import inner
 from workers.inference.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
 from workers.inference.race import Race
 from workers.inference.tree import Tree, add_node, grown, move, new_tree
+from workers.kernel import inner_in_place, kernel
 
 FIRST_SIZE = 1 << 12
 
@@ -82,7 +81,7 @@ def _first(start: Partial) -> tuple[Tree, Queue]:
     return tree, Queue(np.zeros(len(tree.label), np.int64), np.ones(1, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
     """Expands up to ``nodes`` nodes of less than ``limit`` loss; at a leaf the cursor stands on it."""
     count, width = p.unary.shape
@@ -107,7 +106,7 @@ def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
     return EMPTY
 
 
-@inner
+@inner_in_place
 def _sooner(tree: Any, one: int, other: int) -> Any:
     if tree.loss[one] != tree.loss[other]:
         return tree.loss[one] < tree.loss[other]
@@ -116,7 +115,7 @@ def _sooner(tree: Any, one: int, other: int) -> Any:
     return one < other
 
 
-@inner
+@inner_in_place
 def _put(tree: Any, queue: Any, node: int) -> None:
     at = queue.size[0]
     queue.size[0] = at + 1
@@ -126,7 +125,7 @@ def _put(tree: Any, queue: Any, node: int) -> None:
     queue.heap[at] = node
 
 
-@inner
+@inner_in_place
 def _take(tree: Any, queue: Any) -> None:
     """Removes the first node."""
     size = queue.size[0] - 1

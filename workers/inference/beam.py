@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
@@ -20,6 +19,7 @@ from workers.inference.engine import TOLERANCE, UNLIMITED
 from workers.inference.partial import Partial, chain_loss, expand, root_loss, start_partial
 from workers.inference.race import Race
 from workers.inference.tree import Tree, add_node, move, new_tree
+from workers.kernel import kernel
 
 
 def solve(
@@ -73,7 +73,7 @@ def _best_leaf(start: Partial, tree: Tree, frontier: Any) -> Labels | None:
     return start.labels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _step(p: Any, tree: Any, frontier: Any, t: int, width: int, limit: float) -> Any:
     """Children of the frontier that stay, by parent, and the least loss of those that do not."""
     labels = p.unary.shape[1]

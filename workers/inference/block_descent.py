@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from workers.inference.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
-from workers.inference.kernel import inner
 from workers.inference.relaxation_kernels import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
+from workers.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
 MOST_PASSES = 20
 LEAST_GAIN = 1e-9
@@ -38,7 +37,7 @@ class Descent(NamedTuple):
     lattice: Lattice
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def start_at(chains: Any, state: Any, labels: Any) -> Any:
     """A descent from ``labels`` (N,), which it changes; ``state`` is an `AgreementState` without counts."""
     count = len(labels)
@@ -49,7 +48,7 @@ def start_at(chains: Any, state: Any, labels: Any) -> Any:
     return Descent(chains, state, labels, paid, seen, charge, taken, labels.copy(), lattice_for(chains))
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def descend(descent: Any) -> Any:
     """Betters the labels until no sentence alone can be bettered with the candidate spans; returns what they reach.
 
@@ -71,25 +70,28 @@ def descend(descent: Any) -> Any:
     return reached
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def relabel(descent: Any, wanted: Any) -> None:
     """Changes the labels to ``wanted`` (N,). What differs is solved next."""
     chains = descent.chains
     for s in range(len(chains.bounds) - 1):
         first, last = chains.bounds[s], chains.bounds[s + 1]
-        if (descent.labels[first:last] != wanted[first:last]).any():
+        differs = False
+        for t in range(first, last):
+            differs |= descent.labels[t] != wanted[t]
+        if differs:
             descent.paid[0] -= _taken_out(descent, first, last)
             descent.paid[0] += _put_in(descent, wanted, first, last)
             descent.seen[chains.first[first] : chains.first[last]] = np.nan
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def finish(descent: Any) -> None:
     """Takes the labels out of the counts."""
     count_labels(descent.state, descent.chains.codec, descent.labels, 0, len(descent.labels), -1)
 
 
-@inner
+@inner_in_place
 def _solve(descent: Any, s: int) -> Any:
     """Solves sentence s; returns whether that bettered it."""
     chains, labels, fresh = descent.chains, descent.labels, descent.fresh
@@ -108,23 +110,23 @@ def _solve(descent: Any, s: int) -> Any:
     return better
 
 
-@inner
+@inner_in_place
 def _taken_out(descent: Any, first: int, last: int) -> Any:
     """Takes a sentence's labels out of the counts; returns what they cost with the others."""
     count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
     return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
 
 
-@inner
+@inner_in_place
 def _put_in(descent: Any, labels: Any, first: int, last: int) -> Any:
     """Gives a sentence that is not counted the labels there and counts it; returns what they cost with the others."""
-    descent.labels[first:last] = labels[first:last]
+    copy_to(descent.labels[first:last], labels[first:last])
     cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
     count_labels(descent.state, descent.chains.codec, labels, first, last, 1)
     return cost
 
 
-@inner
+@inner_in_place
 def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> None:
     """Writes what each candidate span and outside label of a sentence costs with what is counted."""
     for i in range(chains.first[first], chains.first[last]):
@@ -133,7 +135,7 @@ def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> Non
         charge[len(chains.start) + t] = outside_cost(state, t)
 
 
-@inner
+@inner_in_place
 def _look(descent: Any, first: int, last: int) -> Any:
     """Does anything in the sentence cost what it did not when last looked at? What it costs now is remembered."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
@@ -148,7 +150,7 @@ def _look(descent: Any, first: int, last: int) -> Any:
     return differs
 
 
-@inner
+@inner_in_place
 def _local(unary: Any, transition: Any, labels: Any, first: int, last: int) -> Any:
     """The local score of a sentence's labels, in nats."""
     total = unary[first, labels[first]]

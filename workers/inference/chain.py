@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats, Potentials
+from workers.kernel import kernel
 
 
 def viterbi(potentials: Potentials) -> Labels:
@@ -83,7 +83,7 @@ def sentence_bounds(potentials: Potentials) -> NDArray[np.int64]:
     return np.append(potentials.sentence_starts, len(potentials)).astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _viterbi(unary: Any, transition: Any, bounds: Any) -> Any:
     count, width = unary.shape
     labels = np.zeros(count, np.int32)
@@ -116,7 +116,7 @@ def _viterbi(unary: Any, transition: Any, bounds: Any) -> Any:
     return labels, scores
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _forward_max(unary: Any, transition: Any, bounds: Any) -> Any:
     count, width = unary.shape
     forward = np.empty((count, width))
@@ -131,7 +131,7 @@ def _forward_max(unary: Any, transition: Any, bounds: Any) -> Any:
     return forward
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _backward_max(unary: Any, transition: Any, bounds: Any) -> Any:
     count, width = unary.shape
     backward = np.zeros((count, width))
@@ -146,7 +146,7 @@ def _backward_max(unary: Any, transition: Any, bounds: Any) -> Any:
     return backward
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _incoming(unary: Any, transition: Any, bounds: Any) -> Any:
     """(N, L) log-sum over all labels of the sentence before t, given y_t = l; 0 at its start."""
     count, width = unary.shape
@@ -161,7 +161,7 @@ def _incoming(unary: Any, transition: Any, bounds: Any) -> Any:
     return incoming
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _log_sum(terms: Any) -> Any:
     top = terms.max()
     if top == -np.inf:

@@ -12,15 +12,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Spans
 from schemas.potentials import Floats, Potentials
 from schemas.problem import NO_KEY, LinearRows, Problem
-from workers.inference.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, empty_state
+from workers.inference.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, empty_state, places_by_key
 from workers.inference.chain import max_messages
 from workers.inference.spans import CandidateSpans, candidate_spans
+from workers.kernel import kernel, kernel_in_place
 
 Ints = NDArray[np.int64]
 
@@ -103,16 +103,7 @@ class Pruned:
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:
-        """Where each key of the watched tables stands: tokens ordered by key (G, P), and each key's bounds there."""
-        tables, size = len(self.state.keys), self.state.counts.shape[1]
-        known = [np.nonzero(table != NO_KEY) for table in self.state.keys]
-        places = np.zeros((tables, max(len(tokens) for tokens, _ in known)), np.int64)
-        bounds = np.zeros((tables, size + 1), np.int64)
-        for g, (tokens, widths) in enumerate(known):
-            keys = self.state.keys[g, tokens, widths]
-            places[g, : len(tokens)] = tokens[np.argsort(keys, kind="stable")]
-            bounds[g, 1:] = np.cumsum(np.bincount(keys, minlength=size))
-        return places, bounds
+        return places_by_key(self.state)
 
     def _open_rows(self, most_loss: Floats) -> Ints:
         """Rows that some better labelling may break: their largest activity exceeds the bound."""
@@ -170,7 +161,7 @@ def _row_arrays(rows: LinearRows) -> tuple[Any, ...]:
     return rows.pointer, rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _largest_activity(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, allowed: Any) -> Any:
     """(R,) at least what any allowed labelling makes of each row; entries are ordered by position."""
     largest = np.zeros(len(pointer) - 1)
@@ -193,7 +184,7 @@ def _largest_activity(pointer: Any, position: Any, previous: Any, label: Any, co
     return largest
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _root(parent: Any, s: int) -> Any:
     while parent[s] != s:
         parent[s] = parent[parent[s]]
@@ -201,20 +192,20 @@ def _root(parent: Any, s: int) -> Any:
     return s
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _join(parent: Any, involved: Any, one: int, other: int) -> None:
     involved[one] = True
     involved[other] = True
     parent[_root(parent, one)] = _root(parent, other)
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _join_sentences(sentences: Any, parent: Any, involved: Any) -> None:
     for s in sentences:
         _join(parent, involved, sentences[0], s)
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _join_spans(state: Any, spans: Any, order: Any, pointer: Any, parent: Any, involved: Any) -> None:
     """Joins the sentences of every two spans that can be labelled together and would cost something."""
     start, end, alive = spans[0], spans[1], spans[4]
@@ -251,7 +242,7 @@ def _join_spans(state: Any, spans: Any, order: Any, pointer: Any, parent: Any, i
                 _join_key(state.cost[a], spans, i, order[g], pointer[g, key + 1], pointer[g, -1], parent, involved)
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _join_unlabelled(
     state: Any, spans: Any, places: Any, bounds: Any, outside: Any, sentence: Any, parent: Any, involved: Any
 ) -> None:
@@ -271,7 +262,7 @@ def _join_unlabelled(
                     _join(parent, involved, span_sentence[i], sentence[t])
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _join_key(cost: Any, spans: Any, i: int, order: Any, first: int, last: int, parent: Any, involved: Any) -> None:
     start, end, kind, sentence, _ = spans
     for place in range(first, last):

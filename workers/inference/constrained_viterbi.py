@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded
@@ -19,9 +18,9 @@ from schemas.problem import ANY, Problem
 from schemas.settings import EngineSettings
 from workers.inference.chain import sentence_bounds
 from workers.inference.engine import UNLIMITED
-from workers.inference.kernel import inner
 from workers.inference.race import Race
 from workers.inference.row_bound import ROUNDING
+from workers.kernel import inner, inner_in_place, kernel
 
 
 def solve(
@@ -69,7 +68,7 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
     return edges
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
     """Strikes out what any one row forbids; True where that changed something."""
     width = edges.shape[1]
@@ -103,7 +102,7 @@ def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient:
     return changed
 
 
-@inner
+@inner_in_place
 def _group_end(position: Any, low: int, last: int) -> Any:
     high = low + 1
     while high < last and position[high] == position[low]:
@@ -123,7 +122,7 @@ def _pairs(previous: Any, label: Any, coefficient: Any, low: int, high: int, wid
     return pairs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _masked_viterbi(unary: Any, transition: Any, bounds: Any, edges: Any) -> Any:
     """Best labels (N,) over allowed edges, ties to the lowest id, and their score; −inf where there is no path."""
     count, width = unary.shape

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded
@@ -23,7 +22,6 @@ from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import DiscrepancySettings
 from workers.inference.engine import TOLERANCE, UNLIMITED
-from workers.inference.kernel import inner
 from workers.inference.partial import (
     ChainLoss,
     Partial,
@@ -36,6 +34,7 @@ from workers.inference.partial import (
     start_partial,
 )
 from workers.inference.race import Race
+from workers.kernel import inner, kernel
 
 UNEXPANDED = -1
 
@@ -158,7 +157,7 @@ def open_loss(probe: Probe) -> float:
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(p: Any, probe: Any, nodes: int) -> Any:
     """Goes on for ``nodes`` expansions at most. True: `Partial.labels` is a complete better labelling."""
     count = len(p.labels)

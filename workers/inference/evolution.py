@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded
@@ -25,6 +24,7 @@ from workers.inference.partial import chain_loss
 from workers.inference.race import Race
 from workers.inference.variation import DRAWS, breed, mutate
 from workers.inference.walker import Walker, evaluate, new_walker
+from workers.kernel import kernel
 
 
 class Population(NamedTuple):
@@ -124,7 +124,7 @@ def sample_by_rank(fitness: Floats, size: int, *, pressure: float, spin: float) 
     return ranked[np.minimum(np.searchsorted(np.cumsum(share), arms, side="right"), count - 1)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _evaluate_all(walker: Any, labels: Any, soft: Any, hard: Any) -> None:
     for i in range(len(labels)):
         local, penalty, degree = evaluate(walker, labels[i])

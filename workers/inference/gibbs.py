@@ -10,9 +10,10 @@ all spans of the same words are resampled over the types at once. Each is a Gibb
 labellings that looks the same from all its members, so the stationary distribution stays that of
 the model.
 
-Most sites are certain. The mass of all other labels is bounded from the local margin and the
-penalty that the site's spans carry now; where a uniform draw falls above that bound nothing can
-change, and nothing more is computed. This is exact, not an approximation.
+Most sites are certain. The mass of all other labels is bounded from the local margin and what the
+labels at the site pay now, which is remembered until their words are labelled otherwise somewhere;
+where a uniform draw falls above that bound nothing can change, and nothing more is computed. This is
+exact, not an approximation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from schemas.labels import Labels, Scheme
 from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
-from workers.inference.agreement import codec, count_labels, empty_state, labels_cost
+from workers.inference.agreement import codec, count_labels, empty_state, labels_cost, places_by_key
 from workers.inference.chain import max_messages, viterbi
 from workers.inference.engine import TOLERANCE, UNLIMITED, proven
 from workers.inference.gibbs_kernels import (
@@ -37,9 +38,11 @@ from workers.inference.gibbs_kernels import (
     UNKNOWN,
     Chain,
     Labelling,
+    Places,
     Slots,
     anneal,
     random_labels,
+    scratch_for,
     set_margins,
 )
 from workers.inference.names import groups_of, places_of, settled
@@ -139,23 +142,26 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
     cost = labels_cost(spans, arrays, labels, 0, count)
     count_labels(spans, arrays, labels, 0, count, 1)
     objective = p.score(labels) - cost - row_penalty(rows)
-    places = _places(problem, config.slot_loss)
+    spots = _places(problem, config.slot_loss)
+    groups = groups_of(problem, spans, spots)
     chain = Chain(
         at=Labelling(p.unary, p.transition, labels, arrays),
         best=labels.copy(),
         dirty=np.zeros(count, np.int64),
         is_dirty=np.zeros(count, np.bool_),
         margin=np.zeros(count),
-        pays=np.zeros(count),
+        pays=np.full(count, UNKNOWN),
+        places=Places(*places_by_key(spans)),
         pair_gain=np.full(count, UNKNOWN),
-        slots=_slots(places, count),
-        groups=groups_of(problem, spans, places),
+        slots=_slots(spots, count),
+        groups=groups,
         numbers=np.array([objective, objective, row_penalty(rows), cost]),
         counters=np.array([seed, 0, 0], np.uint64),
         spans=spans,
         rows=rows,
+        scratch=scratch_for(problem.labels, count, groups),
     )
-    set_margins(chain.at, spans, chain.margin, chain.pays, 0, count)
+    set_margins(chain.at, chain.margin, 0, count)
     return chain
 
 
@@ -177,7 +183,6 @@ def _slots(places: Ints, count: int) -> Slots:
         pointer=np.searchsorted(longer[:, 0], np.arange(count + 1)).astype(np.int64),
         end=np.ascontiguousarray(longer[:, 1]),
         gain=np.full(len(longer), UNKNOWN),
-        pays=np.zeros(len(longer)),
         reach=np.array([(longer[:, 1] - longer[:, 0]).max(initial=0)]),
     )
 

@@ -1,7 +1,7 @@
 """Kernels of the Gibbs sampler: sweeps over tokens, neighbours, spans and groups of equal words.
 
-A call copies every array of every tuple it passes, which costs more than most of these steps: what is
-called often takes the parts it reads, not the chain.
+A call passes every field of every array of a tuple: what is called often takes the parts it reads, not the
+chain. Nothing here but a random start makes an array.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from schemas.labels import Labels
+from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats
+from schemas.problem import NO_KEY
 from workers.inference.agreement import (
+    DIFFERENT,
     AgreementState,
     Codec,
     count_labels,
@@ -22,10 +23,10 @@ from workers.inference.agreement import (
     outside_cost,
     span_cost,
 )
-from workers.inference.kernel import inner
 from workers.inference.names import Groups
 from workers.inference.relaxation_kernels import Ints
 from workers.inference.rows import RowState, set_label
+from workers.kernel import inner_in_place, kernel, kernel_in_place
 
 CERTAIN = 40.0
 """A margin of this many temperatures leaves less probability than a 53-bit uniform can show."""
@@ -61,15 +62,41 @@ class Labelling(NamedTuple):
 class Slots(NamedTuple):
     """Places of several tokens where a span could be, ordered by start.
 
-    Those of token t are ``pointer[t]:pointer[t + 1]`` of ``end``, ``gain`` (the best local gain, or
-    `UNKNOWN`) and ``pays`` (see `Chain`); ``reach`` (1,) is how long the longest is.
+    Those of token t are ``pointer[t]:pointer[t + 1]`` of ``end`` and ``gain`` (the best local gain, or
+    `UNKNOWN`); ``reach`` (1,) is how long the longest is.
     """
 
     pointer: Ints
     end: Ints
     gain: Floats
-    pays: Floats
     reach: Ints
+
+
+class Places(NamedTuple):
+    """Where each key stands in the document, see `places_by_key`."""
+
+    tokens: Ints
+    bounds: Ints
+
+
+class Scratch(NamedTuple):
+    """Where a choice is worked out: labels to choose among, and what each choice means.
+
+    One label is chosen from ``single`` (L, 1), two from ``pairs`` (L², 2), those of a slot from ``slot``
+    (T + 1, N). Of C choices at most, ``gain`` (C,) are nats, exact where ``tried`` (C,), ``weight`` (C,) bounds
+    their probability against that of the labels now, ``row_growth`` and ``span_growth`` (C,) are what penalties
+    grow. ``members`` (P, 2) are places of one group.
+    """
+
+    single: Labels
+    pairs: Labels
+    slot: Labels
+    gain: Floats
+    weight: Floats
+    row_growth: Floats
+    span_growth: Floats
+    tried: Any
+    members: Ints
 
 
 class Chain(NamedTuple):
@@ -77,8 +104,8 @@ class Chain(NamedTuple):
 
     ``best`` (N,) is the best labelling seen; ``dirty`` lists the positions at which it may differ from the
     one now, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best local gain of any other label,
-    ``pays`` (N,) is 1 where a span on or beside the token, or leaving it unlabelled, can cost something and
-    0 elsewhere. ``pair_gain`` (N,) is the best local gain of token t and the next together. ``numbers``:
+    ``pays`` (N,) is what the labels at the token, and spans next to it, cost now at most, or `UNKNOWN`.
+    ``pair_gain`` (N,) is the best local gain of token t and the next together. ``numbers``:
     objective now, best objective, penalty of rows and of spans now. ``counters``: random state, length of
     ``dirty``, flips.
     """
@@ -89,6 +116,7 @@ class Chain(NamedTuple):
     is_dirty: Any
     margin: Floats
     pays: Floats
+    places: Places
     pair_gain: Floats
     slots: Slots
     groups: Groups
@@ -96,18 +124,31 @@ class Chain(NamedTuple):
     counters: Any
     spans: AgreementState
     rows: RowState
+    scratch: Scratch
 
 
-@njit(cache=True, nogil=True)
+def scratch_for(labels: LabelSet, count: int, groups: Groups) -> Scratch:
+    """Scratch of a document of ``count`` tokens."""
+    width, types = len(labels), len(labels.types)
+    choices = max(width * width, types + 1)
+    return Scratch(
+        np.arange(width, dtype=np.int32)[:, None],
+        np.indices((width, width), np.int32).reshape(2, -1).T.copy(),
+        np.zeros((types + 1, count), np.int32),
+        np.zeros(choices),
+        np.zeros(choices),
+        np.zeros(choices),
+        np.zeros(choices),
+        np.zeros(choices, np.bool_),
+        np.zeros((int(np.diff(groups.pointer).max(initial=0)), 2), np.int64),
+    )
+
+
+@kernel_in_place
 def anneal(chain: Any, temperatures: Any, done: int) -> None:
     """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before."""
     count, width = chain.at.unary.shape
-    types = len(chain.at.codec.opening)
-    single = np.arange(width).astype(np.int32).reshape(width, 1)
-    options = np.empty((types + 1, count), np.int32)
-    pairs = np.empty((width * width, 2), np.int32)
-    for choice in range(width * width):
-        pairs[choice] = choice // width, choice % width
+    types, scratch = len(chain.at.codec.opening), chain.scratch
     opens_sentence, pair_gain = chain.at.codec.opens_sentence, chain.pair_gain
     margin, pays, numbers, counters, slots = chain.margin, chain.pays, chain.numbers, chain.counters, chain.slots
     for sweep in range(done, done + len(temperatures)):
@@ -115,29 +156,34 @@ def anneal(chain: Any, temperatures: Any, done: int) -> None:
         for group in range(len(chain.groups.pointer) - 1 if sweep % SWEEPS_A_GROUP == 0 else 0):
             _resample_group(chain, group, temperature)
         for t in range(count):
-            draw = _draw(counters, (margin[t] + numbers[ROWS] + pays[t] * numbers[SPANS]) / temperature, width)
-            if draw < 1.0 and _may_change(chain, t, t + 1, margin[t], width, draw, temperature):
-                _resample(chain, t, t + 1, single, draw, temperature)
+            if pays[t] == UNKNOWN:
+                pays[t] = _paid(chain.spans, chain.at, t, t + 1)
+            draw = _draw(counters, (margin[t] + numbers[ROWS] + pays[t]) / temperature, width)
+            if draw < 1.0:
+                _resample(chain, t, t + 1, scratch.single, draw, temperature)
             if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
                 if pair_gain[t] == UNKNOWN:
                     pair_gain[t] = _best_pair(chain.at, t)
-                paid = numbers[ROWS] + max(pays[t], pays[t + 1]) * numbers[SPANS]
+                paid = numbers[ROWS] + _paid(chain.spans, chain.at, t, t + 2)
                 draw = _draw(counters, (pair_gain[t] + paid) / temperature, width * width)
-                if draw < 1.0 and _may_change(chain, t, t + 2, pair_gain[t], width * width, draw, temperature):
-                    _resample(chain, t, t + 2, pairs, draw, temperature)
+                if draw < 1.0:
+                    _resample(chain, t, t + 2, scratch.pairs, draw, temperature)
             for slot in range(slots.pointer[t], slots.pointer[t + 1]):
                 end = slots.end[slot]
                 if slots.gain[slot] == UNKNOWN:
-                    slots.gain[slot] = _slot_options(chain.at, t, end, options)[1]
-                    slots.pays[slot] = pays[t:end].max()
-                exponent = (slots.gain[slot] + numbers[ROWS] + slots.pays[slot] * numbers[SPANS]) / temperature
-                draw = _draw(counters, exponent, types + 1)
-                if draw < 1.0 and _may_change(chain, t, end, slots.gain[slot], types + 1, draw, temperature):
-                    choices = _slot_options(chain.at, t, end, options)[0]
-                    _resample(chain, t, end, options[:choices], draw, temperature)
+                    slots.gain[slot] = _slot_options(chain.at, t, end, scratch.slot)[1]
+                paid = numbers[ROWS]
+                for i in range(t, end):
+                    if pays[i] == UNKNOWN:
+                        pays[i] = _paid(chain.spans, chain.at, i, i + 1)
+                    paid += pays[i]
+                draw = _draw(counters, (slots.gain[slot] + paid) / temperature, types + 1)
+                if draw < 1.0:
+                    choices = _slot_options(chain.at, t, end, scratch.slot)[0]
+                    _resample(chain, t, end, scratch.slot[:choices], draw, temperature)
 
 
-@inner
+@inner_in_place
 def _uniform(counters: Any) -> Any:
     """A uniform number in (0, 1): splitmix64 over the chain's own counter."""
     counters[STATE] += np.uint64(0x9E3779B97F4A7C15)
@@ -148,12 +194,12 @@ def _uniform(counters: Any) -> Any:
     return (np.float64(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
 
 
-@inner
+@inner_in_place
 def _draw(counters: Any, exponent: float, choices: int) -> Any:
     """A uniform draw, or 2 where no draw could change anything.
 
     ``exponent`` is the most that another choice gains locally plus what the document pays now for
-    rows, and for spans if one is near (a change cannot save more), over the temperature: the other
+    rows, and the site for spans (a change cannot save more), over the temperature: the other
     choices together have at most the mass (choices − 1) · exp(exponent).
     """
     if exponent < -CERTAIN:
@@ -164,22 +210,11 @@ def _draw(counters: Any, exponent: float, choices: int) -> Any:
     return draw
 
 
-@inner
-def _may_change(chain: Any, first: int, last: int, gain: float, choices: int, draw: float, temperature: float) -> Any:
-    """Can this draw change ``first:last``, given what is labelled there costs now?
-
-    Of all sites near spans few cost anything: a closer look than `_draw` takes, still without trying
-    any choice.
-    """
-    low, high = _region(chain.at, first, last)
-    saved = chain.numbers[ROWS] + _paid(chain.spans, chain.at, low, high) + ROUNDING
-    return draw < (choices - 1) * np.exp((gain + saved) / temperature)
-
-
-@inner
-def _paid(spans: Any, at: Any, low: int, high: int) -> Any:
-    """Nats that what stands at ``low:high`` costs now at most: pairs among it count twice. No span may be cut."""
-    total, t = 0.0, low
+@inner_in_place
+def _paid(spans: Any, at: Any, first: int, last: int) -> Any:
+    """Nats that the labels at ``first:last``, and spans next to it, cost now at most: pairs among them count twice."""
+    low, high = _region(at, first, last)
+    total, t = ROUNDING, low
     while t < high:
         kind = at.codec.type_of[at.labels[t]]
         end = item_end(at.codec.continues, at.codec.opens_sentence, at.labels, t, high)
@@ -188,16 +223,7 @@ def _paid(spans: Any, at: Any, low: int, high: int) -> Any:
     return total
 
 
-@inner
-def _beside_span(type_of: Any, labels: Any, t: int) -> Any:
-    """Is t, or a token next to it, in a span?"""
-    for near in range(max(0, t - 1), min(t + 2, len(labels))):
-        if type_of[labels[near]] >= 0:
-            return True
-    return False
-
-
-@inner
+@inner_in_place
 def _region(at: Any, first: int, last: int) -> Any:
     """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
     codec, labels = at.codec, at.labels
@@ -214,7 +240,7 @@ def _region(at: Any, first: int, last: int) -> Any:
     return low, high
 
 
-@inner
+@inner_in_place
 def _local(at: Any, first: int, last: int, option: Any) -> Any:
     """Local score of ``option`` at ``first:last``, transitions to both neighbours included."""
     total = 0.0
@@ -229,11 +255,10 @@ def _local(at: Any, first: int, last: int, option: Any) -> Any:
     return total
 
 
-@inner
-def _local_gains(at: Any, first: int, last: int, options: Any) -> Any:
-    """(C,) what each option gains locally over the labels now, and which of them these are."""
-    gain, current = np.empty(len(options)), 0
-    before = _local(at, first, last, at.labels[first:last])
+@inner_in_place
+def _local_gains(at: Any, first: int, last: int, options: Any, gain: Any) -> Any:
+    """Writes what each option gains locally over the labels now; returns which of them these are."""
+    before, current = _local(at, first, last, at.labels[first:last]), 0
     for c in range(len(options)):
         gain[c] = _local(at, first, last, options[c]) - before
         same = True
@@ -241,10 +266,10 @@ def _local_gains(at: Any, first: int, last: int, options: Any) -> Any:
             same &= options[c, i] == at.labels[first + i]
         if same:
             current = c
-    return gain, current
+    return current
 
 
-@inner
+@inner_in_place
 def _write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
     """Sets labels and row sums; returns by how much the rows' penalty grew."""
     grown = 0.0
@@ -256,32 +281,33 @@ def _write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
     return grown
 
 
-@inner
+@inner_in_place
 def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temperature: float) -> None:
     """Resamples ``first:last`` among ``options``; its labels now must be one of them.
 
     Options are tried from the likeliest on: each has a bound, its local gain and all that may be
     saved, until it is tried. Nothing changes as soon as the draw is above the mass that all others can have.
     """
-    at, spans, numbers = chain.at, chain.spans, chain.numbers
+    at, spans, numbers, count = chain.at, chain.spans, chain.numbers, len(options)
     low, high = _region(at, first, last)
-    gain, current = _local_gains(at, first, last, options)
-    weight = _weights(gain + (_paid(spans, at, low, high) + numbers[ROWS] + ROUNDING), temperature)
+    gain, weight, tried = chain.scratch.gain[:count], chain.scratch.weight[:count], chain.scratch.tried[:count]
+    current = _local_gains(at, first, last, options, gain)
+    _weigh(gain, _paid(spans, at, first, last) + numbers[ROWS], temperature, weight)
     weight[current] = 0.0
     if _decided(draw, weight.sum()):
         return
     count_labels(spans, at.codec, at.labels, low, high, -1)
     old_cost = labels_cost(spans, at.codec, at.labels, low, high)
-    tried = np.zeros(len(gain), np.bool_)
+    tried[:] = False
     tried[current] = True
-    row_growth, span_growth, grown = np.zeros(len(gain)), np.zeros(len(gain)), 0.0
+    row_growth, span_growth, grown = chain.scratch.row_growth, chain.scratch.span_growth, 0.0
     chosen, undecided = current, True
     while undecided:
         option = _likeliest(weight, tried)
         if _decided(draw, weight.sum()):
             undecided = False
         elif option < 0:
-            chosen, undecided = _choose(np.where(tried, gain, -np.inf), current, draw, temperature), False
+            chosen, undecided = _choose(gain, tried, current, draw, temperature), False
         else:
             grown += _write(chain.rows, at.labels, first, last, options[option])
             row_growth[option] = grown
@@ -295,21 +321,20 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
         _advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
 
 
-@inner
+@inner_in_place
 def _decided(draw: float, mass: float) -> Any:
     """Does a draw keep the labels now, whose weight is 1, where all others together weigh at most ``mass``?"""
     return draw * (1.0 + mass) >= mass
 
 
-@inner
-def _weights(gain: Any, temperature: float) -> Any:
-    weight = np.empty(len(gain))
+@inner_in_place
+def _weigh(gain: Any, saved: float, temperature: float, weight: Any) -> None:
+    """Writes the most that each option weighs if it saves ``saved`` nats, the labels now weighing 1."""
     for c in range(len(gain)):
-        weight[c] = np.exp(min(gain[c] / temperature, LARGEST_EXPONENT))
-    return weight
+        weight[c] = np.exp(min((gain[c] + saved) / temperature, LARGEST_EXPONENT))
 
 
-@inner
+@inner_in_place
 def _likeliest(weight: Any, tried: Any) -> Any:
     """The option with most weight of those not tried, −1 where no draw could show any of them."""
     found, most = -1, NEGLIGIBLE
@@ -319,26 +344,33 @@ def _likeliest(weight: Any, tried: Any) -> Any:
     return found
 
 
-@inner
-def _choose(gain: Any, current: int, draw: float, temperature: float) -> Any:
-    """The other choices come first in [0, 1), so that a draw above their bound keeps the current one."""
-    weight = np.exp((gain - gain.max()) / temperature)
-    weight /= weight.sum()
-    reached = 0.0
-    for c in range(len(weight)):
-        if c != current:
-            reached += weight[c]
+@inner_in_place
+def _choose(gain: Any, tried: Any, current: int, draw: float, temperature: float) -> Any:
+    """Which of the options that are tried a draw chooses, the current one among them.
+
+    The others come first in [0, 1), so that a draw above their bound keeps the current one.
+    """
+    top, mass, reached = gain[current], 0.0, 0.0
+    for c in range(len(gain)):
+        if tried[c]:
+            top = max(top, gain[c])
+    for c in range(len(gain)):
+        mass += np.exp((gain[c] - top) / temperature) if tried[c] else 0.0
+    for c in range(len(gain)):
+        if tried[c] and c != current:
+            reached += np.exp((gain[c] - top) / temperature) / mass
             if draw < reached:
                 return c
     return current
 
 
-@inner
+@inner_in_place
 def _touch(chain: Any, first: int, last: int) -> None:
     """Notes that ``first:last`` changed: margins and slots near it, and where ``best`` may differ."""
     count, slots = len(chain.best), chain.slots
     chain.counters[FLIPS] += np.uint64(last - first)
-    set_margins(chain.at, chain.spans, chain.margin, chain.pays, max(0, first - 1), min(count, last + 1))
+    set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
+    _forget_pays(chain, first, last)
     for slot in range(slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]):
         if slots.end[slot] >= first:
             slots.gain[slot] = UNKNOWN
@@ -350,7 +382,42 @@ def _touch(chain: Any, first: int, last: int) -> None:
             chain.counters[DIRTY] += np.uint64(1)
 
 
-@inner
+@inner_in_place
+def _forget_pays(chain: Any, first: int, last: int) -> None:
+    """Forgets what is paid at ``first:last``, next to it, and wherever words from there stand.
+
+    Spans and outside labels around ``first:last`` have changed, and no key that does not begin there
+    is counted otherwise now.
+    """
+    at, spans, places = chain.at, chain.spans, chain.places
+    low, high = _region(at, first, last)
+    chain.pays[max(0, low - 1) : high + 1] = UNKNOWN
+    for a in range(len(spans.relation)):
+        if spans.relation[a] == DIFFERENT:
+            chain.pays[:] = UNKNOWN
+    for g in range(len(spans.keys)):
+        for t in range(low, high):
+            for key in spans.keys[g, t]:
+                if key != NO_KEY:
+                    for place in places.tokens[g, places.bounds[g, key] : places.bounds[g, key + 1]]:
+                        _forget_place(at, chain.pays, place)
+
+
+@inner_in_place
+def _forget_place(at: Any, pays: Any, place: int) -> None:
+    """Forgets what is paid for the label at a token or, if a span holds it, on and beside that."""
+    if at.codec.type_of[at.labels[place]] < 0:
+        pays[place] = UNKNOWN
+        return
+    start, end = place, place + 1
+    while not at.codec.opens_sentence[start] and at.codec.continues[at.labels[start - 1], at.labels[start]]:
+        start -= 1
+    while not at.codec.opens_sentence[end] and at.codec.continues[at.labels[end - 1], at.labels[end]]:
+        end += 1
+    pays[max(0, start - 1) : end + 1] = UNKNOWN
+
+
+@inner_in_place
 def _advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> None:
     """Follows the objective and the penalties, and keeps the labels if none seen were better."""
     numbers = chain.numbers
@@ -367,7 +434,7 @@ def _advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> 
     chain.counters[DIRTY] = np.uint64(0)
 
 
-@inner
+@inner_in_place
 def _resample_group(chain: Any, group: int, temperature: float) -> None:
     """Resamples places of the same words together: all spans of one type or, in some groups, all left out.
 
@@ -375,51 +442,53 @@ def _resample_group(chain: Any, group: int, temperature: float) -> None:
     Which are looked at does not depend on their labels, and places that may be left out never
     overlap, so the labellings among which it chooses look the same from each.
     """
-    at, numbers = chain.at, chain.numbers
-    members, current = _agreeing(at, chain.groups, group, chain.counters)
-    if len(members) == 0:
+    at, numbers, scratch = chain.at, chain.numbers, chain.scratch
+    count, current = _agreeing(at, chain.groups, group, chain.counters, scratch.members)
+    if count == 0:
         return
+    members, option = scratch.members[:count], scratch.slot[0]
     choices = len(at.codec.opening) + int(chain.groups.may_leave[group])
-    gain = np.zeros(choices)
+    gain, weight, tried = scratch.gain[:choices], scratch.weight[:choices], scratch.tried[:choices]
     for choice in range(choices):
-        _write_group(chain.rows, at, members, choice)
+        _write_group(chain.rows, at, members, choice, option)
         gain[choice] = _group_local(at, members)
-    _write_group(chain.rows, at, members, current)
-    gain -= gain[current]
+    _write_group(chain.rows, at, members, current, option)
+    before = gain[current]
+    for choice in range(choices):
+        gain[choice] -= before
     draw = _uniform(chain.counters)
-    weight = _weights(gain + (numbers[ROWS] + numbers[SPANS] + ROUNDING), temperature)
+    _weigh(gain, numbers[ROWS] + numbers[SPANS] + ROUNDING, temperature, weight)
     weight[current] = 0.0
     if draw >= weight.sum():
         return
     _count_group(chain.spans, at, members, -1)
     old_cost = _group_cost(chain.spans, at, members)
-    row_growth, span_growth, grown = np.zeros(choices), np.zeros(choices), 0.0
+    row_growth, span_growth, grown = scratch.row_growth, scratch.span_growth, 0.0
     for choice in range(choices):
-        grown += _write_group(chain.rows, at, members, choice)
+        grown += _write_group(chain.rows, at, members, choice, option)
         row_growth[choice] = grown
         span_growth[choice] = _group_cost(chain.spans, at, members) - old_cost
         gain[choice] -= grown + span_growth[choice]
-    chosen = _choose(gain, current, draw, temperature)
-    _write_group(chain.rows, at, members, chosen)
+    tried[:] = True
+    chosen = _choose(gain, tried, current, draw, temperature)
+    _write_group(chain.rows, at, members, chosen, option)
     _count_group(chain.spans, at, members, 1)
     if chosen == current:
         return
-    for m in range(len(members)):
-        first, last = members[m, 0], members[m, 1]
-        _touch(chain, first, last)
+    for m in range(count):
+        _touch(chain, members[m, 0], members[m, 1])
     _advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
 
 
-@inner
-def _agreeing(at: Any, groups: Any, group: int, counters: Any) -> Any:
-    """(P, 2) the group's places, or a random half, where each is a span of one type or left out; none if they
-    disagree.
+@inner_in_place
+def _agreeing(at: Any, groups: Any, group: int, counters: Any, members: Any) -> Any:
+    """Writes the group's places, or a random half, where each is a span of one type or left out.
 
-    Also returns what they are: a type, or the number of types where all are left out. A place that
-    is anything else now (part of a longer span, say, or left out where the group may not be) is passed over.
+    Returns how many, none if they disagree, and what they are: a type, or the number of types where all
+    are left out. A place that is anything else now (part of a longer span, say, or left out where the
+    group may not be) is passed over.
     """
     type_of, types = at.codec.type_of, len(at.codec.opening)
-    members = np.empty((groups.pointer[group + 1] - groups.pointer[group], 2), np.int64)
     count, current = 0, -1
     everyone = _uniform(counters) < 0.5
     for place in range(groups.pointer[group], groups.pointer[group + 1]):
@@ -428,34 +497,43 @@ def _agreeing(at: Any, groups: Any, group: int, counters: Any) -> Any:
         first, last = groups.places[place, 0], groups.places[place, 1]
         kind = type_of[at.labels[first]]
         if kind < 0:
-            if not groups.may_leave[group] or type_of[at.labels[first:last]].max() >= 0:
+            if not groups.may_leave[group] or not _left_out(at, first, last):
                 continue
             kind = types
         elif not _is_span(at, first, last):
             continue
         if current >= 0 and kind != current:
-            return members[:0], -1
+            return 0, -1
         current = kind
         members[count, 0], members[count, 1] = first, last
         count += 1
-    return members[:count], current
+    return count, current
 
 
-@inner
-def _write_group(rows: Any, at: Any, members: Any, choice: int) -> Any:
+@inner_in_place
+def _left_out(at: Any, first: int, last: int) -> Any:
+    """Are all tokens of ``first:last`` outside?"""
+    for t in range(first, last):
+        if at.codec.type_of[at.labels[t]] >= 0:
+            return False
+    return True
+
+
+@inner_in_place
+def _write_group(rows: Any, at: Any, members: Any, choice: int, option: Any) -> Any:
     """Makes all members spans of one type, or leaves them out; returns by how much the rows' penalty grew."""
     codec = at.codec
     grown = 0.0
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]
-        option = np.full(last - first, codec.outside[0] if choice == len(codec.opening) else codec.inside[choice])
+        option[: last - first] = codec.outside[0] if choice == len(codec.opening) else codec.inside[choice]
         if choice < len(codec.opening):
             option[0] = codec.opening[choice]
         grown += _write(rows, at.labels, first, last, option)
     return grown
 
 
-@inner
+@inner_in_place
 def _group_local(at: Any, members: Any) -> Any:
     """Local score of the members as they are labelled now, transitions to what is beside them included."""
     total, done = 0.0, -1
@@ -470,7 +548,7 @@ def _group_local(at: Any, members: Any) -> Any:
     return total
 
 
-@inner
+@inner_in_place
 def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
     """Counts what the members are in (1) or out (−1)."""
     for m in range(len(members)):
@@ -478,7 +556,7 @@ def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
         count_labels(spans, at.codec, at.labels, first, last, change)
 
 
-@inner
+@inner_in_place
 def _group_cost(spans: Any, at: Any, members: Any) -> Any:
     """Nats that the members cost with what is counted, they not being; see `labels_cost`."""
     total = 0.0
@@ -490,9 +568,9 @@ def _group_cost(spans: Any, at: Any, members: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
-def set_margins(at: Any, spans: Any, margin: Any, pays: Any, first: int, last: int) -> None:
-    """Updates ``margin`` and ``pays`` after labels next to ``first:last``, or there, changed."""
+@kernel_in_place
+def set_margins(at: Any, margin: Any, first: int, last: int) -> None:
+    """Updates ``margin`` after labels next to ``first:last``, or there, changed."""
     unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
     for t in range(first, last):
         now, other = 0.0, -np.inf
@@ -507,19 +585,9 @@ def set_margins(at: Any, spans: Any, margin: Any, pays: Any, first: int, last: i
             else:
                 other = max(other, value)
         margin[t] = other - now
-        pays[t] = 1.0 if _beside_span(at.codec.type_of, labels, t) or _recurs(spans.watched, spans.reach, t) else 0.0
 
 
-@inner
-def _recurs(watched: Any, reach: Any, t: int) -> Any:
-    """Can leaving t unlabelled cost anything?"""
-    for g in watched:
-        if reach[g, t] > 0:
-            return True
-    return False
-
-
-@inner
+@inner_in_place
 def _best_pair(at: Any, t: int) -> Any:
     """The best local gain of other labels for tokens t and t + 1 together."""
     unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
@@ -539,7 +607,7 @@ def _best_pair(at: Any, t: int) -> Any:
     return best - now
 
 
-@inner
+@inner_in_place
 def _is_span(at: Any, start: int, end: int) -> Any:
     """Is exactly ``start:end`` one labelled span now?"""
     codec, labels = at.codec, at.labels
@@ -553,7 +621,7 @@ def _is_span(at: Any, start: int, end: int) -> Any:
     return codec.opens_sentence[end] or not codec.continues[labels[end - 1], labels[end]]
 
 
-@inner
+@inner_in_place
 def _slot_options(at: Any, start: int, end: int, options: Any) -> Any:
     """Writes what the slot ``start:end`` can hold; returns how many, and the best local gain.
 
@@ -587,7 +655,7 @@ def _slot_options(at: Any, start: int, end: int, options: Any) -> Any:
     return choices, gain
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def random_labels(unary: Any, transition: Any, backward: Any, opens_sentence: Any, seed: Any) -> Any:
     """Label by label, uniform among those from which the sentence can still be finished."""
     count, width = unary.shape

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
@@ -30,8 +29,8 @@ from workers.inference.agreement import (
 )
 from workers.inference.chain import max_messages
 from workers.inference.engine import TOLERANCE
-from workers.inference.kernel import inner
 from workers.inference.row_bound import ROUNDING, RowBounds, root_penalty, row_bounds
+from workers.kernel import inner_in_place, kernel_in_place
 
 
 class Partial(NamedTuple):
@@ -141,7 +140,7 @@ def root_loss(partial: Partial) -> float:
     return np.inf if partial.root[1] > 0 else float(partial.root[0])
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def expand(p: Any, t: int, losses: Any) -> None:
     """Writes to ``losses`` (L,) what each label at t loses at least, given all before t; inf: impossible."""
     count, width = p.unary.shape
@@ -177,7 +176,7 @@ def expand(p: Any, t: int, losses: Any) -> None:
                 losses[b] += now - p.cost[r]
 
 
-@inner
+@inner_in_place
 def _expand_last(p: Any, t: int, losses: Any) -> None:
     # The last label also closes the span it is in, so it is tried out.
     for b in range(len(losses)):
@@ -190,7 +189,7 @@ def _expand_last(p: Any, t: int, losses: Any) -> None:
         pop(p, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def push(p: Any, t: int, b: int) -> None:
     """Decides y_t = b; all before t must be decided."""
     penalty = p.root[0] if t == 0 else p.penalty[t - 1]
@@ -224,7 +223,7 @@ def push(p: Any, t: int, b: int) -> None:
     p.penalty[t], p.broken[t] = penalty, broken
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def pop(p: Any, t: int) -> None:
     """Takes back the last decision, which was at t."""
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
@@ -238,13 +237,13 @@ def pop(p: Any, t: int) -> None:
         add_outside(p.spans, t, -1)
 
 
-@inner
+@inner_in_place
 def _last_end(p: Any, t: int) -> Any:
     # The span that the document's last token is in ends with it.
     return t + 2 if t + 1 == len(p.labels) else t + 1
 
 
-@inner
+@inner_in_place
 def _closing_cost(p: Any, end: int) -> Any:
     """Nats and broken hard costs of the span that the decided labels leave open before ``end``."""
     if end == 0 or len(p.spans.table) == 0:
@@ -256,7 +255,7 @@ def _closing_cost(p: Any, end: int) -> Any:
     return span_cost(p.spans, start, end, kind), span_cost(p.hard_spans, start, end, kind)
 
 
-@inner
+@inner_in_place
 def _leaving_cost(p: Any, t: int) -> Any:
     """Nats and broken hard costs of an outside label at t."""
     if len(p.spans.watching) == 0:
@@ -264,7 +263,7 @@ def _leaving_cost(p: Any, t: int) -> Any:
     return outside_cost(p.spans, t), outside_cost(p.hard_spans, t)
 
 
-@inner
+@inner_in_place
 def _close(p: Any, end: int, change: int) -> None:
     if end == 0 or p.codec.type_of[p.labels[end - 1]] < 0:
         return
@@ -272,7 +271,7 @@ def _close(p: Any, end: int, change: int) -> None:
     add_span(p.spans, p.start[end - 1], end, p.codec.type_of[p.labels[end - 1]], change)
 
 
-@inner
+@inner_in_place
 def _added(p: Any, e: int, t: int, b: int) -> Any:
     """What label b at t adds to the row of event e."""
     added = p.bounds.gain[e, b]
@@ -282,7 +281,7 @@ def _added(p: Any, e: int, t: int, b: int) -> Any:
     return added
 
 
-@inner
+@inner_in_place
 def _row_cost(p: Any, r: int, activity: float) -> Any:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:

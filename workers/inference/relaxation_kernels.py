@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.potentials import Floats
 from schemas.problem import NO_KEY
 from workers.inference.agreement import CONTAINED, Codec
-from workers.inference.kernel import inner
+from workers.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
 
 Ints = NDArray[np.int64]
 
@@ -57,7 +56,7 @@ class Groups(NamedTuple):
     pair: Floats
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
     """(K, 6) span, group, table, role, slot, width: what each span's words and their parts belong to."""
     types = state.cost.shape[1]
@@ -92,7 +91,7 @@ def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
     return rows[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def outside_memberships(state: Any, members: Any, undecided: Any, first: int) -> Any:
     """(K, 6) rows like those of `memberships` for outside labels at the tokens ``undecided`` (N,), whose number is
     ``first`` + t: what they leave out of what spans there may be, by ``members``, and would pay for it."""
@@ -117,7 +116,7 @@ def outside_memberships(state: Any, members: Any, undecided: Any, first: int) ->
     return rows[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -> Any:
     """(M,) nats of each span against the places of its words at tokens ``left_out`` (N,), which are outside."""
     costs = np.zeros(len(start))
@@ -136,7 +135,7 @@ def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -
     return costs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def inner_scores(unary: Any, transition: Any, codec: Any, start: Any, end: Any, kind: Any) -> Any:
     """(M,) nats of each span from its first label to its last, and (M,) that last label."""
     inner = np.empty(len(start))
@@ -152,7 +151,7 @@ def inner_scores(unary: Any, transition: Any, codec: Any, start: Any, end: Any, 
     return inner, last
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _enter(chains: Any, reached: Any, t: Any, label: Any) -> Any:
     """Best score of what stands before t given ``label`` opens there, and the label before it (−1: none)."""
     if chains.codec.opens_sentence[t]:
@@ -176,7 +175,7 @@ class Lattice(NamedTuple):
     entered: Floats
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lattice_for(chains: Any) -> Any:
     """Scratch for all sentences."""
     shape = chains.unary.shape
@@ -184,7 +183,7 @@ def lattice_for(chains: Any) -> Any:
     return Lattice(np.empty(shape), *backward, np.empty(len(chains.codec.opening)))
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
     """Best score of sentence s in nats; `trace_sentence` has its labels.
 
@@ -211,10 +210,13 @@ def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
             if value > reached[last, chains.last[i]]:
                 reached[last, chains.last[i]] = value
                 lattice.from_span[last, chains.last[i]] = i
-    return reached[chains.bounds[s + 1] - 1].max()
+    best = -np.inf
+    for value in reached[chains.bounds[s + 1] - 1]:
+        best = max(best, value)
+    return best
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -> None:
     """Marks spans and outside labels of the best labelling in ``taken`` (M + N,) and writes its labels (N,)."""
     t = chains.bounds[s + 1] - 1
@@ -234,7 +236,7 @@ def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -
         label = _enter(chains, lattice.reached, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
 
 
-@inner
+@inner_in_place
 def _solve_sentences(chains: Any, charge: Any, lattice: Any, taken: Any, labels: Any, wanted: Any, scores: Any) -> None:
     """Solves the sentences ``wanted`` (S,); their ``scores`` (S,) are in nats."""
     for s in range(len(wanted)):
@@ -275,7 +277,8 @@ class Room(NamedTuple):
 
     ``charge`` (R,) is what a role without count pays a slot, ``base`` (P,) what a slot gains at most
     by such roles. ``top`` (R, C + 2) is what a role adds to that on the slots where it adds most and
-    which it must have, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes.
+    which it must have, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes;
+    ``best_low`` and ``best_state`` (R,) are the cheapest of them.
     """
 
     gain: Floats
@@ -289,6 +292,8 @@ class Room(NamedTuple):
     top: Floats
     at: Ints
     tried: Ints
+    best_low: Ints
+    best_state: Ints
 
 
 class Sizes(NamedTuple):
@@ -300,7 +305,7 @@ class Sizes(NamedTuple):
     branched: int
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def room_for(groups: Any) -> Any:
     """Room for any of the groups."""
     slots, roles = 1, groups.pair.shape[1]
@@ -318,10 +323,12 @@ def room_for(groups: Any) -> Any:
         np.empty((roles, MOST_COUNTED + 2)),
         np.zeros((roles, MOST_COUNTED + 2), np.int64),
         np.zeros(1, np.int64),
+        np.zeros(roles, np.int64),
+        np.zeros(roles, np.int64),
     )
 
 
-@inner
+@inner_in_place
 def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
     """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
@@ -347,7 +354,7 @@ def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
     return Sizes(slots, count, gaining, _order_roles(groups.pair[q], room.order, gaining))
 
 
-@inner
+@inner_in_place
 def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
     """Puts roles to the front, those first that clash most with all after them, until none after them clash.
 
@@ -368,7 +375,7 @@ def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
     return gaining
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _box_cost(room: Any, sizes: Any, pair: Any) -> Any:
     """What a group costs at least within the box: exactly that where roles without count do not clash and no two
     counted ones want the same slot."""
@@ -402,7 +409,7 @@ def _box_cost(room: Any, sizes: Any, pair: Any) -> Any:
     return cost
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _take(room: Any, slots: int, r: int) -> Any:
     """What a role adds on the ``low`` best slots that it must have; −inf where it has not so many."""
     size = room.low[r] + 1
@@ -421,7 +428,7 @@ def _take(room: Any, slots: int, r: int) -> Any:
     return top[: size - 1].sum()
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _enter_role(room: Any, sizes: Any, pair: Any, depth: int) -> None:
     """The first state of the role at ``depth``: alone, unless all that clashes with it is banned already."""
     r = room.order[depth]
@@ -435,7 +442,7 @@ def _enter_role(room: Any, sizes: Any, pair: Any, depth: int) -> None:
             room.banned_by[other] = depth
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _next_state(room: Any, sizes: Any, depth: int) -> Any:
     """The next state of the role at ``depth``: alone; then for each k = 0, 1, … used k times, and more than k times.
 
@@ -461,14 +468,14 @@ def _next_state(room: Any, sizes: Any, depth: int) -> Any:
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _leave_role(room: Any, r: int) -> None:
     if room.state[r] != BANNED:
         room.state[r] = FREE
         room.low[r] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
     """The next box that costs less than ``limit``: the depth of its last role, and its cost.
 
@@ -507,7 +514,7 @@ def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any
     return END, np.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
     """The least that group q costs in nats, or a little less; marks in ``known`` (K,) the memberships that cost it.
 
@@ -519,14 +526,18 @@ def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
     if not sizes.gaining:
         return 0.0
     best = 0.0
-    low, state = room.low[: sizes.roles].copy(), np.full(sizes.roles, BANNED)
+    low, state = room.best_low[: sizes.roles], room.best_state[: sizes.roles]
+    copy_to(low, room.low)
+    state[:] = BANNED
     depth, cost = _next_box(room, sizes, pair, best, START)
     while depth != END:
         if cost < best:
             best = cost
-            low[:], state[:] = room.low[: sizes.roles], room.state[: sizes.roles]
+            copy_to(low, room.low)
+            copy_to(state, room.state)
         depth, cost = _next_box(room, sizes, pair, best, depth)
-    room.low[: sizes.roles], room.state[: sizes.roles] = low, state
+    copy_to(room.low[: sizes.roles], low)
+    copy_to(room.state[: sizes.roles], state)
     _box_cost(room, sizes, pair)
     for p in range(sizes.slots):
         taken = -1
@@ -544,7 +555,7 @@ def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
     best = -1
     for m in range(groups.slots[p], groups.slots[p + 1]):
@@ -553,7 +564,7 @@ def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, steps: int) -> Any:
     """Subgradient ascent: the best bound in nats of loss, its prices, and the sentences' labels under them.
 
@@ -606,7 +617,7 @@ def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, 
     return best, best_prices, best_labels
 
 
-@inner
+@inner_in_place
 def _step(groups: Any, sentence: Any, prices: Any, change: Any, moved: Any, moved_groups: Any) -> None:
     """Moves prices, none below 0, and marks the sentences and groups in which any did."""
     for q in range(len(groups.roles)):
@@ -616,7 +627,7 @@ def _step(groups: Any, sentence: Any, prices: Any, change: Any, moved: Any, move
                 moved[sentence[m]], moved_groups[q] = True, True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_losses(chains: Any, charge: Any) -> Any:
     """(M,) nats a sentence loses at least with each span, (N, L) with each outside label; charges are paid."""
     count, width = chains.unary.shape
@@ -651,7 +662,7 @@ def chain_losses(chains: Any, charge: Any) -> Any:
     return span_loss, outside_loss
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def member_losses(groups: Any, prices: Any, limit: float) -> Any:
     """(K,) what a group's minimum grows at least if this membership is known to it; inf for more than ``limit``."""
     losses = np.full(len(prices), np.inf)
@@ -670,7 +681,7 @@ def member_losses(groups: Any, prices: Any, limit: float) -> Any:
     return np.maximum(losses, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _group_losses(
     groups: Any, q: int, prices: Any, room: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
 ) -> None:
@@ -682,7 +693,7 @@ def _group_losses(
         depth, cost = _next_box(room, sizes, groups.pair[q], least + limit, depth)
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _box_losses(
     groups: Any, q: int, prices: Any, room: Any, sizes: Any, forced: int, excess: float, losses: Any
 ) -> None:

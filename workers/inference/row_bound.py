@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
-from workers.inference.kernel import inner
+from workers.kernel import inner, inner_in_place, kernel
 
 ROUNDING = 2.0 * SLACK_TOLERANCE
 """A hard row counts as broken above this excess only, so that no sum's rounding ends a branch."""
@@ -115,7 +114,7 @@ class _Entries(NamedTuple):
     coefficient: Floats
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _events(entries: Any, size: int, alive: Any, possible: Any, opens: Any) -> Any:
     width = alive.shape[1]
     at, row = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -172,7 +171,7 @@ def _before(entries: Any, low: int, high: int, gain: Any, after: Any, alive: Any
     return before
 
 
-@inner
+@inner_in_place
 def _lowest(values: Any, alive: Any) -> Any:
     best = np.inf
     for label in range(len(values)):

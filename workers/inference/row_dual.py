@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Status
@@ -29,8 +28,8 @@ from schemas.problem import ANY, SLACK_TOLERANCE, Problem
 from schemas.settings import DiscrepancySettings
 from workers.inference.discrepancy import search
 from workers.inference.engine import TOLERANCE
-from workers.inference.kernel import inner
 from workers.inference.race import Race
+from workers.kernel import inner, inner_in_place, kernel, kernel_in_place
 
 MOST_CELLS = 20_000_000
 """Lattices with more edges than this are left alone: the table takes 8 bytes a cell, twice."""
@@ -187,7 +186,7 @@ def _best_with(dual: _Dual) -> Floats:
     return bound
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
     """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
     labels = np.empty(len(found), np.int32)
@@ -232,7 +231,7 @@ def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
         _move(dual, wanted)
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _move(dual: Any, wanted: Any) -> None:
     """Makes the multipliers ``wanted`` (R,)."""
     for r in range(len(wanted)):
@@ -248,7 +247,7 @@ def _move(dual: Any, wanted: Any) -> None:
                 dual.edge[t, dual.previous[e], label] -= change * dual.coefficient[e]
 
 
-@inner
+@inner_in_place
 def _excess(dual: Any, labels: Any, r: int) -> float:
     activity = 0.0
     for e in range(dual.pointer[r], dual.pointer[r + 1]):
@@ -290,7 +289,7 @@ def _viterbi(dual: Any, labels: Any) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _messages(dual: Any, forward: Any, backward: Any) -> None:
     """Best value up to and including each token and label, and after it, inside its sentence."""
     count, width = dual.unary.shape

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.problem import ANY, Problem
+from workers.kernel import kernel_in_place
 
 
 class RowState(NamedTuple):
@@ -55,7 +55,7 @@ def row_state(problem: Problem, labels: Labels, hard_weight: float) -> RowState:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def row_penalty(state: Any) -> Any:
     """Nats that all rows cost now."""
     total = 0.0
@@ -64,7 +64,7 @@ def row_penalty(state: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def set_label(state: Any, labels: Any, t: int, new: int) -> Any:
     """Sets ``labels[t]`` and the row sums; returns by how many nats the rows' penalty grew."""
     old = labels[t]
@@ -87,7 +87,7 @@ def set_label(state: Any, labels: Any, t: int, new: int) -> Any:
     return grown
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _shift(state: Any, r: int, change: float) -> Any:
     before = max(0.0, state.activity[r] - state.bound[r])
     state.activity[r] += change

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from schemas.potentials import Floats
 from schemas.problem import Problem
 from workers.inference.agreement import Codec, codec
 from workers.inference.chain import max_messages, sentence_bounds
+from workers.kernel import kernel, kernel_in_place
 
 
 class CandidateSpans:
@@ -43,7 +43,7 @@ def candidate_spans(problem: Problem, limit: float) -> CandidateSpans:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _candidate_spans(
     unary: Any, transition: Any, bounds: Any, forward: Any, backward: Any, best: Any, codec: Codec, limit: float
 ) -> Any:
@@ -75,7 +75,7 @@ def _candidate_spans(
     return spans[:found], losses[:found]
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _enter(unary: Any, transition: Any, forward: Any, codec: Codec, first: int, start: int, kind: int) -> Any:
     """Best score up to ``start`` with a span of this type opening there."""
     opening = codec.opening[kind]
@@ -88,7 +88,7 @@ def _enter(unary: Any, transition: Any, forward: Any, codec: Codec, first: int, 
     return best + unary[start, opening]
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _leave(unary: Any, transition: Any, backward: Any, codec: Codec, last: int, end: int, inner: int) -> Any:
     """Best score from ``end`` on, given a span that stops before it with label ``inner``."""
     if end == last:
@@ -100,7 +100,7 @@ def _leave(unary: Any, transition: Any, backward: Any, codec: Codec, last: int, 
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def _sort_by_end(spans: Any, losses: Any, first: int, last: int) -> None:
     # Insertion sort: a start has few surviving spans, found type by type with ends rising.
     for i in range(first + 1, last):

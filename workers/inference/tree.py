@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from workers.inference.kernel import inner
 from workers.inference.partial import Partial, pop, push
+from workers.kernel import inner_in_place, kernel_in_place
 
 
 class Tree(NamedTuple):
@@ -56,7 +55,7 @@ def grown(tree: Tree) -> Tree:
     )
 
 
-@inner
+@inner_in_place
 def add_node(tree: Any, parent: int, label: int, loss: float) -> Any:
     """Appends a child; its id."""
     node = tree.counters[0]
@@ -66,7 +65,7 @@ def add_node(tree: Any, parent: int, label: int, loss: float) -> Any:
     return node
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def move(p: Any, tree: Any, node: int) -> None:
     """Brings the cursor, and the partial labelling with it, to a node."""
     at, goal = tree.counters[1], node

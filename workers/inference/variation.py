@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from workers.inference.kernel import inner
+from workers.kernel import copy_to, inner, inner_in_place, kernel
 
 DRAWS = 6
 """Uniform numbers that one offspring takes."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def breed(codec: Any, parents: Any, draws: Any, rates: Any, offspring: Any) -> None:
     """Writes each offspring (λ, N): a crossover of two of the ``parents`` (μ, N), sometimes mutated.
 
@@ -35,7 +34,7 @@ def breed(codec: Any, parents: Any, draws: Any, rates: Any, offspring: Any) -> N
             mutate(codec, labels, u[3] / rates[0], rates[1], u[4], u[5])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mutate(codec: Any, labels: Any, choice: float, shift_rate: float, where: float, what: float) -> None:
     """Shifts a border by one token with probability ω, else gives a section another type."""
     points = borders(codec, labels)
@@ -70,12 +69,12 @@ def _cross(codec: Any, labels: Any, other: Any, where: float) -> None:
     k = int(where * len(points))
     first = points[k]
     last = points[k + 1] if k + 1 < len(points) else len(labels)
-    labels[first:last] = other[first:last]
+    copy_to(labels[first:last], other[first:last])
     _mend(codec, labels, first)
     _mend(codec, labels, last)
 
 
-@inner
+@inner_in_place
 def _shift(codec: Any, labels: Any, t: int, what: float) -> None:
     """Moves the border before t by one token, to either side; a sentence's start stays."""
     if codec.opens_sentence[t]:
@@ -92,7 +91,7 @@ def _shift(codec: Any, labels: Any, t: int, what: float) -> None:
     _mend(codec, labels, t + 1)
 
 
-@inner
+@inner_in_place
 def _flip(codec: Any, labels: Any, first: int, last: int, what: float) -> None:
     """Gives the section another type, or none where the label set has a label for that."""
     outside = -1
@@ -115,7 +114,7 @@ def _flip(codec: Any, labels: Any, first: int, last: int, what: float) -> None:
     _mend(codec, labels, last)
 
 
-@inner
+@inner_in_place
 def _mend(codec: Any, labels: Any, t: int) -> None:
     """A label that continues nothing opens its span."""
     if t >= len(labels) or codec.type_of[labels[t]] < 0:

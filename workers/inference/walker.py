@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
@@ -27,8 +26,8 @@ from workers.inference.agreement import (
     outside_cost,
     span_cost,
 )
-from workers.inference.kernel import inner
 from workers.inference.rows import RowState, row_state, set_label
+from workers.kernel import inner, inner_in_place, kernel, kernel_in_place
 
 
 class Walker(NamedTuple):
@@ -68,7 +67,7 @@ def new_walker(problem: Problem, labels: Labels) -> Walker:
     return walker
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def evaluate(w: Any, target: Any) -> Any:
     """Moves to ``target`` (N,); returns its local score, soft penalty (both nats) and hard degree."""
     if len(w.spans.table):
@@ -104,13 +103,13 @@ def _move_spans(w: Any, target: Any) -> None:
         count_spans(w, parts[i, 0], parts[i, 1], 1)
 
 
-@inner
+@inner_in_place
 def _set_labels(w: Any, target: Any) -> None:
     for t in range(len(target)):
         set_label(w.rows, w.labels, t, target[t])
 
 
-@inner
+@inner_in_place
 def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
     """The part around the difference at t that no span crosses, before or after the change."""
     low = t
@@ -126,7 +125,7 @@ def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel_in_place
 def count_spans(w: Any, first: int, last: int, change: int) -> None:
     """Counts spans and outside labels of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
     t = first
@@ -147,7 +146,7 @@ def count_spans(w: Any, first: int, last: int, change: int) -> None:
         t = end
 
 
-@inner
+@inner_in_place
 def _local(w: Any, labels: Any) -> Any:
     total = 0.0
     for t in range(len(labels)):

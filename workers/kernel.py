@@ -1,0 +1,34 @@
+"""How numba kernels are compiled: kept on disk between processes, and without the interpreter's lock.
+
+An ``inner`` kernel is called by other kernels only. Entry points from Python and C unpack every array of a
+state, and took a quarter of the compile time.
+
+A kernel ``in_place`` makes no arrays and returns none, nor does any kernel that it calls. Elsewhere numba counts
+references to each array of a tuple whenever it is looked at, one atomic step for each, which took half of the
+time on novels; here all arrays are the caller's. The option has to be set everywhere: a kernel without it
+takes that of whichever kernel was first to call it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+COMPILED: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
+WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILED | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+UNCOUNTED: dict[str, Any] = {"_nrt": False}
+"""Without numba's runtime, which counts references; to make an array does not compile then."""
+
+kernel = njit(**COMPILED)
+kernel_in_place = njit(**COMPILED | UNCOUNTED)
+inner = njit(**WITHOUT_ENTRY_POINTS)
+inner_in_place = njit(**WITHOUT_ENTRY_POINTS | UNCOUNTED)
+inlined = njit(**COMPILED, inline="always")
+
+
+@inner_in_place
+def copy_to(target: Any, source: Any) -> None:
+    """Writes ``source`` into ``target`` (N,): assigning one slice to another makes an array on the way."""
+    for i in range(len(target)):
+        target[i] = source[i]
