@@ -100,11 +100,10 @@ class Cluster(NamedTuple):
     def _warm_nodes(self, shared: list[Any], sample: Document) -> None:
         """One process a node compiles first: numba's caches race when many processes start cold."""
         task: Any = ray.remote(num_cpus=0, max_retries=1)(warm_node)
-        for node in ray.nodes():
-            if not node["Alive"] or not node["Resources"].get("CPU"):
-                continue
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            call = task.options(scheduling_strategy=there).remote(*shared[:3], sample)
+        alive = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        there = [NodeAffinitySchedulingStrategy(node, soft=False) for node in alive]
+        calls = [task.options(scheduling_strategy=node).remote(*shared[:3], sample) for node in there]
+        for call in calls:
             try:
                 ray.get(self.wait([call]))
             except ray.exceptions.RayError as error:
