@@ -323,7 +323,7 @@ def _show_run(report: dict[str, Any]) -> None:
     errors = report["search_errors"]
     if errors:
         say(
-            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the sampler "
+            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of engine gibbs "
             f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
         )
     say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")

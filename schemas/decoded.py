@@ -53,7 +53,6 @@ class Decoded:
     constraints'; ``degree`` and ``penalties`` (K,) split it by constraint; ``bound`` is never
     below the best objective of any labelling; ``work`` counts the engine's own unit (resamples,
     expanded nodes, deterministic solver time), the same on every machine, unlike ``seconds``.
-    ``start`` (N,) is the sampler's labelling that a proof set out from, None where no sampler ran.
     """
 
     labels: Labels
@@ -66,7 +65,6 @@ class Decoded:
     work: int = 0
     seconds: float = 0.0
     improvements: tuple[Improvement, ...] = ()
-    start: Labels | None = None
 
     @property
     def objective(self) -> float:

@@ -20,7 +20,7 @@ from schemas.labels import Labels
 from schemas.predictions import predictions_table, times_table
 from schemas.problem import Problem, Score
 from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
-from schemas.settings import CertifySettings
+from schemas.settings import GibbsSettings
 from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
 from workers.infeasible import breaks_something_hard, reason, settled
@@ -122,23 +122,21 @@ def _solve(problem: Problem, doc_id: str, settings: RunSettings) -> Decoded:
 def _count_errors(
     labelled: Labelled, problem: Problem, document: Document, decoded: Decoded, settings: RunSettings
 ) -> None:
-    """Search errors and model errors of the sampler; it runs here where the proof did without."""
-    start = decoded.start
-    if start is None:
-        config = CertifySettings.model_validate(dict(settings.options)).sampler
-        start = gibbs.solve(problem, config=config, rng=document_rng(settings.seed, document.doc_id)).labels
+    """Search errors and model errors of what engine gibbs answers."""
+    rng = document_rng(settings.seed, document.doc_id)
+    sampled = gibbs.solve(problem, config=GibbsSettings(), rng=rng)
     joint, gold = with_gold(problem.labels, document)
     known = int(gold.max(initial=0)) < len(problem.labels)
     objectives = Objectives(
         problem.score(gold).objective if known else -np.inf,
-        problem.score(start).objective,
+        sampled.objective,
         decoded.objective,
         decoded.certified,
     )
     labelled.entity_errors += EntityErrors.of(
-        gold, start, decoded.labels, joint, document.sentence_starts, proven=decoded.certified
+        gold, sampled.labels, decoded.labels, joint, document.sentence_starts, proven=decoded.certified
     )
-    labelled.document_errors += DocumentErrors.of(objectives, right=bool((gold == start).all()))
+    labelled.document_errors += DocumentErrors.of(objectives, right=bool((gold == sampled.labels).all()))
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:

@@ -20,7 +20,7 @@ Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ def solve(
         answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=budget)
         race.work = answer.work
         race.take(answer.labels, answer.objective)
-    sampled, bound = race.labels, race.top
+    bound = race.top
     if race.loss > config.tolerance:
         narrowed = _narrowed(race, config, rng)
         race.take(narrowed.labels, narrowed.objective)
@@ -74,7 +74,7 @@ def solve(
         # What was struck out is in no better labelling: a bound on the rest bounds everything.
         local_best = viterbi_score(narrowed.problem.potentials)
         bound = min(bound, max(race.objective, _proven_bound(narrowed.problem, local_best, race, config, rng)))
-    return replace(_decoded(race, bound, config.tolerance), start=sampled)
+    return _decoded(race, bound, config.tolerance)
 
 
 def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
