@@ -48,6 +48,8 @@ from workers.readers.tokenizer import RARE_SPACE, load_tokenizer
 from workers.shard_io import read_shard
 
 FEATURES = "rich-nopos"
+PAIRS = 3
+"""How often one worker and several are compared: cores that are shared with others change their speed."""
 STEP = 0.5
 """Seconds between two looks at the workers' memory."""
 MIB = 1 << 20
@@ -249,16 +251,19 @@ def _growth(documents: NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
-def _compared(part: Path, model: Path, workers: int) -> dict[str, float]:
-    """The same part by one worker and by several: wall clock of the labelling, without start-up."""
-    speeds = {}
-    for count in (1, workers):
-        report = concord(*_arguments(part, model, count, MADE / "out" / f"{part.name}-{count}"))
-        speeds[count] = report["tokens_per_second"]
+def _compared(part: Path, model: Path, workers: int) -> dict[str, Any]:
+    """The same part by one worker and by several, in turn: wall clock from the first actor's start to the last shard."""
+    speeds: dict[int, list[float]] = {1: [], workers: []}
+    for _ in range(PAIRS):
+        for count, seen in speeds.items():
+            report = concord(*_arguments(part, model, count, MADE / "out" / f"{part.name}-{count}"))
+            seen.append(report["tokens_per_second"])
+    middle = {count: float(np.median(seen)) for count, seen in speeds.items()}
     return {
-        "tokens_per_second_by_1_worker": speeds[1],
-        f"tokens_per_second_by_{workers}_workers": speeds[workers],
-        f"{workers}_workers_over_1": speeds[workers] / speeds[1],
+        "tokens_per_second_by_1_worker": middle[1],
+        f"tokens_per_second_by_{workers}_workers": middle[workers],
+        f"{workers}_workers_over_1": middle[workers] / middle[1],
+        f"{workers}_workers_over_1_by_pair": [many / one for one, many in zip(*speeds.values(), strict=True)],
     }
 
 
