@@ -252,7 +252,7 @@ def _growth(documents: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def _compared(part: Path, model: Path, workers: int) -> dict[str, Any]:
-    """The same part by one worker and by several, in turn: wall clock from the first actor's start to the last shard."""
+    """The same part by one worker and by several, in turn: wall clock from the start of actors to the last shard."""
     speeds: dict[int, list[float]] = {1: [], workers: []}
     for _ in range(PAIRS):
         for count, seen in speeds.items():
