@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test lint format lock benchmarks picture clean
+.PHONY: help demo test lint format lock benchmarks picture recompile clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -43,6 +43,9 @@ benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/res
 
 picture: $(READY)  ## draw the README's picture from a real run
 	$(BIN)/python docs/picture.py
+
+recompile:  ## forget compiled kernels: numba sees changes in a kernel's own file, not in what it calls
+	find workers -name '*.nb[ci]' -delete
 
 clean:  ## remove the environment, caches and the demo's output
 	rm -rf .venv build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from schemas.labels import LabelSet
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

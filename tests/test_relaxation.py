@@ -20,8 +20,8 @@ from workers.inference import cpsat, relaxation
 from workers.inference.agreement import empty_state
 from workers.inference.block_descent import descend, finish, start_at
 from workers.inference.chain import viterbi, viterbi_score
+from workers.inference.group_kernels import PricedGroups, group_cost, member_losses, room_for
 from workers.inference.relaxation import chains_of, relax
-from workers.inference.relaxation_kernels import Groups, group_cost, member_losses, room_for
 from workers.inference.spans import candidate_spans
 
 
@@ -63,7 +63,7 @@ def test_the_bound_is_close_where_names_conflict(seed: int) -> None:
 
 
 @st.composite
-def priced_groups(draw: st.DrawFn, *, roles: int) -> tuple[Groups, Floats]:
+def priced_groups(draw: st.DrawFn, *, roles: int) -> tuple[PricedGroups, Floats]:
     """One group of up to five slots with prices of its memberships; pairs of some roles cost nothing."""
     held = draw(st.lists(st.sets(st.integers(0, roles - 1), min_size=1), min_size=1, max_size=5))
     role = np.array([r for slot in held for r in sorted(slot)], np.int64)
@@ -75,10 +75,10 @@ def priced_groups(draw: st.DrawFn, *, roles: int) -> tuple[Groups, Floats]:
     )
     slots = np.cumsum([0, *map(len, held)])
     bounds = np.array([0, len(held)], np.int64)
-    return Groups(np.arange(len(role)), role, slots, bounds, np.array([roles]), pair[None]), np.array(prices)
+    return PricedGroups(np.arange(len(role)), role, slots, bounds, np.array([roles]), pair[None]), np.array(prices)
 
 
-def enumerated(groups: Groups, prices: Floats) -> tuple[float, Floats]:
+def enumerated(groups: PricedGroups, prices: Floats) -> tuple[float, Floats]:
     """The group's least cost, and the least with each membership, by trying every assignment of its slots."""
     least, forced = np.inf, np.full(len(prices), np.inf)
     choices = [[None, *range(a, b)] for a, b in itertools.pairwise(groups.slots.tolist())]
@@ -90,14 +90,14 @@ def enumerated(groups: Groups, prices: Floats) -> tuple[float, Floats]:
     return least, forced
 
 
-def cost_of(groups: Groups, prices: Floats, known: list[int]) -> float:
+def cost_of(groups: PricedGroups, prices: Floats, known: list[int]) -> float:
     pairs = itertools.combinations(groups.role[known].tolist(), 2)
     return sum(float(groups.pair[0, a, b]) for a, b in pairs) - float(prices[known].sum())
 
 
 @settings(max_examples=300)
 @given(priced_groups(roles=2))
-def test_a_group_of_two_roles_costs_what_enumeration_says(case: tuple[Groups, Floats]) -> None:
+def test_a_group_of_two_roles_costs_what_enumeration_says(case: tuple[PricedGroups, Floats]) -> None:
     groups, prices = case
     known = np.zeros(len(prices), np.bool_)
     least, forced = enumerated(groups, prices)
@@ -108,7 +108,7 @@ def test_a_group_of_two_roles_costs_what_enumeration_says(case: tuple[Groups, Fl
 
 @settings(max_examples=300)
 @given(priced_groups(roles=4))
-def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[Groups, Floats]) -> None:
+def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[PricedGroups, Floats]) -> None:
     groups, prices = case
     least, forced = enumerated(groups, prices)
     known = np.zeros(len(prices), np.bool_)
@@ -121,7 +121,9 @@ def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[G
 def test_counts_beyond_the_limit_are_bounded_together(price: float) -> None:
     # 80 slots that only the first role wants and 80 that only the second wants: more than are counted one by one.
     pair = np.array([[[0.0, price], [price, 0.0]]])
-    groups = Groups(np.arange(160), np.repeat([0, 1], 80), np.arange(161), np.array([0, 160]), np.array([2]), pair)
+    groups = PricedGroups(
+        np.arange(160), np.repeat([0, 1], 80), np.arange(161), np.array([0, 160]), np.array([2]), pair
+    )
     prices = np.ones(160)
     bound = group_cost(groups, 0, prices, room_for(groups), np.zeros(160, np.bool_))
     least = min(price * n * m - n - m for n in range(81) for m in range(81))

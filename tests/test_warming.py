@@ -29,7 +29,7 @@ def compiled():
 
 settings = check_settings(RunSettings(engine=sys.argv[1]))
 given = dict(model=HashModel(), constraints=consistency(), settings=settings)
-warm(Document.build("one", [["Nothing", "to", "disagree", "on"]]), **given)
+warm(Document.build("one", [["Nothing", "to", "disagree", "on"]], labels=[["O"] * 4]), **given)
 ready = compiled()
 done = label_batch(Batch.of(list(synthesize(12, seed=1, kind="news"))), **given)
 assert sum(score.penalty > 0 for score in done.before) > 6

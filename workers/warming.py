@@ -48,9 +48,14 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
 
 
 def _copies(sample: Document) -> Document:
-    """The first sentences several times over, without gold labels and text."""
+    """The first sentences several times over, with their gold labels and without text."""
     bounds = [*sample.sentence_starts.tolist(), len(sample)]
     end = max((b for b in bounds[1 : SENTENCES + 1] if b <= TOKENS), default=min(bounds[1], TOKENS))
     starts = sample.sentence_starts[sample.sentence_starts < end]
-    columns = {name: Column(np.tile(c.codes[:end], COPIES), c.values) for name, c in sample.columns.items()}
-    return Document("warm-up", np.concatenate([starts + end * i for i in range(COPIES)]), columns)
+    columns = {name: _tiled(column, end) for name, column in sample.columns.items()}
+    labels = None if sample.labels is None else _tiled(sample.labels, end)
+    return Document("warm-up", np.concatenate([starts + end * i for i in range(COPIES)]), columns, labels)
+
+
+def _tiled(column: Column, end: int) -> Column:
+    return Column(np.tile(column.codes[:end], COPIES), column.values)

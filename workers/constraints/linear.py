@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import FiniteFloat, model_validator
 
-from schemas.potentials import Floats
+from schemas.potentials import Floats, Ints
 from schemas.problem import ANY
 from schemas.settings import Settings
-from workers.constraints.rows import Draft, Ints, Mask, Part, forbidden_edges, forbidden_labels, joined
+from workers.constraints.rows import Draft, Mask, Part, forbidden_edges, forbidden_labels, joined
 from workers.constraints.template import Location, Names, RowTemplate, Scope, Site, Tokens
 
 

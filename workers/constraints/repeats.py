@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import LabelSet
-from schemas.potentials import Floats
+from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY, Relation, SpanAgreement
 from workers.constraints.consistency import WIDTH
-from workers.constraints.rows import Draft, Ints, Part, edges_in, tokens_in
+from workers.constraints.rows import Draft, Part, edges_in, tokens_in
 from workers.constraints.template import (
     AgreementTemplate,
     Names,

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import InputError
-from schemas.potentials import Floats
+from schemas.potentials import Floats, Ints
 from schemas.problem import ANY, LinearRows
 from workers.kernel import kernel
 
-Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 

@@ -26,11 +26,11 @@ from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from schemas.document import TOKENS, Batch
 from schemas.labels import LabelSet
-from schemas.potentials import Potentials
+from schemas.potentials import Ints, Potentials
 from schemas.problem import SpanAgreement
 from schemas.settings import Settings
 from workers.constraints.consistency import WIDTH, span_keys
-from workers.constraints.rows import ConstraintError, Draft, Ints, Mask, Part, edges_in, tokens_in
+from workers.constraints.rows import ConstraintError, Draft, Mask, Part, edges_in, tokens_in
 
 HARD = "hard"
 PUNCTUATION = r"[^\w\s]+"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from workers.inference.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
-from workers.inference.relaxation_kernels import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
+from workers.inference.sentence_kernels import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 from workers.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
 MOST_PASSES = 20

@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Spans
-from schemas.potentials import Floats, Potentials
+from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import NO_KEY, LinearRows, Problem
 from workers.inference.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, empty_state, places_by_key
 from workers.inference.chain import max_messages
 from workers.inference.spans import CandidateSpans, candidate_spans
 from workers.kernel import kernel, kernel_in_place
-
-Ints = NDArray[np.int64]
 
 FIRST = np.zeros(1, np.int64)
 """The sentence to which rows without entries belong: their cost is a constant of the document."""

@@ -25,13 +25,13 @@ import numpy as np
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels, Scheme
-from schemas.potentials import Floats
+from schemas.potentials import Floats, Ints
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.inference.agreement import codec, count_labels, empty_state, labels_cost, places_by_key
 from workers.inference.chain import max_messages, viterbi
 from workers.inference.engine import TOLERANCE, UNLIMITED, proven
-from workers.inference.gibbs_kernels import (
+from workers.inference.gibbs_chain import (
     BEST,
     FLIPS,
     NOW,
@@ -40,13 +40,11 @@ from workers.inference.gibbs_kernels import (
     Labelling,
     Places,
     Slots,
-    anneal,
-    random_labels,
     scratch_for,
     set_margins,
 )
+from workers.inference.gibbs_kernels import anneal, random_labels
 from workers.inference.names import groups_of, places_of, settled
-from workers.inference.relaxation_kernels import Ints
 from workers.inference.rows import row_penalty, row_state
 from workers.inference.spans import candidate_spans
 

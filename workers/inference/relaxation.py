@@ -29,25 +29,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
-from schemas.potentials import Floats, Potentials
+from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import Problem, Relation
 from workers.inference.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, codec, empty_state
 from workers.inference.block_descent import descend, finish, start_at
 from workers.inference.chain import sentence_bounds, viterbi_score
-from workers.inference.relaxation_kernels import (
-    Chains,
-    Groups,
-    ascend,
-    chain_losses,
-    inner_scores,
-    left_out_costs,
-    member_losses,
-    memberships,
-    outside_memberships,
-)
+from workers.inference.group_kernels import PricedGroups, member_losses
+from workers.inference.relaxation_kernels import ascend, left_out_costs, memberships, outside_memberships
+from workers.inference.sentence_kernels import Chains, chain_losses, inner_scores
 from workers.inference.spans import CandidateSpans, candidate_spans
 
-Ints = NDArray[np.int64]
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 STEPS = 80
@@ -112,7 +103,7 @@ class _Bound(NamedTuple):
 
     value: float
     chains: Chains
-    groups: Groups
+    groups: PricedGroups
     prices: Floats
 
 
@@ -304,7 +295,7 @@ def chains_of(problem: Problem, spans: CandidateSpans) -> Chains:
     return Chains(p.unary, p.transition, arrays, sentence_bounds(p), first, start, end, kind, inner, last)
 
 
-def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, Groups]:
+def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
     """The memberships that can cost something, ordered, and their groups."""
     types = state.cost.shape[1]
     order = np.lexsort((members[:, 3], members[:, 4], members[:, 1]))
@@ -330,7 +321,7 @@ def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
     return several[number]
 
 
-def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> Groups:
+def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> PricedGroups:
     """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, R, R) and ``paying``
     (Q, R) still have a place for every role."""
     place = np.cumsum(paying, axis=1) - 1
@@ -343,7 +334,7 @@ def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> Groups
     new[1:] = (members[1:, 1] != members[:-1, 1]) | (members[1:, 4] != members[:-1, 4])
     slots = np.append(np.flatnonzero(new), len(members)).astype(np.int64)
     groups = np.append(np.searchsorted(slots, first), len(slots) - 1).astype(np.int64)
-    return Groups(members[:, 0].copy(), place[number, members[:, 3]], slots, groups, roles, pair)
+    return PricedGroups(members[:, 0].copy(), place[number, members[:, 3]], slots, groups, roles, pair)
 
 
 def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:
