@@ -17,7 +17,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 3 minutes)
+demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 2 minutes)
 	$(BIN)/python -m flows.demo
 
 test: lint  ## all checks and all tests
