@@ -41,7 +41,8 @@ def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]
     """
     if problem.labels.scheme is not Scheme.BIO:
         return Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
-    members = memberships(spans, places[:, 0], places[:, 1], np.zeros(len(places), np.int64))
+    start, end = np.ascontiguousarray(places.T)
+    members = memberships(spans, start, end, np.zeros(len(places), np.int64))
     members = members[np.lexsort((members[:, 0], members[:, 1]))]
     exact = members[members[:, 3] == 0]
     # Of places that overlap the first is kept: left out together they could not all be labelled again.

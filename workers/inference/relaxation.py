@@ -230,7 +230,8 @@ class _Ascent:
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
         """(M,) nats that a labelling with each span loses at least, (N, L) one with each outside label."""
-        charge = np.bincount(bound.groups.span, bound.prices, len(spans) + len(self.problem))
+        charge = np.zeros(len(spans) + len(self.problem))
+        np.add.at(charge, bound.groups.span, bound.prices)
         span_loss, outside_loss = chain_losses(bound.chains, charge)
         limit, grown = self.upper + CLOSE - bound.value, np.full(len(charge), bound.value)
         np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, limit))
