@@ -16,10 +16,9 @@ from workers.shard_io import DEFAULT_TEXT, Shard
 SHARD_BYTES = 256 << 10
 """Bytes of a row group, uncompressed, that make a shard: about 50,000 tokens of raw text.
 
-A shard costs 2 ms beside its worker's time and some 5 ms within it: Viterbi, the fastest engine, labels raw
-text 3 % slower in shards of this size than of 1 MiB, and 13 % slower in shards of half this size. Certified
-novels, whose times are very uneven, keep two workers busy for 1.95 times the speed of one in a random order
-of such shards, against 1.91 for shards twice this size and 1.97 for half of it (from their measured times).
+A shard costs half a millisecond beside its worker's time (benchmarks/bench_growth.py) and some within it. Larger
+ones leave workers idle at the end where documents are uneven; smaller ones share fewer known words, and Viterbi,
+the fastest engine, gets slower with them.
 """
 
 
