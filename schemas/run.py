@@ -199,7 +199,7 @@ class RunReport(Figures):
     """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
 
     ``infeasible`` documents have no answer that keeps the hard constraints; rejected ones are among
-    them. ``search_errors`` splits what the sampler got wrong by kind, see
+    them. ``search_errors`` splits what engine gibbs gets wrong by kind, see
     `workers.evaluation.search_errors`; empty without gold or proofs.
     ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
     now (0 where all were skipped) over the time the workers were at it.

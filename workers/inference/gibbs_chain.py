@@ -195,14 +195,14 @@ def touch(chain: Any, first: int, last: int) -> None:
 
 @inner_in_place
 def _forget_pays(chain: Any, first: int, last: int) -> None:
-    """Forgets what is paid at ``first:last``, next to it, and wherever words from there stand.
+    """Forgets what is paid around ``first:last``, and wherever words from there stand.
 
     Spans and outside labels around ``first:last`` have changed, and no key that does not begin there
     is counted otherwise now.
     """
     at, spans, places = chain.at, chain.spans, chain.places
     low, high = region(at, first, last)
-    chain.pays[max(0, low - 1) : high + 1] = UNKNOWN
+    _forget_around(at, chain.pays, first, last)
     for a in range(len(spans.relation)):
         if spans.relation[a] == DIFFERENT:
             chain.pays[:] = UNKNOWN
@@ -211,21 +211,13 @@ def _forget_pays(chain: Any, first: int, last: int) -> None:
             for key in spans.keys[g, t]:
                 if key != NO_KEY:
                     for place in places.tokens[g, places.bounds[g, key] : places.bounds[g, key + 1]]:
-                        _forget_place(at, chain.pays, place)
+                        _forget_around(at, chain.pays, place, place + 1)
 
 
 @inner_in_place
-def _forget_place(at: Any, pays: Any, place: int) -> None:
-    """Forgets what is paid for the label at a token or, if a span holds it, on and beside that."""
-    if at.codec.type_of[at.labels[place]] < 0:
-        pays[place] = UNKNOWN
-        return
-    start, end = place, place + 1
-    while not at.codec.opens_sentence[start] and at.codec.continues[at.labels[start - 1], at.labels[start]]:
-        start -= 1
-    while not at.codec.opens_sentence[end] and at.codec.continues[at.labels[end - 1], at.labels[end]]:
-        end += 1
-    pays[max(0, start - 1) : end + 1] = UNKNOWN
+def _forget_around(at: Any, pays: Any, first: int, last: int) -> None:
+    low, high = region(at, first, last)
+    pays[max(0, low - 1) : high + 1] = UNKNOWN
 
 
 @inner_in_place

@@ -8,10 +8,8 @@ import numpy as np
 
 from workers.inference.agreement import count_labels, labels_cost
 from workers.inference.gibbs_chain import ROWS, SPANS, advance, is_span, local_score, touch, write
-from workers.inference.gibbs_draws import choose, uniform, weigh
+from workers.inference.gibbs_draws import ROUNDING, choose, uniform, weigh
 from workers.kernel import inner_in_place
-
-ROUNDING = 1e-9
 
 
 @inner_in_place

@@ -12,8 +12,8 @@ import numpy as np
 
 from workers.inference.agreement import count_labels, item_end, labels_cost, outside_cost, span_cost
 from workers.inference.gibbs_chain import ROWS, UNKNOWN, advance, is_span, local_score, region, touch, write
-from workers.inference.gibbs_draws import LARGEST_EXPONENT, choose, decided, draw_within, likeliest, uniform, weigh
-from workers.inference.gibbs_groups import ROUNDING, resample_group
+from workers.inference.gibbs_draws import ROUNDING, choose, decided, draw_within, likeliest, uniform, weigh
+from workers.inference.gibbs_groups import resample_group
 from workers.kernel import inner_in_place, kernel, kernel_in_place
 
 SWEEPS_A_PAIR = 20
@@ -107,7 +107,8 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
             row_growth[option] = grown
             span_growth[option] = labels_cost(spans, at.codec, at.labels, low, high) - old_cost
             gain[option] -= span_growth[option] + grown
-            weight[option], tried[option] = np.exp(min(gain[option] / temperature, LARGEST_EXPONENT)), True
+            weigh(gain[option : option + 1], 0.0, temperature, weight[option : option + 1])
+            tried[option] = True
     write(chain.rows, at.labels, first, last, options[chosen])
     count_labels(spans, at.codec, at.labels, low, high, 1)
     if chosen != current:

@@ -13,9 +13,7 @@ from workers.inference.sentence_kernels import lattice_for, solve_sentence, trac
 from workers.kernel import inner, inner_in_place, kernel
 
 MOMENTUM = 0.9
-
 PATIENCE = 4
-
 SHORTER = 0.5
 """Steps without a better bound before they are made shorter, and by which factor."""
 
