@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test lint format lock benchmarks picture recompile clean
+.PHONY: help demo test test-slow lint format lock benchmarks picture clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -20,8 +20,11 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 2 minutes)
 	$(BIN)/python -m flows.demo
 
-test: lint  ## all checks and all tests
-	$(BIN)/python -m pytest
+test: lint  ## all checks and tests but the slow ones
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow that goes away
+	$(BIN)/python -m pytest -m slow
 
 lint: $(READY)  ## style, types and import order
 	$(BIN)/ruff check .
@@ -43,9 +46,6 @@ benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/res
 
 picture: $(READY)  ## draw the README's picture from a real run
 	$(BIN)/python docs/picture.py
-
-recompile:  ## forget compiled kernels: numba sees changes in a kernel's own file, not in what it calls
-	find workers -name '*.nb[ci]' -delete
 
 clean:  ## remove the environment, caches and the demo's output
 	rm -rf .venv build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

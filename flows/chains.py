@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.options import OptionError, parse_options
+from flows.plain_tables import figures_table
 from flows.progress import meter
 from flows.shards import plan
 from flows.sources import LateRegistry, find_document, first_documents, open_constraints, open_model
@@ -93,10 +94,7 @@ def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chai
 
 def chains_table(report: ChainsReport) -> Table:
     """A line a document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives in nats."""
-    table = Table(box=None, show_edge=False, pad_edge=False)
-    table.add_column("document", overflow="fold", min_width=16)
-    for column in ("tokens", "R̂", "samples", "flips", "best", "Viterbi"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = figures_table("document", "tokens", "R̂", "samples", "flips", "best", "Viterbi")
     for row in sorted(report.documents, key=lambda row: -row.split_rhat):
         figures = (f"{row.effective_samples:,.0f}", f"{row.flips:.2f}", f"{row.best:,.3f}", f"{row.viterbi:,.3f}")
         rhat = Text(f"{row.split_rhat:.3f}", style="" if row.mixed else "bold red")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from flows.arguments import (
     Consistency,
@@ -28,13 +28,15 @@ from flows.arguments import (
 from flows.constraints_cli import app as constraints_app
 from flows.failures import Exit, reported
 from flows.progress import say
+from schemas.errors import InputError
+from schemas.run import RunReport, TrainReport
 
 app = typer.Typer(
     name="concord",
     help="Labels the words of document corpora so that the labels agree: with the local evidence, with each other "
     "across a document, and with declared knowledge.",
     epilog="Exit codes: 0 done, 1 an error in concord, 2 wrong usage, 3 a corpus, model or folder that cannot be "
-    "used, 4 some shards failed, 5 Ray or MLflow out of reach, 130 and 143 interrupted.",
+    "used, 4 some shards failed, 5 Ray or MLflow out of reach, 129, 130 and 143 interrupted.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
@@ -43,11 +45,23 @@ app = typer.Typer(
 app.add_typer(constraints_app, name="constraints")
 
 
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"concord {version('concord')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is, and leave.")
+]
+
+
 @app.callback()
-def main() -> None:
+def main(*, _version: Version = False) -> None:
     """Sets up what every command shares."""
     # The flow's own errors are shown once, by this command line; Prefect keeps its logs for its pages.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
 
 
 @app.command(epilog="Example: concord synthesize --documents 2000 --out corpus/")
@@ -85,7 +99,7 @@ def ingest(
 ) -> None:
     """Turn files of other formats into a Parquet corpus; what cannot be read becomes a counted reject."""
     with reported():
-        from flows.corpora import ingest_corpus
+        from flows.corpora import first_reason, ingest_corpus
         from flows.options import OptionError, parse_options
         from schemas.settings import IngestSettings
         from workers.readers.registry import READERS
@@ -101,6 +115,8 @@ def ingest(
             overwrite=overwrite,
         )
         _show_ingest(report._asdict(), out, as_json=as_json)
+        if not report.written:
+            raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
 
 
 @app.command(epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/")
@@ -122,31 +138,40 @@ def train(
     """Train a CRF and its label consistency on a labelled corpus."""
     with reported():
         from flows.options import option_values
+        from flows.private_flow import UnwatchedError
         from flows.train import train as run_training
         from schemas.settings import CrfSettings
 
-        report = run_training(
-            corpus,
-            str(out),
-            features=features,
-            options=option_values(option or [], CrfSettings, owner="the CRF"),
-            consistency=consistency,
-            held_out=held_out,
-            register_as=register,
-            alias=alias,
-            tracking=tracking,
-        )
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
-        if report.held_out_f1 is not None:
-            say(
-                f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
-                f"and {report.unlabelled_scale:g} (unlabelled); "
-                f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
+        try:
+            report = run_training(
+                corpus,
+                str(out),
+                features=features,
+                options=option_values(option or [], CrfSettings, owner="the CRF"),
+                consistency=consistency,
+                held_out=held_out,
+                register_as=register,
+                alias=alias,
+                tracking=tracking,
             )
-        say(f"model in {out}" + (f", registered as {report.registered}" if report.registered else ""))
+        except UnwatchedError as error:
+            _show_training(error.report, as_json=as_json)
+            raise
+        _show_training(report, as_json=as_json)
+
+
+def _show_training(report: TrainReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.model_dump_json())
+        return
+    say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+    if report.held_out_f1 is not None:
+        say(
+            f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
+            f"and {report.unlabelled_scale:g} (unlabelled); "
+            f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
+        )
+    say(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
 
 
 @app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --engine gibbs --out out/")
@@ -171,8 +196,14 @@ def reprocess(
             "made soft, or out with its Viterbi labels; always counted and marked."
         ),
     ] = "viterbi",
+    certificates: Annotated[
+        bool, typer.Option("--certificates", help="Write proofs that `concord verify` checks; for engine certify.")
+    ] = False,
     text_column: Annotated[str, typer.Option(help="Column of raw text, for a corpus without tokens.")] = "text",
     id_column: Annotated[str, typer.Option(help="Column of document ids, for a corpus without tokens.")] = "doc_id",
+    shard_kib: Annotated[
+        int, typer.Option(min=1, help="KiB of text a shard, about; less for few documents that take long.")
+    ] = 256,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")] = None,
     tracking: Tracking = None,
@@ -180,32 +211,62 @@ def reprocess(
 ) -> None:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
     with reported():
+        from flows.jobs import NothingLabelledError, ShardsFailedError, UntrackedError
         from flows.options import option_values
+        from flows.private_flow import UnwatchedError
         from flows.reprocess import reprocess as run_reprocess
         from workers.inference.registry import solver_named
 
-        report = run_reprocess(
-            corpus,
-            model,
-            str(out),
-            engine=engine,
-            options=option_values(option or [], solver_named(engine).settings, owner=f"engine {engine}"),
-            seed=seed,
-            work=work,
-            seconds=seconds,
-            on_infeasible=on_infeasible,
-            text={"text_column": text_column, "id_column": id_column},
-            constraints=[str(path.absolute()) for path in constraints or []],
-            consistency=consistency,
-            ray=ray,
-            workers=workers,
-            tracking=tracking,
-        )
+        try:
+            report = run_reprocess(
+                corpus,
+                model,
+                str(out),
+                engine=engine,
+                options=option_values(option or [], solver_named(engine).settings, owner=f"engine {engine}"),
+                seed=seed,
+                work=work,
+                seconds=seconds,
+                on_infeasible=on_infeasible,
+                text={"text_column": text_column, "id_column": id_column},
+                certificates=certificates,
+                constraints=[str(path.absolute()) for path in constraints or []],
+                consistency=consistency,
+                shard_bytes=shard_kib << 10,
+                ray=ray,
+                workers=workers,
+                tracking=tracking,
+            )
+        except (NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError) as error:
+            _show_run(error.report, as_json=as_json)
+            raise
+        _show_run(report, as_json=as_json)
+
+
+@app.command(epilog="Example: concord verify out/")
+def verify(
+    out: Annotated[str, typer.Argument(help="Output folder of `concord reprocess --engine certify --certificates`.")],
+    *,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Check a run's certificates: confirm every bound with plain integer arithmetic, or name the document."""
+    with reported():
+        from flows.verify import verify as run_verify
+
+        report = run_verify(out, tracking=tracking)
         if as_json:
             print_json(report.model_dump_json())
         else:
-            _show_run(report.model_dump())
-        _show_failed(report.errors)
+            say(
+                f"{report.documents:,} documents: {report.verified:,} verified, "
+                f"{report.by_solver:,} on a solver's word, {report.open:,} open, "
+                f"{len(report.failed):,} failed; {report.cpu_seconds:.1f} CPU seconds"
+            )
+        for failure in report.failed:
+            say(f"failed: {failure.doc_id}: {failure.reason}", style="red")
+        if report.failed:
+            raise typer.Exit(Exit.INPUT)
 
 
 @app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/")
@@ -221,6 +282,12 @@ def evaluate(
         from flows.tables import evaluation_lines, evaluation_table
 
         evaluation = run_evaluate(predictions, gold)
+        if evaluation.unfinished:
+            say(
+                f"{predictions}: a later run is not finished ({evaluation.unfinished} of its shards are done); "
+                "these are the scores of the last whole one",
+                style="yellow",
+            )
         if as_json:
             print_json(evaluation.report.model_dump_json())
             return
@@ -273,23 +340,27 @@ def chains(
 
 
 @app.command(epilog="Example: concord engines")
-def engines() -> None:
+def engines(*, as_json: Json = False) -> None:
     """List the engines and their options."""
-    from flows.options import describe
-    from workers.inference.registry import SOLVERS
+    from flows import catalogue
 
-    for name, solver in SOLVERS.items():
-        _show_options(name, "exact" if solver.exact else "", describe(solver.settings))
+    entries = catalogue.engines()
+    if as_json:
+        print_json(json.dumps({"engines": [entry.model_dump() for entry in entries]}))
+        return
+    Console().print(catalogue.listing(entries))
 
 
 @app.command(epilog="Example: concord readers")
-def readers() -> None:
+def readers(*, as_json: Json = False) -> None:
     """List what `concord ingest` reads, and the readers' options."""
-    from flows.options import describe
-    from workers.readers.registry import READERS
+    from flows import catalogue
 
-    for name, entry in READERS.items():
-        _show_options(name, entry.summary, describe(entry.settings))
+    entries = catalogue.readers()
+    if as_json:
+        print_json(json.dumps({"readers": [entry.model_dump() for entry in entries]}))
+        return
+    Console().print(catalogue.listing(entries))
 
 
 def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:
@@ -303,14 +374,18 @@ def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:
     say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if counts["rejected"] else ""))
 
 
-def _show_run(report: dict[str, Any]) -> None:
+def _show_run(done: RunReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(done.model_dump_json())
+        return
+    report = done.model_dump()
     say(
         f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
         f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
     )
     say(
         f"{report['seconds']:.1f} s, {report['tokens_per_second']:,.0f} tokens a second; "
-        f"{report['certified']:.1%} of documents certified"
+        f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word"
     )
     say(
         f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
@@ -327,19 +402,3 @@ def _show_run(report: dict[str, Any]) -> None:
             f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
         )
     say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
-
-
-def _show_failed(shards: Sequence[str]) -> None:
-    for shard in shards:
-        say(f"failed: {shard}", style="red")
-    if shards:
-        raise typer.Exit(Exit.SHARDS)
-
-
-def _show_options(name: str, note: str, rows: list[tuple[str, str, str]]) -> None:
-    table = Table(title=f"[bold]{name}[/bold] {note}", title_justify="left", show_edge=False, box=None, pad_edge=True)
-    for column in ("option", "default", "meaning"):
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table if rows else f"[bold]{name}[/bold] {note} (no options)", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -90,8 +91,13 @@ def explain(
 
 
 @app.command(epilog="Example: concord constraints templates")
-def templates() -> None:
+def templates(*, as_json: Json = False) -> None:
     """List the templates and the keys each takes."""
+    from flows.catalogue import templates as all_templates
     from flows.constraints_tables import templates_table
 
-    Console().print(templates_table())
+    entries = all_templates()
+    if as_json:
+        print_json(json.dumps({"templates": [entry.model_dump() for entry in entries]}))
+        return
+    Console().print(templates_table(entries))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 from rich.text import Text
 
+from flows.plain_tables import figures_table, text_table
 from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange
-from workers.constraints.templates import TEMPLATES
+from schemas.reports import EntryReport
 
 SHOWN = 12
 """Changes of one constraint that are written out."""
@@ -16,15 +17,13 @@ SHOWN = 12
 
 def check_table(report: CheckReport) -> Table:
     """A line a constraint: where it applies, and where gold and the model's output break it."""
-    table = Table(box=None, show_edge=False, pad_edge=False, show_header=True)
-    table.add_column("constraint", overflow="fold")
-    heads = ("weight", "documents", "places", "gold breaks", "documents", "model breaks", "documents", "penalty")
-    for column in heads:
-        table.add_column(column, justify="right", no_wrap=True)
+    gold = ("gold\nbreaks", "in\ndocs") if any(row.gold for row in report.constraints) else ()
+    model = ("model\nbreaks", "in\ndocs", "penalty,\nnats") if any(row.model for row in report.constraints) else ()
+    table = figures_table("constraint", "weight", "places", "in\ndocs", *gold, *model)
     for row in report.constraints:
-        penalty = "–" if row.model is None else f"{row.model.penalty:,.1f}"
-        gold, model = _breach_cells(row.gold), _breach_cells(row.model)
-        cells = (_nats(row.weight), f"{row.documents:,}", f"{row.places:,}", *gold, *model, penalty)
+        cells = [_nats(row.weight), f"{row.places:,}", f"{row.documents:,}"]
+        cells += _breach_cells(row.gold)
+        cells += [*_breach_cells(row.model), f"{row.model.penalty:,.1f}"] if row.model else []
         table.add_row(Text(row.name), *cells)
     return table
 
@@ -44,10 +43,7 @@ def check_lines(report: CheckReport) -> Iterator[str]:
 
 def labels_table(found: Explanation) -> Table:
     """The document token by token: gold, without constraints, with them."""
-    table = Table(box=None, show_edge=False, pad_edge=False)
-    columns = ("token", "gold", "unconstrained", "constrained")
-    for column in columns if found.gold is not None else (columns[0], *columns[2:]):
-        table.add_column(column)
+    table = text_table("token", *([] if found.gold is None else ["gold"]), "unconstrained", "constrained")
     for t, token in enumerate(found.tokens):
         before, after = found.unconstrained[t], found.labels[t]
         gold = [] if found.gold is None else [Text(found.gold[t])]
@@ -57,10 +53,7 @@ def labels_table(found: Explanation) -> Table:
 
 def effects_table(found: Explanation) -> Table:
     """A line an entry that is broken or changes anything: degree, penalty, changes and what they cost."""
-    table = Table(box=None, show_edge=False, pad_edge=False)
-    table.add_column("constraint", overflow="fold")
-    for column in ("degree before", "after", "penalty", "local score given up"):
-        table.add_column(column, justify="right")
+    table = figures_table("constraint", "degree\nbefore", "after", "penalty", "local\nscore\ngiven up")
     table.add_column("changes (without → with)", overflow="fold")
     for effect in filter(_does_something, found.effects):
         figures = (effect.degree_before, effect.degree, effect.penalty, effect.cost)
@@ -79,19 +72,12 @@ def summary_line(found: Explanation) -> str:
     )
 
 
-def templates_table() -> Table:
+def templates_table(entries: Iterable[EntryReport]) -> Table:
     """A line a template: its name, the keys it takes, and what it says."""
-    table = Table(box=None, show_edge=False, pad_edge=False)
-    table.add_column("template", no_wrap=True)
-    table.add_column("keys ([bold]needed[/bold])", overflow="fold")
-    table.add_column("what it says", overflow="fold")
-    for name, template in TEMPLATES.items():
-        keys = Text(", ").join(
-            Text(key, style="bold" if field.is_required() else "")
-            for key, field in template.model_fields.items()
-            if key != "name"
-        )
-        table.add_row(name, keys, Text((template.__doc__ or "").partition("\n")[0]))
+    table = text_table("template", "keys ([bold]needed[/bold])", "what it says")
+    for entry in entries:
+        keys = (Text(key.name, style="bold" if key.needed else "") for key in entry.options if key.name != "name")
+        table.add_row(entry.name, Text(", ").join(keys), Text(entry.summary))
     return table
 
 
@@ -105,8 +91,8 @@ def _changes(changes: Iterable[LabelChange]) -> str:
     return "; ".join(parts[:SHOWN] + more)
 
 
-def _breach_cells(breaches: Breaches | None) -> tuple[str, str]:
-    return ("–", "–") if breaches is None else (f"{breaches.places:,}", f"{breaches.documents:,}")
+def _breach_cells(breaches: Breaches | None) -> list[str]:
+    return [] if breaches is None else [f"{breaches.places:,}", f"{breaches.documents:,}"]
 
 
 def _nats(weight: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from flows.environment import command
+from flows.environment import command, home
 
 FOLDER = Path("demo")
 TRAINING, TEST = 300, 150
@@ -61,9 +62,15 @@ def _engines() -> list[str]:
     return [name for name in ENGINES if name in SOLVERS]
 
 
-def _step(text: str, typed: str) -> None:
+def typed_here(arguments: str) -> str:
+    """A command on the demonstration's runs, as it works from the folder in which that was started."""
+    return f"CONCORD_HOME={shlex.quote(os.path.relpath(home()))} {command('concord')} {arguments}"
+
+
+def _step(text: str, *typed: str) -> None:
     out.print(f"\n[bold]{text}[/bold]")
-    out.print(f"[dim]$ concord {typed}[/dim]", soft_wrap=True)
+    for arguments in typed:
+        out.print(f"[dim]$ {typed_here(arguments)}[/dim]", soft_wrap=True)
 
 
 def _make_corpora() -> None:
@@ -72,7 +79,8 @@ def _make_corpora() -> None:
 
     _step(
         "1. Two corpora of made-up news: names come in with a telling phrase and recur without one.",
-        f"synthesize --documents {TRAINING} --out {FOLDER}/train   (and {TEST} with --seed 1 for the test)",
+        f"synthesize --kind news --documents {TRAINING} --out {FOLDER}/train --overwrite",
+        f"synthesize --kind news --documents {TEST} --seed 1 --out {FOLDER}/test --overwrite",
     )
     layout = IngestSettings(group_documents=16)
     for name, documents, seed in (("train", TRAINING, 0), ("test", TEST, 1)):
@@ -168,11 +176,11 @@ def _outlook(seconds: float) -> None:
         out.print(f"   {name:<16} {text}", soft_wrap=True)
     out.print("\nYour own corpus:")
     for text in (
-        "concord ingest conll FILE --out corpora/train     (or columns, text; see concord readers)",
-        "concord train --corpus corpora/train --out models/mine --register mine",
-        "concord reprocess --corpus corpora/new --model models:/mine@champion --engine gibbs --out out/",
+        "ingest conll FILE --out corpora/train     # or columns, text; `readers` lists them",
+        "train --corpus corpora/train --out models/mine --register mine",
+        "reprocess --corpus corpora/new --model models:/mine@champion --engine gibbs --out out/",
     ):
-        out.print(f"   {command(text.split()[0])}{text[7:]}", soft_wrap=True)
+        out.print(f"   {command('concord')} {text}", soft_wrap=True)
 
 
 if __name__ == "__main__":

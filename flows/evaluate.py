@@ -11,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flows.progress import meter
+from flows.published import Published, published
 from flows.shards import plan
 from schemas.columns import DOC_ID, LABELS, PREDICTIONS
+from schemas.decoded import Status
 from schemas.document import Batch
 from schemas.errors import InputError
 from schemas.labels import Labels, LabelSet
@@ -20,7 +22,7 @@ from schemas.reports import EvaluationReport
 from workers.evaluation.changes import EntityChanges
 from workers.evaluation.conlleval import EntityCounts
 from workers.evaluation.tally import Tally
-from workers.parquet import read_tables
+from workers.output import PREDICTIONS as FOLDER
 from workers.shard import VITERBI_LABELS
 from workers.shard_io import read_batch
 
@@ -30,20 +32,25 @@ class EvaluationError(InputError):
 
 
 class Evaluation(NamedTuple):
-    """The report, and what joint inference changed against Viterbi: its entities and the differences."""
+    """The report, and what joint inference changed against Viterbi: its entities and the differences.
+
+    ``unfinished`` shards of a later run are done in the folder; they are not part of the report.
+    """
 
     report: EvaluationReport
     before: EntityCounts
     changes: EntityChanges
+    unfinished: int
 
 
 def evaluate(predictions: str, gold: str) -> Evaluation:
-    """Scores the predictions in a run's output folder against a corpus with gold labels.
+    """Scores the whole run in an output folder against a corpus with gold labels.
 
     Every gold document needs a prediction; predictions without gold are left out. Raises
-    `EvaluationError`, `CorpusError` and `SchemaError`.
+    `PublishedError` where the folder holds no whole run, `EvaluationError`, `CorpusError` and `SchemaError`.
     """
-    answers = _Answers.read(predictions)
+    run = published(predictions)
+    answers = _Answers.read(run)
     tally, before, changes = Tally.empty(), EntityCounts.empty(), EntityChanges.empty()
     shards = plan(gold)
     with meter("evaluating", sum(shard.rows for shard in shards)) as bar:
@@ -57,10 +64,18 @@ def evaluate(predictions: str, gold: str) -> Evaluation:
             rows = answers.rows_of(batch, gold=gold, predictions=predictions)
             labels, wanted, given, first = answers.labellings(batch, rows)
             starts = batch.sentence_starts
-            tally += Tally.of(wanted, given, labels, starts, certified=answers.certified[rows], gaps=answers.gaps[rows])
+            tally += Tally.of(
+                wanted,
+                given,
+                labels,
+                starts,
+                certified=answers.certified[rows],
+                by_solver=answers.by_solver[rows],
+                gaps=answers.gaps[rows],
+            )
             before += EntityCounts.of(wanted, first, labels, starts)
             changes += EntityChanges.of(wanted, first, given, labels, starts)
-    return Evaluation(tally.report(), before, changes)
+    return Evaluation(tally.report(), before, changes, run.unfinished)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,25 +88,23 @@ class _Answers:
     first: Labels
     names: Sequence[str]
     certified: NDArray[np.bool_]
+    by_solver: NDArray[np.bool_]
     gaps: NDArray[np.float64]
 
     @classmethod
-    def read(cls, predictions: str) -> _Answers:
-        """All prediction files of a run. Raises `EvaluationError` where a document is there twice."""
-        columns = [DOC_ID, LABELS, VITERBI_LABELS, "certified", "gap"]
+    def read(cls, run: Published) -> _Answers:
+        """All prediction files of a run. Raises `PublishedError`, and `EvaluationError` where there are none."""
+        columns = [DOC_ID, LABELS, VITERBI_LABELS, "certified", "status", "gap"]
         tables = []
-        for table in read_tables(predictions, PREDICTIONS):
+        for table in run.tables(FOLDER, PREDICTIONS):
             whole = (
                 table if VITERBI_LABELS in table.column_names else table.append_column(VITERBI_LABELS, table[LABELS])
             )
             tables.append(whole.select(columns).replace_schema_metadata())
+        if not tables:
+            raise EvaluationError(f"{run.uri}: the run has no predictions; its corpus was empty")
         table = pa.concat_tables(tables)
-        ids = table[DOC_ID].to_pylist()
-        row = {doc_id: i for i, doc_id in enumerate(ids)}
-        if len(row) < len(ids):
-            raise EvaluationError(
-                f"{predictions}: {len(ids) - len(row)} documents are there twice; give one run's folder"
-            )
+        row = {doc_id: i for i, doc_id in enumerate(table[DOC_ID].to_pylist())}
         lists = table[LABELS].combine_chunks()
         lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
         flat = pa.chunked_array([lists.flatten(), table[VITERBI_LABELS].combine_chunks().flatten()])
@@ -104,6 +117,7 @@ class _Answers:
             first,
             encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else [],
             table["certified"].to_numpy(),
+            np.array([status == Status.BY_SOLVER for status in table["status"].to_pylist()], np.bool_),
             table["gap"].to_numpy(),
         )
 

@@ -6,10 +6,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+from flows.published import published
 from flows.shards import plan
 from schemas.columns import DOC_ID, LABELS, PREDICTIONS
 from schemas.document import Document
-from workers.parquet import read_tables
+from workers.output import PREDICTIONS as FOLDER
 from workers.shard import VITERBI_LABELS
 from workers.shard_io import read_batch
 
@@ -38,7 +39,7 @@ def mended_name(predictions: Path, corpus: Path) -> Mended | None:
     """The name with the most mentions that Viterbi had wrong and the engine has right; None without any."""
     rows = {
         row[DOC_ID]: (row[VITERBI_LABELS], row[LABELS])
-        for table in read_tables(predictions, PREDICTIONS)
+        for table in published(str(predictions)).tables(FOLDER, PREDICTIONS)
         for row in table.select([DOC_ID, VITERBI_LABELS, LABELS]).to_pylist()
     }
     best: tuple[int, Mended] | None = None

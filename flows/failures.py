@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +15,8 @@ from typing import NoReturn
 
 import typer
 
-from schemas.errors import InputError, ServiceError, UsageError
+from schemas.errors import InputError, ServiceError, ShardsError, UsageError
+from schemas.secrets import masked_errors, redact
 
 
 class Exit(IntEnum):
@@ -26,42 +30,108 @@ class Exit(IntEnum):
     SHARDS = 4
     """Some shards failed; the others are done, and the same command tries the failed ones again."""
     SERVICE = 5
-    """Ray or MLflow could not be started or reached."""
+    """Ray, Prefect or MLflow could not be started or reached."""
+    HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
 
 
-FILE_ERRORS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""What the system says of a path that the user gave."""
+PATH_ERRORS = {
+    errno.ENOENT: "give a path that is there",
+    errno.ENOTDIR: "a file stands where a folder should be; give another path",
+    errno.EISDIR: "give a file",
+    errno.EEXIST: "give another path",
+    errno.ENOTEMPTY: "give another path",
+    errno.EBUSY: "give another path",
+    errno.EACCES: "give a path that you may use",
+    errno.EPERM: "give a path that you may use",
+    errno.EROFS: "give a path that can be written",
+    errno.ENOSPC: "free some space or give another path",
+    errno.EDQUOT: "free some space or give another path",
+    errno.EFBIG: "raise the limit of file sizes or give another path",
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ELOOP: "its links lead in a circle; give another path",
+    errno.EIO: "the disk may be failing; copy what is there, or give another path",
+}
+"""What the system says of a path that the user gave, by number, and what to do."""
 
 
 class Terminated(BaseException):
     """SIGTERM came."""
 
 
+class HungUp(BaseException):
+    """SIGHUP came: the terminal is closed."""
+
+
 @contextmanager
 def reported() -> Iterator[None]:
     """Turns known errors into a message on standard error and an exit code, for the length of the block."""
-    signal.signal(signal.SIGTERM, _terminate)
+    _raise_at_first_signal()
     try:
-        yield
+        with masked_errors():
+            yield
     except UsageError as error:
         _leave(Exit.USAGE, str(error))
-    except (InputError, *FILE_ERRORS) as error:
+    except InputError as error:
         _leave(Exit.INPUT, str(error))
+    except ShardsError as error:
+        _leave(Exit.SHARDS, str(error))
+    except OSError as error:
+        if error.errno not in PATH_ERRORS:
+            raise
+        _leave(Exit.INPUT, _of_path(error))
     except ServiceError as error:
         _leave(Exit.SERVICE, str(error))
     except KeyboardInterrupt:
-        _leave(Exit.INTERRUPTED, "interrupted; the same command goes on where this one stopped")
+        _leave_for_good(Exit.INTERRUPTED, "interrupted")
+    except HungUp:
+        _leave_for_good(Exit.HUNG_UP, "the terminal was closed")
     except (Terminated, SystemExit):
-        _leave(Exit.TERMINATED, "terminated; the same command goes on where this one stopped")
+        _leave_for_good(Exit.TERMINATED, "terminated")
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise Terminated
+RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated, signal.SIGHUP: HungUp}
+
+
+def _raise_at_first_signal() -> None:
+    """The first signal ends the command; a second one would only break off the clean-up, which takes seconds."""
+    came: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _forget_lost_terminal()
+        if not came:
+            came.append(number)
+            raise RAISED[signal.Signals(number)]
+
+    for number in RAISED:
+        signal.signal(number, handle)
+
+
+def _forget_lost_terminal() -> None:
+    """What is said to a terminal that is gone would be an error; it goes nowhere instead."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        if stat.S_ISCHR(os.fstat(stream).st_mode) and not os.isatty(stream):
+            os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def _leave_for_good(code: Exit, why: str) -> NoReturn:
+    # Python forgets its own handlers before the last of the clean-up, when a signal would still be the end.
+    for number in RAISED:
+        signal.signal(number, signal.SIG_IGN)
+    _leave(code, f"{why}; the same command goes on where this one stopped")
+
+
+def _of_path(error: OSError) -> str:
+    assert error.errno is not None
+    place = str(error) if error.filename is None else f"{error.filename}: {os.strerror(error.errno)}"
+    return f"{place}; {PATH_ERRORS[error.errno]}"
 
 
 def _leave(code: Exit, message: str) -> NoReturn:
-    sys.stderr.write(f"concord: {message}\n")
+    sys.stderr.write(f"concord: {redact(message)}\n")
     sys.stderr.flush()
     raise typer.Exit(code)

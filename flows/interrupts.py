@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM)
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Notes Ctrl-C and SIGTERM; `check` hands them to whoever handled them before.
+    """Notes Ctrl-C, SIGTERM and SIGHUP; `check` hands them to whoever handled them before.
 
     An exception that is raised while Ray's compiled code runs comes out of it as a `SystemError`.
     """
@@ -23,10 +23,17 @@ class Interrupts:
         self._former: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def take_over(self) -> None:
-        """Installs itself for both signals; elsewhere than in the main thread there are none to take."""
+        """Only notes signals from now on; elsewhere than in the main thread there are none to take."""
+        self._install(self._note)
+
+    def pass_on(self) -> None:
+        """Notes signals and hands them on at once, for what takes long and may be broken off."""
+        self._install(self._note_and_pass_on)
+
+    def _install(self, handler: Callable[[int, FrameType | None], None]) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in NUMBERS:
-                signal.signal(number, self._note)
+                signal.signal(number, handler)
 
     def remember(self) -> None:
         """Remembers the handlers that are there now."""
@@ -42,7 +49,11 @@ class Interrupts:
         """Raises what the former handler raises, if a signal has come."""
         if not self._noted:
             return
-        number = self._noted.pop(0)
+        number = self._noted[0]
+        self._noted.clear()
+        self._hand_on(number)
+
+    def _hand_on(self, number: int) -> None:
         former = self._former.get(number)
         if callable(former):
             former(number, None)
@@ -53,19 +64,25 @@ class Interrupts:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._noted.append(number)
 
+    def _note_and_pass_on(self, number: int, _frame: FrameType | None) -> None:
+        self._noted.append(number)
+        self._hand_on(number)
+
 
 @contextmanager
 def noted_interrupts(start: Callable[[], None]) -> Iterator[Interrupts]:
     """Runs ``start`` and then the block with signals noted; ``start`` may install handlers of its own.
 
-    A signal that came is handled at the latest when the block ends.
+    A signal breaks ``start`` off, whatever error that makes of it, and in the block it is handled
+    at the latest when that ends. What its former handler raises takes the place of other errors.
     """
     interrupts = Interrupts()
     interrupts.remember()
     try:
+        interrupts.pass_on()
         start()
         interrupts.take_over()
         yield interrupts
     finally:
         interrupts.restore()
-    interrupts.check()
+        interrupts.check()

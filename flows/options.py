@@ -19,7 +19,10 @@ class OptionError(UsageError):
 
 
 def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> dict[str, Any]:
-    """Values by name from ``NAME=VALUE`` strings; lists are written with commas. Raises `OptionError`."""
+    """Values by name from ``NAME=VALUE`` strings; lists are written with commas, none as ``null``.
+
+    Raises `OptionError`.
+    """
     values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -27,9 +30,15 @@ def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> 
         if not equals or name not in kind.model_fields:
             known = ", ".join(kind.model_fields) or "none"
             raise OptionError(f"--option {pair}: want NAME=VALUE; options of {owner}: {known}")
-        many = typing.get_origin(kind.model_fields[name].annotation) is tuple
-        values[name] = tuple(v.strip() for v in value.split(",")) if many else value
+        values[name] = _value(value, kind.model_fields[name].annotation)
     return values
+
+
+def _value(text: str, annotation: Any) -> str | tuple[str, ...] | None:
+    """What pydantic is given of a field with this annotation."""
+    if typing.get_origin(annotation) is tuple:
+        return tuple(part.strip() for part in text.split(","))
+    return None if text == "null" and type(None) in typing.get_args(annotation) else text
 
 
 def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str) -> S:
@@ -43,8 +52,3 @@ def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str) -> S:
 def faults(error: ValidationError) -> str:
     """What pydantic found, in one line."""
     return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-
-
-def describe(kind: type[Settings]) -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every option."""
-    return [(name, str(f.default), f.description or "") for name, f in kind.model_fields.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ from rich.progress import (
 
 LINE_SECONDS = 10.0
 """Without a terminal (a scheduled run's log) a line every so many seconds."""
+
+PATIENCE = 4.0
+"""Seconds that pass in silence: a process starts in less."""
 
 console = Console(stderr=True)
 
@@ -68,3 +72,15 @@ def meter(title: str, total: int | None) -> Iterator[Meter]:
 def say(message: str, *, style: str | None = None) -> None:
     """One line for people, on standard error."""
     console.print(message, highlight=False, markup=False, soft_wrap=True, style=style)
+
+
+@contextmanager
+def explained(message: str, *, after: float = PATIENCE) -> Iterator[None]:
+    """Says why the block takes long once it has taken ``after`` seconds."""
+    timer = threading.Timer(after, say, [message])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

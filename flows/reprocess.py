@@ -7,19 +7,42 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prefect import flow, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.cluster import Job, cluster
-from flows.jobs import corpus_place, folder_place, run_tags
+from flows.jobs import (
+    NothingLabelledError,
+    ShardsFailedError,
+    UntrackedError,
+    check_apart,
+    corpus_name,
+    corpus_place,
+    folder_place,
+    run_tags,
+)
 from flows.prefect_server import guard_server
-from flows.progress import meter
-from flows.runfolder import dataset_digest, exclusive, prepare, write_manifest
-from flows.shards import plan
-from flows.sources import OpenModel, open_constraints, open_model
-from flows.tracking import Run, Tracking
+from flows.private_flow import private_flow
+from flows.progress import meter, say
+from flows.runfolder import (
+    STORE,
+    Sources,
+    claim,
+    dataset_digest,
+    exclusive,
+    find_done,
+    first_reject,
+    publish,
+    write_sources,
+)
+from flows.shards import SHARD_BYTES, survey
+from flows.sources import REGISTRY, OpenModel, check_columns, open_constraints, open_model
+from flows.tracking import Outcome, Run, Tracking, TrackingError
+from flows.untracked import catch_up, end_or_keep
+from schemas.decoded import Status
 from schemas.document import Document
 from schemas.run import Counts, OnInfeasible, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
+from schemas.secrets import masked_errors, redact
 from schemas.settings import Settings, TextSettings
 from workers.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
@@ -38,6 +61,7 @@ class Request(Settings):
     settings: RunSettings
     constraints: tuple[str, ...] = ()
     consistency: bool = True
+    shard_bytes: int = SHARD_BYTES
     ray: str | None = None
     workers: int | None = None
     tracking: str | None = None
@@ -46,7 +70,7 @@ class Request(Settings):
 guard_server()
 
 
-@flow(name="reprocess", flow_run_name="{corpus} with {engine}", persist_result=False)
+@private_flow("reprocess", run_name="{corpus} with {engine}")
 def reprocess(
     corpus: str,
     model: str,
@@ -59,8 +83,10 @@ def reprocess(
     seconds: float | None = None,
     on_infeasible: OnInfeasible = "viterbi",
     text: Mapping[str, Any] | None = None,
+    certificates: bool = False,
     constraints: Sequence[str] = (),
     consistency: bool = True,
+    shard_bytes: int = SHARD_BYTES,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
@@ -68,9 +94,14 @@ def reprocess(
     """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
 
     ``model`` is a folder or ``models:/NAME@ALIAS``; ``constraints`` are YAML files, added to the
-    label consistency trained with the model (``consistency``). ``ray`` is the address of a
-    cluster, none for this machine. See `schemas.run.RunSettings` for the rest. The same call
-    again does only what is not done yet.
+    label consistency trained with the model (``consistency``). ``certificates`` makes the proofs of
+    engine certify checkable. ``shard_bytes`` of text make a shard; another size cuts other shards, which are
+    done anew. ``ray`` is the address of a cluster, none for this machine. See `schemas.run.RunSettings` for the
+    rest. The same call again does only what is not done yet.
+
+    Raises `ShardsFailedError` where shards failed, after the others are done, `NothingLabelledError` where
+    every document is a reject, and `UntrackedError` where MLflow was gone at the end; all have the report. Other errors
+    are those of `schemas.errors`.
     """
     settings = RunSettings(
         engine=engine,
@@ -80,6 +111,7 @@ def reprocess(
         seconds=seconds,
         on_infeasible=on_infeasible,
         text=TextSettings.model_validate(dict(text or {})),
+        certificates=certificates,
     )
     request = Request(
         corpus=corpus_place(corpus),
@@ -88,36 +120,83 @@ def reprocess(
         settings=check_settings(settings),
         constraints=tuple(constraints),
         consistency=consistency,
+        shard_bytes=shard_bytes,
         ray=ray,
         workers=workers,
         tracking=tracking,
     )
+    check_apart(request.out, request.corpus)
     return label_corpus(request)
 
 
 @task(name="label-corpus", cache_policy=NO_CACHE, persist_result=False)
+@masked_errors()
 def label_corpus(request: Request) -> RunReport:
-    """One corpus: plan, resume, label on Ray, write the manifest, track."""
+    """One corpus: plan, resume, label on Ray, publish where all shards are done, track."""
     started = time.monotonic()
     out = Path(request.out)
     with exclusive(out):
         tracking = Tracking(request.tracking)
+        catch_up(tracking, out)
         opened = open_model(request.model, tracking)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
         key = RunKey(
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
-        shards = plan(request.corpus, text=request.settings.text)
+        text = request.settings.text
+        shards, damages = survey(request.corpus, text=text, shard_bytes=request.shard_bytes)
+        check_columns(shards, text, model=opened.model, constraints=constraints, source=request.model)
         with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
             run.params(_params(request, key, opened))
             run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="reprocess")
-            done = prepare(out, request.corpus, shards, key)
+            claim(out, request.corpus)
+            done = find_done(out, shards, key)
             work = _label(request, shards, done, opened, constraints, key)
-            report = ShardReport.merge(marker.report for marker in done.values())
+            work = work._replace(errors=(*(redact(str(damage)) for damage in damages), *work.errors))
+            report = ShardReport.merge(done[shard.id].report for shard in shards if shard.id in done)
             if not work.errors:
-                write_manifest(out, key, shards, done, report)
-            run.metrics(metrics_of(report) | _speed(work))
-            return _report(request, report, work, run, seconds=time.monotonic() - started)
+                if key.settings.certificates:
+                    write_sources(out, _sources(request))
+                publish(out, key, shards, done)
+            answer = _report(request, report, work, run, seconds=time.monotonic() - started)
+            failure = _failure(answer, shards, done)
+            failures = work.errors or ((str(failure),) if failure else ())
+            _conclude(answer, run, Outcome.now(metrics_of(report) | _speed(work), failures=failures), tracking, failure)
+            return answer
+
+
+def _sources(request: Request) -> Sources:
+    """What the run is made from, by absolute paths."""
+    registered = request.model.startswith(REGISTRY)
+    return Sources(
+        corpus=request.corpus,
+        model=request.model if registered else str(Path(request.model).expanduser().absolute()),
+        constraints=tuple(str(Path(name).expanduser().absolute()) for name in request.constraints),
+        consistency=request.consistency,
+        shard_bytes=request.shard_bytes,
+    )
+
+
+def _failure(
+    report: RunReport, shards: Sequence[Shard], done: Mapping[str, ShardMarker]
+) -> ShardsFailedError | NothingLabelledError | None:
+    """What the run has to raise at its end, if anything: failed shards, or a corpus of rejects alone."""
+    if report.errors:
+        return ShardsFailedError(report)
+    reason = None if report.documents else first_reject(shards, done)
+    return NothingLabelledError(reason, report) if reason else None
+
+
+def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking, failure: Exception | None) -> None:
+    """Tells MLflow how the run ended. Raises ``failure``, or `UntrackedError` where MLflow is gone."""
+    try:
+        end_or_keep(run, tracking, outcome, Path(report.out))
+    except TrackingError as error:
+        if failure is None:
+            raise UntrackedError(str(error), report) from None
+        say(str(error))
+    if failure is not None:
+        raise failure
 
 
 class _Work(NamedTuple):
@@ -140,11 +219,11 @@ def _label(
     key: RunKey,
 ) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``."""
-    skipped = len(done)
-    todo = [shard for shard in shards if shard.id not in done]
+    skipped = sum(shard.id in done for shard in shards)
+    todo = list({shard.id: shard for shard in shards if shard.id not in done}.values())  # equal rows once
     if not todo:
         return _Work(skipped=skipped)
-    job = Job(opened.model, constraints, key, Path(request.out), _sample(todo, key))
+    job = Job(opened.model, constraints, key, Path(request.out) / STORE, _sample(todo, key))
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0
@@ -153,7 +232,7 @@ def _label(
         with meter("labelling", sum(shard.rows for shard in todo)) as bar:
             for answer in running.label_shards(todo, job):
                 if answer.result is None:
-                    errors.append(f"{_place(answer.shard)}: {answer.error}")
+                    errors.append(redact(f"{answer.shard.place}: {answer.error}"))
                     continue
                 marker = answer.result.marker
                 done[answer.shard.id] = marker
@@ -169,11 +248,6 @@ def _label(
         wall = time.monotonic() - started
     total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
     return _Work(len(parts), skipped, tokens, wall, total, tuple(sorted(errors)))
-
-
-def _place(shard: Shard) -> str:
-    last = shard.first_row + shard.rows - 1
-    return f"{shard.file.path}, row group {shard.row_group}, rows {shard.first_row} to {last}"
 
 
 def _sample(shards: Sequence[Shard], key: RunKey) -> Document | None:
@@ -200,6 +274,7 @@ def metrics_of(report: ShardReport) -> dict[str, float]:
         "infeasible": report.infeasible,
         "relabelled_tokens": report.relabelled,
         "certified": _share(report.certified, report.documents),
+        "by_solver": _share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
         "gap/max": report.gap_max,
         "gap/mean": report.gap_sum / max(report.documents, 1),
     }
@@ -260,6 +335,7 @@ def _report(request: Request, report: ShardReport, work: _Work, run: Run, *, sec
         seconds=round(seconds, 3),
         tokens_per_second=round(work.tokens / work.wall, 1) if work.wall else 0.0,
         certified=_share(report.certified, report.documents),
+        by_solver=_share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
         max_gap=report.gap_max if report.gap_max < float("inf") else None,
         violations_before=sum(f.degree_before for f in figures),
         violations=sum(f.degree for f in figures),
@@ -292,7 +368,7 @@ def _params(request: Request, key: RunKey, opened: OpenModel) -> dict[str, objec
 
 
 def _run_name(request: Request) -> str:
-    return f"{Path(request.corpus).name} · {request.settings.engine}"
+    return f"{corpus_name(request.corpus)} · {request.settings.engine}"
 
 
 def _share(part: int, whole: int) -> float:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from flows.shards import plan
 from schemas.document import Batch, Document
+from schemas.settings import TextSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from workers.constraints.declared import JoinedConstraints
@@ -15,7 +16,7 @@ from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
 from workers.models.model import Model
 from workers.parquet import CorpusError
-from workers.shard_io import Shard, read_batch
+from workers.shard_io import Shard, file_columns, read_batch
 
 REGISTRY = "models:/"
 
@@ -66,6 +67,28 @@ def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bo
     if not parts:
         return Unconstrained()
     return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))
+
+
+def check_columns(
+    shards: Sequence[Shard], text: TextSettings, *, model: Model, constraints: ConstraintSet, source: str
+) -> None:
+    """Raises `CorpusError` for the first file without a token column that the model or the constraints read.
+
+    ``source`` is what the user calls the model.
+    """
+    needs = [
+        (f"the model {source}", model.columns, "use a model trained without it, such as with --features rich-nopos"),
+        ("a constraint", constraints.columns, "leave that constraint out"),
+    ]
+    for file in dict.fromkeys(shard.file for shard in shards):
+        there = file_columns(file, text)
+        for who, columns, remedy in needs:
+            missing = [name for name in columns if name not in there]
+            if missing:
+                raise CorpusError(
+                    f"{file.path}: {who} reads the column {', '.join(map(repr, missing))}, which this corpus does not "
+                    f"have (it has {', '.join(there)}); {remedy}, or add the column"
+                )
 
 
 def find_document(corpus: str, doc_id: str) -> Document:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from rich.table import Table
 
 from flows.evaluate import Evaluation
+from flows.plain_tables import figures_table
 from workers.evaluation.conlleval import EntityCounts
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
     """Precision, recall and F1 (per cent) by type and overall, beside Viterbi's F1."""
-    table = Table(box=None, show_edge=False, pad_edge=False)
-    table.add_column("type")
-    for column in ("gold", "found", "correct", "precision", "recall", "F1", "Viterbi F1", "change"):
-        table.add_column(column, justify="right")
+    table = figures_table("type", "gold", "found", "right", "precision", "recall", "F1", "Viterbi\nF1", "change")
     entity = evaluation.report.entity
     for name, row in entity.types.items():
         counts = (row.gold, row.predicted, row.correct)
@@ -31,7 +29,7 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
     bound = "none" if report.max_gap is None else f"{report.max_gap:.6g} nats"
     return [
         f"{report.documents:,} documents, {report.tokens:,} tokens; token accuracy {report.token_accuracy:.2%}; "
-        f"certified {report.certified:.1%}, largest gap {bound}",
+        f"certified {report.certified:.1%} ({report.by_solver:.1%} on a solver's word), largest gap {bound}",
         f"against Viterbi: {changes.total('fixed'):,} entities fixed, {changes.total('broken'):,} broken, "
         f"{changes.total('removed'):,} wrong ones gone, {changes.total('added'):,} wrong ones new",
     ]

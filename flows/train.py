@@ -9,21 +9,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prefect import flow, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from flows.jobs import corpus_place, folder_place, run_tags
+from flows.jobs import check_apart, corpus_name, corpus_place, folder_place, run_tags
 from flows.prefect_server import guard_server
+from flows.private_flow import private_flow
 from flows.progress import meter
 from flows.runfolder import dataset_digest
 from flows.shards import plan
-from flows.tracking import ALIAS, MODEL_FOLDER, Registered, Run, Tracking
+from flows.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
 from schemas.document import Document
 from schemas.errors import InputError
 from schemas.labels import LabelError
 from schemas.run import TrainReport
+from schemas.secrets import masked_errors
 from schemas.settings import CrfSettings, Settings
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from workers.files import staged
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
 from workers.models import crf
@@ -52,7 +55,7 @@ class Request(Settings):
 guard_server()
 
 
-@flow(name="train", flow_run_name="{corpus} with {features}", persist_result=False)
+@private_flow("train", run_name="{corpus} with {features}")
 def train(
     corpus: str,
     out: str,
@@ -81,10 +84,12 @@ def train(
         alias=alias,
         tracking=tracking,
     )
+    check_apart(request.out, request.corpus)
     return train_model(request)
 
 
 @task(name="train-model", cache_policy=NO_CACHE, persist_result=False)
+@masked_errors()
 def train_model(request: Request) -> TrainReport:
     """Reads, tunes, trains, saves, tracks and registers."""
     started = time.monotonic()
@@ -92,24 +97,34 @@ def train_model(request: Request) -> TrainReport:
     _check_out(out)
     tracking = Tracking(request.tracking)
     shards = plan(request.corpus)
-    name = f"{Path(request.corpus).name} · {request.settings.features}"
+    name = f"{corpus_name(request.corpus)} · {request.settings.features}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = _read(shards)
         run.params({"corpus": request.corpus, "held_out": request.held_out, **request.settings.model_dump()})
         run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="training")
         tuned = _tune(request, documents) if request.consistency else None
-        model = _fit(documents, request.settings, out, "training")
-        metrics = _figures(model, tuned, rejected)
-        extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
-        update_manifest(out, kind=crf.KIND, metrics=metrics, extras=extras)
-        run.metrics(metrics | {"seconds": time.monotonic() - started})
-        registered = _register(tracking, run, out, request)
+        with staged(out) as folder:
+            model = _fit(documents, request.settings, folder, "training")
+            metrics = _figures(model, tuned, rejected)
+            extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
+            update_manifest(folder, kind=crf.KIND, metrics=metrics, extras=extras)
+        try:
+            registered = _register(tracking, run, out, request)
+            run.end(Outcome.now(metrics | {"seconds": time.monotonic() - started}))
+        except TrackingError as error:
+            raise TrackingError(f"the model is in {out}, but {error}") from None
         return _report(request, model, metrics, run, registered, seconds=time.monotonic() - started)
 
 
 def _check_out(out: Path) -> None:
+    """Before the work, not after it. Raises `TrainingError` and `OSError`."""
     if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file()):
         raise TrainingError(f"{out}: is there and is no model; give another --out")
+    if out.is_symlink() and not out.exists():
+        raise TrainingError(f"{out}: is a link that leads nowhere; give another --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent):
+        pass  # a folder can be made there
 
 
 def _read(shards: Sequence[Shard]) -> tuple[list[Document], int]:

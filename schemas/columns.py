@@ -90,10 +90,12 @@ CORPUS = Layout(
 )
 PREDICTIONS = Layout(
     "predictions",
-    1,
+    2,
     pa.schema(
         [
             (DOC_ID, pa.string()),
+            (TOKENS, STRINGS),
+            (SENTENCE_STARTS, INTEGERS),
             (LABELS, STRINGS),
             ("entities", pa.list_(ENTITY)),
             ("engine", pa.string()),
@@ -111,6 +113,13 @@ PREDICTIONS = Layout(
     ),
     pa.schema([]),
     "give the folder that `concord reprocess` wrote",
+)
+CERTIFICATES = Layout(
+    "certificates",
+    1,
+    pa.schema([(DOC_ID, pa.string()), ("proof", pa.list_(pa.int64()))]),
+    pa.schema([]),
+    "give the folder that `concord reprocess --engine certify --certificates` wrote",
 )
 TIMES = Layout(
     "times",
@@ -204,12 +213,10 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def table_from_batch(batch: Batch) -> pa.Table:
     """A stamped corpus table (D rows) of a batch; the inverse of `batch_from_table`."""
-    sentences = np.searchsorted(batch.sentence_starts, batch.doc_starts)
-    in_document = batch.sentence_starts - np.repeat(batch.doc_starts[:-1], np.diff(sentences))
     data: dict[str, pa.Array] = {
         DOC_ID: pa.array(batch.doc_ids, pa.string()),
         TOKENS: nest(batch.columns[TOKENS], batch.doc_starts),
-        SENTENCE_STARTS: nest(in_document, sentences),
+        SENTENCE_STARTS: sentence_lists(batch),
     }
     data |= {n: nest(c, batch.doc_starts) for n, c in sorted(batch.columns.items()) if n != TOKENS}
     if batch.labels is not None:
@@ -221,6 +228,12 @@ def table_from_batch(batch: Batch) -> pa.Table:
     extra = [n for n in sorted(batch.columns) if n not in (TOKENS, "pos", "chunk")]
     metadata = {COLUMNS_KEY: ",".join(extra).encode()} if extra else {}
     return stamp(pa.table(data).replace_schema_metadata(metadata), CORPUS)
+
+
+def sentence_lists(batch: Batch) -> pa.Array:
+    """(D,) the list of each document's sentence starts, counted from its first token."""
+    sentences = np.searchsorted(batch.sentence_starts, batch.doc_starts)
+    return nest(batch.sentence_starts - np.repeat(batch.doc_starts[:-1], np.diff(sentences)), sentences)
 
 
 def table_from_documents(documents: Sequence[Document]) -> pa.Table:

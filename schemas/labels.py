@@ -25,6 +25,10 @@ class Scheme(StrEnum):
     PLAIN = "plain"
     """A label is a type; a span is a maximal run of one label inside a sentence."""
 
+    def can_name(self, label: str) -> bool:
+        """Can a label set of this scheme have the label?"""
+        return self is Scheme.PLAIN or label == OUTSIDE or label[:2] in ("B-", "I-")
+
 
 class LabelError(InputError):
     """A label that the label set does not know, or a label set that contradicts its scheme."""
@@ -56,13 +60,12 @@ class LabelSet:
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):
             raise LabelError(f"duplicate label in {self.names}")
-        if self.scheme is Scheme.BIO:
-            for name in self.names:
-                if name != OUTSIDE and name[:2] not in ("B-", "I-"):
-                    raise LabelError(
-                        f"label {name!r} is not BIO (want 'O', 'B-TYPE' or 'I-TYPE'); "
-                        "for one label a token use the plain scheme"
-                    )
+        for name in self.names:
+            if not self.scheme.can_name(name):
+                raise LabelError(
+                    f"label {name!r} is not BIO (want 'O', 'B-TYPE' or 'I-TYPE'); "
+                    "for one label a token use the plain scheme"
+                )
 
     @classmethod
     def bio(cls, types: Iterable[str]) -> LabelSet:
@@ -110,11 +113,12 @@ class LabelSet:
     def continues(self) -> NDArray[np.bool_]:
         """(L, L): does label b, right after label a in one sentence, continue a's span?"""
         same: NDArray[np.bool_] = (self.type_of[:, None] == self.type_of[None, :]) & (self.type_of >= 0)
-        if self.scheme is Scheme.PLAIN:
-            return same
-        inside = np.array([n.startswith("I-") for n in self.names])
-        same &= inside[None, :]
-        return same
+        return same & self._continuing[None, :]
+
+    @cached_property
+    def _continuing(self) -> NDArray[np.bool_]:
+        """(L,) can this label continue a span of its type?"""
+        return np.array([self.scheme is Scheme.PLAIN or n.startswith("I-") for n in self.names], np.bool_)
 
     @cached_property
     def opening(self) -> NDArray[np.int32]:
@@ -160,10 +164,11 @@ class LabelSet:
         if count == 0:
             empty = np.zeros(0, np.int64)
             return Spans(empty, empty, np.zeros(0, np.int32))
-        opens = np.ones(count, np.bool_)
-        opens[1:] = ~self.continues[labels[:-1], labels[1:]]
-        opens[sentence_starts] = True
+        # `continues` has a cell for every two labels, and gold may have a label of its own for every token.
         kinds = self.type_of[labels]
+        opens = np.ones(count, np.bool_)
+        opens[1:] = (kinds[1:] != kinds[:-1]) | (kinds[1:] < 0) | ~self._continuing[labels[1:]]
+        opens[sentence_starts] = True
         bounds = np.flatnonzero(opens)
         ends = np.append(bounds[1:], count)
         real = kinds[bounds] >= 0

@@ -7,10 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.errors import DocumentError
 from schemas.labels import LabelSet
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+LARGEST_WEIGHT = 1e6
+"""Nats that one weight of a model or of a constraint may have; what is never to be broken is hard instead. Sums of
+such weights over a document are finite, and differences of 1e-6 nats are not lost among the weights of training."""
+
+
+class ScoreError(DocumentError):
+    """A local score that is no number of nats, under which any labelling could be called the best."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +28,8 @@ class Potentials:
     """Log potentials of chains, in nats; −inf forbids.
 
     ``unary`` (N, L) and ``transition`` (L, L; row: previous label), both float64;
-    ``sentence_starts`` (S,): transitions act inside a sentence only.
+    ``sentence_starts`` (S,): transitions act inside a sentence only. Raises `ScoreError` where a
+    score is NaN or +inf, `ValueError` for arrays of another shape or type.
     """
 
     unary: Floats
@@ -32,6 +43,9 @@ class Potentials:
         for name, table in (("unary", self.unary), ("transition", self.transition)):
             if table.dtype != np.float64:
                 raise ValueError(f"{name} is {table.dtype}, want float64")
+            # The maximum of what holds a NaN is NaN: one pass finds both, and makes no array.
+            if table.size and not table.max() < np.inf:
+                raise ScoreError(_fault(name, table))
 
     def __len__(self) -> int:
         return len(self.unary)
@@ -58,3 +72,10 @@ class Potentials:
         inner[self.sentence_starts] = False
         at = np.flatnonzero(inner)
         return float(total + self.transition[labels[at - 1], labels[at]].sum())
+
+
+def _fault(name: str, table: Floats) -> str:
+    """Where the first score of a table is that is no number of nats."""
+    row, label = np.argwhere(~(table < np.inf))[0].tolist()
+    value, place = table[row, label], "token" if name == "unary" else "previous label"
+    return f"{name} score of {place} {row}, label {label} is {value}; want nats, or −inf for what is forbidden"

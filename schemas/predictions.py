@@ -8,7 +8,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.columns import DOC_ID, ENTITY, LABELS, PREDICTIONS, TIMES, VIOLATION, nest, stamp
+from schemas.columns import (
+    CERTIFICATES,
+    DOC_ID,
+    ENTITY,
+    LABELS,
+    PREDICTIONS,
+    SENTENCE_STARTS,
+    TIMES,
+    VIOLATION,
+    nest,
+    sentence_lists,
+    stamp,
+)
 from schemas.decoded import Decoded
 from schemas.document import TOKENS, Batch, Column
 from schemas.labels import LabelSet
@@ -33,6 +45,8 @@ def predictions_table(
         raise ValueError(f"{len(decoded)} decodings of {len(chosen)} tokens for {len(batch)} documents")
     data = {
         DOC_ID: pa.array(batch.doc_ids, pa.string()),
+        TOKENS: nest(batch.columns[TOKENS], batch.doc_starts),
+        SENTENCE_STARTS: sentence_lists(batch),
         LABELS: nest(Column(chosen, labels.names), batch.doc_starts),
         "entities": _entities(batch, labels, chosen),
         "engine": pa.array([engine] * len(batch), pa.string()),
@@ -48,6 +62,12 @@ def predictions_table(
         "constraint_digest": pa.array([constraint_digest] * len(batch), pa.string()),
     }
     return stamp(pa.table(data, schema=PREDICTIONS.required), PREDICTIONS)
+
+
+def certificates_table(batch: Batch, proofs: Sequence[Sequence[int] | None]) -> pa.Table:
+    """A stamped table of proofs, null for a document without one."""
+    data = {DOC_ID: list(batch.doc_ids), "proof": list(proofs)}
+    return stamp(pa.table(data, schema=CERTIFICATES.required), CERTIFICATES)
 
 
 def times_table(batch: Batch, decoded: Sequence[Decoded]) -> pa.Table:

@@ -100,8 +100,8 @@ class Relation(StrEnum):
     DIFFERENT = "different"
     """The spans have different keys; cost[a, b] for their types, symmetric (values that differ)."""
     UNLABELLED = "unlabelled"
-    """A span, and another place with the same key whose first token has an outside label: cost[a, 0] for
-    the span's type (a name that is labelled here and left out there)."""
+    """A span, and another place with the same key whose first token has an outside label, and so is in no span
+    of any length: cost[a, 0] for the span's type (a name that is labelled here and left out there)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +109,21 @@ class SpanAgreement:
     """A cost in nats for every pair of labelled spans of one document that stand in ``relation``.
 
     ``key`` (N, W): ``key[t, w − 1]`` names the content of the span of w tokens that starts at t,
-    `NO_KEY` where that content occurs once in the document or the span leaves its sentence.
-    Spans longer than W tokens are not compared. ``cost`` (T, T), or (T, 1) for
-    `Relation.UNLABELLED`, is multiplied by the length in tokens of the second (shorter) span when
-    ``per_token``, Finkel et al. (2005) §5.1; spans that differ have no common length, so
-    `Relation.DIFFERENT` goes without.
+    `NO_KEY` where nothing can stand in the relation with it: that content occurs once in the document,
+    or the span leaves its sentence. An agreement compares spans by its own table alone, and only those
+    of at most W tokens: for each of the two spans of a pair
+
+    - a span of more than W tokens is in no pair, neither as the longer span of `Relation.CONTAINED` nor as
+      one that differs, whatever a wider table of another agreement says of it;
+    - a span whose key is `NO_KEY` is in no pair either, but for the longer one of `Relation.CONTAINED`, of
+      which only the parts are looked up.
+
+    Tables that are equal mean the same whether or not they are one object; shared ones cost less time.
+    A key names spans of one length; only tables of `Relation.DIFFERENT` may give one key to several lengths.
+
+    ``cost`` (T, T), or (T, 1) for `Relation.UNLABELLED`, is never negative. It is multiplied by the
+    length in tokens of the second (shorter) span when ``per_token``, Finkel et al. (2005) §5.1; spans
+    that differ have no common length, so `Relation.DIFFERENT` goes without.
     ``constraint`` indexes `Problem.constraint_names`. All agreements of a problem that compare
     by words share one ``key`` table.
     """

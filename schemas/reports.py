@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 from schemas.run import Figures
@@ -36,16 +38,45 @@ class EntityReport(Report):
 class EvaluationReport(Report):
     """The object that ``concord evaluate --json`` prints.
 
-    ``certified`` is the share of documents proven optimal. ``max_gap`` is the largest gap of any
+    ``certified`` is the share of documents whose gap is closed, ``by_solver`` the part of it that rests on a
+    solver's word alone. ``max_gap`` is the largest gap of any
     document in nats, null where some document has no bound.
     """
 
     documents: int
     tokens: int
     certified: float
+    by_solver: float
     max_gap: float | None
     token_accuracy: float
     entity: EntityReport
+
+
+class OptionReport(Report):
+    """An option of an engine or reader, or a key of a constraint template.
+
+    ``values`` is the JSON schema of what it takes; ``default`` is null where it is ``needed``.
+    """
+
+    name: str
+    needed: bool
+    default: Any
+    values: dict[str, Any]
+    meaning: str
+
+
+class EntryReport(Report):
+    """What ``concord readers --json`` and ``concord constraints templates --json`` print of one of them."""
+
+    name: str
+    summary: str
+    options: tuple[OptionReport, ...]
+
+
+class EngineReport(EntryReport):
+    """What ``concord engines --json`` prints of one; ``exact``: it proves its answers where it ends."""
+
+    exact: bool
 
 
 class DocumentChains(Figures):
@@ -78,3 +109,27 @@ class ChainsReport(Figures):
     rhat_limit: float
     mixed: int
     documents: tuple[DocumentChains, ...]
+
+
+class FailedCertificate(Report):
+    """A document whose bound or objective is not confirmed, and why."""
+
+    doc_id: str
+    reason: str
+
+
+class VerifyReport(Report):
+    """What ``concord verify --json`` prints: documents, and how many of them are what.
+
+    ``verified``: the bound is confirmed by a certificate, to within 1e-6 nats. ``by_solver``: optimal by the word of
+    a solver or engine, without certificate. ``open``: not said to be optimal, and without certificate.
+    ``cpu_seconds`` are those of reading, rebuilding and checking.
+    """
+
+    documents: int
+    verified: int
+    by_solver: int
+    open: int
+    failed: tuple[FailedCertificate, ...]
+    cpu_seconds: float
+    out: str

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.settings import Settings, TextSettings
 
-FORMAT = 1
+FORMAT = 2
 """Version of the shard markers and the manifest; a change makes old output be done again."""
 
 
@@ -38,6 +38,8 @@ class RunSettings(Settings):
         50.0, gt=0, allow_inf_nan=False, description="nats a unit of degree that relaxed hard constraints cost"
     )
     text: TextSettings = Field(default_factory=TextSettings, description="how raw text is cut into tokens")
+    certificates: bool = Field(default=False, description="whether engine certify writes a certificate a document")
+    certificate_nodes: int = Field(100, ge=1, description="branches that a certificate may have at most")
 
 
 class RunKey(Settings):
@@ -165,12 +167,20 @@ class FileDigest(Figures):
     sha256: str
 
 
-class ShardMarker(Figures):
-    """Written last: the shard is done, under this key, with these files."""
+class RowReject(Figures):
+    """A reject of a shard. ``row`` counts from the shard's first row; None where it is not known."""
 
-    shard: str
+    row: int | None
+    doc_id: str | None
+    reason: str
+
+
+class ShardMarker(Figures):
+    """Written last: the shard is done, under this key, with these files and rejects."""
+
     key: str
     files: tuple[FileDigest, ...]
+    rejects: tuple[RowReject, ...] = ()
     report: ShardReport
 
 
@@ -198,6 +208,8 @@ class ShardResult(NamedTuple):
 class RunReport(Figures):
     """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
 
+    ``by_solver`` is the share that is certified by the word of CP-SAT alone, a part of ``certified``.
+
     ``infeasible`` documents have no answer that keeps the hard constraints; rejected ones are among
     them. ``search_errors`` splits what engine gibbs gets wrong by kind, see
     `workers.evaluation.search_errors`; empty without gold or proofs.
@@ -215,6 +227,7 @@ class RunReport(Figures):
     seconds: float
     tokens_per_second: float
     certified: float
+    by_solver: float
     max_gap: float | None
     violations_before: float
     violations: float

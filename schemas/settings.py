@@ -18,8 +18,11 @@ class EngineSettings(Settings):
 
 
 class GibbsSettings(EngineSettings):
-    """Annealed Gibbs sampling."""
+    """Annealed Gibbs sampling. Work is in labels, spans and places looked at."""
 
+    work: int | None = Field(
+        1_000_000_000, ge=1, description="Work where the run's budget sets no limit; null samples to the end."
+    )
     sweeps: int = Field(100, ge=1, description="Sweeps over the document a chain.")
     chains: int = Field(1, ge=1, description="Independent chains; the best labelling of all is returned.")
     start: Literal["viterbi", "random"] = Field("viterbi", description="Where the first chain starts.")
@@ -27,7 +30,7 @@ class GibbsSettings(EngineSettings):
     cooling: Literal["linear", "none"] = Field("linear", description="'none' keeps the temperature: plain sampling.")
     slot_loss: float = Field(10.0, ge=0, description="Nats a span may cost and still be offered as a whole.")
     hard_weight: float = Field(30.0, gt=0, description="Nats a unit of a hard constraint costs while sampling.")
-    sweeps_a_check: int = Field(20, ge=1, description="Sweeps between looks at the budget.")
+    sweeps_a_check: int = Field(20, ge=1, description="Sweeps between looks at the best labelling.")
     settle: bool = Field(True, description="Search on from the best labelling seen: each name under each type.")
 
 
@@ -81,7 +84,7 @@ class TextSettings(ReaderSettings):
 
 
 class IngestSettings(Settings):
-    """How a corpus is laid out in Parquet. A run cuts large row groups into shards, small ones are a shard each."""
+    """How a corpus is laid out in Parquet. A run's shards do not depend on it."""
 
     group_documents: int = Field(64, ge=1, description="documents a row group, at most")
     group_tokens: int = Field(50_000, ge=1, description="a row group ends with the document that reaches this")

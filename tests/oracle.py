@@ -223,7 +223,13 @@ def random_potentials(
 
 
 def random_rows(
-    rng: np.random.Generator, labels: LabelSet, kept: Labels, starts: NDArray[np.int64], n: int
+    rng: np.random.Generator,
+    labels: LabelSet,
+    kept: Labels,
+    starts: NDArray[np.int64],
+    n: int,
+    *,
+    hard_share: float = HARD_SHARE,
 ) -> LinearRows:
     """One to three random rows, constraint ids 0…; the hard ones hold for the labelling ``kept``."""
     parts = []
@@ -234,7 +240,7 @@ def random_rows(
         previous = rng.integers(0, len(labels), size).astype(np.int32)
         previous[np.isin(position, starts) | (rng.random(size) < 0.5)] = ANY
         coefficient = rng.choice([-2.0, -1.0, 1.0, 2.0, 0.5], size)
-        hard = rng.random() < HARD_SHARE
+        hard = rng.random() < hard_share
         bound = float(rng.integers(-2, 2))
         row = LinearRows(
             np.array([0, size], np.int64),
@@ -249,6 +255,40 @@ def random_rows(
         # A row that the kept labelling breaks is moved until it just holds.
         excess = float(row.degree(kept)[0])
         row.bound[0] += excess if hard else 0.0
+        parts.append(row)
+    return LinearRows.join(parts)
+
+
+def real_rows(
+    rng: np.random.Generator,
+    labels: LabelSet,
+    kept: Labels,
+    starts: NDArray[np.int64],
+    n: int,
+    *,
+    count: int,
+    hard_share: float,
+) -> LinearRows:
+    """``count`` rows of 3 to 11 real coefficients of both signs, constraint ids 0…; ``kept`` keeps the hard ones."""
+    parts = []
+    for r in range(count):
+        size = int(rng.integers(3, 12))
+        position = rng.integers(0, n, size).astype(np.int32)
+        label = rng.integers(0, len(labels), size).astype(np.int32)
+        previous = rng.integers(0, len(labels), size).astype(np.int32)
+        previous[np.isin(position, starts) | (rng.random(size) < 0.6)] = ANY
+        hard = rng.random() < hard_share
+        row = LinearRows(
+            np.array([0, size], np.int64),
+            position,
+            previous,
+            label,
+            rng.uniform(-1.0, 1.0, size),
+            np.array([rng.uniform(-0.5, 0.8)]),
+            np.array([np.inf if hard else rng.uniform(0.2, 4.0)]),
+            np.array([r], np.int32),
+        )
+        row.bound[0] += float(row.degree(kept)[0]) if hard else 0.0
         parts.append(row)
     return LinearRows.join(parts)
 

@@ -34,6 +34,7 @@ class TableModel:
     words: dict[str, list[float]]
     labels: LabelSet = LABELS
     digest: str = "table"
+    columns: tuple[str, ...] = ()
 
     def potentials(self, batch: Batch) -> Potentials:
         table: Floats = np.array([self.words.get(w, [0.0] * 3) for w in batch.columns["tokens"].strings()])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,13 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.options import OptionError, option_values, parse_options
 from flows.progress import meter
-from schemas.settings import ColumnsSettings, GibbsSettings
+from flows.runfolder import MANIFEST
+from schemas.settings import ColumnsSettings, DiscrepancySettings, GibbsSettings, Settings
+from workers.constraints.templates import TEMPLATES
+from workers.inference.registry import SOLVERS
+from workers.output import PREDICTIONS as FOLDER
+from workers.readers.registry import READERS
+from workers.sealed import seal
 
 runner = CliRunner()
 
@@ -52,6 +60,39 @@ def test_help_lists_the_exit_codes_and_waits_for_no_heavy_library() -> None:
     assert found.stdout.strip() == "set()"
 
 
+def test_the_version_is_that_of_the_package() -> None:
+    declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["version"]
+    assert call("--version").stdout == f"concord {declared}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "known"),
+    [
+        (("engines",), "engines", {name: solver.settings for name, solver in SOLVERS.items()}),
+        (("readers",), "readers", {name: entry.settings for name, entry in READERS.items()}),
+        (("constraints", "templates"), "templates", TEMPLATES),
+    ],
+)
+def test_what_there_is_can_be_read_by_a_machine(
+    command: tuple[str, ...], kind: str, known: dict[str, type[Settings]]
+) -> None:
+    entries = {entry["name"]: entry for entry in json.loads(call(*command, "--json").stdout)[kind]}
+    assert list(entries) == list(known)
+    for name, settings in known.items():
+        assert entries[name]["summary"]
+        options = {option["name"]: option for option in entries[name]["options"]}
+        assert list(options) == list(settings.model_fields)
+        for key, field in settings.model_fields.items():
+            assert options[key]["needed"] == field.is_required()
+            assert options[key]["meaning"] == field.description or field.description is None
+            assert options[key]["values"]
+            assert "$ref" not in json.dumps(options[key])
+    if kind == "engines":
+        sweeps = next(option for option in entries["gibbs"]["options"] if option["name"] == "sweeps")
+        assert (sweeps["default"], sweeps["values"]) == (100, {"type": "integer", "minimum": 1})
+        assert entries["certify"]["exact"]
+
+
 def test_synthesize_and_ingest_answer_as_json(tmp_path: Path) -> None:
     made = call("synthesize", "--documents", "5", "--out", str(tmp_path / "made"), "--json")
     answer = json.loads(made.stdout)
@@ -62,6 +103,18 @@ def test_synthesize_and_ingest_answer_as_json(tmp_path: Path) -> None:
     read = json.loads(call("ingest", "conll", str(source), "--out", str(tmp_path / "read"), "--json").stdout)
     assert (read["read"], read["tokens"]) == (1, 2)
     assert pq.read_table(tmp_path / "read" / "part-00000.parquet")["labels"].to_pylist() == [["B-PER", "O"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("-DOCSTART- -X- O O\n\nAlba NNP\n", "a.conll: line 3: 2 columns, want 4"), ("", "there are no documents in it")],
+)
+def test_an_ingest_that_reads_nothing_says_why(text: str, reason: str, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(text)
+    said = call("ingest", "conll", str(source), "--out", str(tmp_path / "out"), code=3).stderr
+    assert f"concord: {source}: nothing in it could be read as conll" in said
+    assert reason in said
 
 
 def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
@@ -77,7 +130,7 @@ def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
         (("ingest", "excel", "x", "--out", "o"), 2, "no reader is called 'excel'; there are conll"),
         (("ingest", "conll", "nowhere", "--out", "o"), 3, "nowhere"),
         (("ingest", "columns", "x", "--out", "o", "--option", "column=a"), 2, "options of reader columns: columns"),
-        (("evaluate", "--predictions", "nowhere", "--gold", "nowhere"), 3, "no such file or folder"),
+        (("evaluate", "--predictions", "nowhere", "--gold", "nowhere"), 3, "there is no whole run in this folder"),
         (("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--engine", "gips"), 2, "there are viterbi"),
         (("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--option", "swoops=3"), 2, "of engine gibbs"),
         (("reprocess", "--corpus", "c"), 2, "Missing option"),
@@ -109,11 +162,13 @@ def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, li
     table = pa.table(
         {
             "doc_id": list(rows),
+            "tokens": list(rows.values()),
+            "sentence_starts": pa.array([[0] for _ in rows], PREDICTIONS.required.field("sentence_starts").type),
             "labels": list(rows.values()),
             "entities": pa.array([[] for _ in rows], PREDICTIONS.required.field("entities").type),
             "engine": ["gibbs"] * len(rows),
             **{name: [0.5] * len(rows) for name in ("local", "penalty", "objective", "bound", "gap")},
-            "status": ["feasible"] * len(rows),
+            "status": ["optimal-by-solver" if i == 0 else "feasible" for i in range(len(rows))],
             "certified": [i == 0 for i in range(len(rows))],
             "constraints": pa.array([[] for _ in rows], PREDICTIONS.required.field("constraints").type),
             "model_digest": ["m"] * len(rows),
@@ -121,8 +176,11 @@ def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, li
             "viterbi_labels": [viterbi[name] for name in rows],
         }
     )
-    path.mkdir()
-    pq.write_table(table, path / "p.parquet")
+    name = f"{FOLDER}/p.parquet"
+    (path / FOLDER).mkdir(parents=True)
+    pq.write_table(table, path / name)
+    digest = hashlib.sha256((path / name).read_bytes()).hexdigest()
+    (path / MANIFEST).write_bytes(seal({"files": {name: digest}, "shards": []}))
 
 
 @pytest.fixture
@@ -152,9 +210,10 @@ def test_evaluate_counts_by_document_id_and_shows_what_changed(gold: Path, tmp_p
         "predicted": 1,
         "correct": 1,
     }
-    assert (answer["certified"], answer["max_gap"]) == (0.5, 0.5)
+    assert (answer["certified"], answer["by_solver"], answer["max_gap"]) == (0.5, 0.5, 0.5)
     text = call("evaluate", *options)
     assert "1 entities fixed, 0 broken" in text.stderr
+    assert "certified 50.0% (50.0% on a solver's word)" in text.stderr
     assert "PER" in text.stdout
 
 
@@ -178,8 +237,9 @@ def test_options_are_parsed_into_settings() -> None:
     assert (settings.sweeps, settings.hard_weight, settings.start) == (7, 2.5, "random")
     columns = parse_options(["columns=tokens, _,labels"], ColumnsSettings, owner="columns")
     assert columns.columns == ("tokens", "_", "labels")
+    assert parse_options(["work=null"], DiscrepancySettings, owner="discrepancy").work is None
     for wrong in ("sweeps", "sweps=3"):
-        with pytest.raises(OptionError, match="want NAME=VALUE; options of gibbs: sweeps"):
+        with pytest.raises(OptionError, match="want NAME=VALUE; options of gibbs: work, sweeps"):
             option_values([wrong], GibbsSettings, owner="gibbs")
     with pytest.raises(OptionError, match="sweeps: Input should be a valid integer"):
         parse_options(["sweeps=many"], GibbsSettings, owner="gibbs")

@@ -241,6 +241,10 @@ def test_predictions_carry_entities_scores_and_constraints() -> None:
     table = predictions_table(batch, answers, names, **keys)
     rows = table.to_pylist()
     assert rows[0]["labels"] == ["B-PER", "I-PER", "O", "B-PER", "O"]
+    assert [(r["tokens"], r["sentence_starts"]) for r in rows] == [
+        (["Ann", "Lee", ".", "Ann", "!"], [0, 3]),
+        (["Élan"], [0]),
+    ]
     assert rows[0]["entities"] == [
         {"type": "PER", "start": 0, "end": 2, "char_start": 0, "char_end": 7, "text": "Ann Lee"},
         {"type": "PER", "start": 3, "end": 4, "char_start": 9, "char_end": 12, "text": "Ann"},

@@ -127,6 +127,7 @@ class Stubborn:
 
     labels: LabelSet = LABELS
     digest: str = "stubborn"
+    columns: tuple[str, ...] = ()
 
     def potentials(self, batch: Batch) -> Potentials:
         assert batch.labels is not None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import re
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet, Scheme
@@ -73,6 +78,31 @@ constraints:
         ("- template: precedence\n    first: a\n    second: b\n    weight: 1\n    reach: 0", 6, ["reach", "given: 0"]),
         ("- template: precedence\n    first: a\n    second: b\n    weight: 1\n    scope: page", 6, ["scope", "page"]),
         ("- template: should_be_tagged\n    labels: a\n    weight: 1", 2, ["either a position or tokens"]),
+        ("- template: must_appear\n    labels: a\n    weight: 1e309", 4, ["weight", "largest weight", "'hard'"]),
+        ("- template: must_appear\n    labels: a\n    weight: 1e308", 4, ["weight", "1,000,000 nats"]),
+        ("- template: token_feature\n    weight: -1e7\n    tokens: a\n    labels: a", 3, ["weight", "-1000000"]),
+        ("- template: linear\n    weight: 1\n    bound: 1e308\n    terms:\n      - {label: a}", 4, ["bound"]),
+        ("- template: linear\n    weight: 1\n    terms:\n      - {label: a, coefficient: 1e20}", 5, ["coefficient"]),
+        (
+            f"- template: before\n    first: a\n    {'x' * 500}: b\n    weight: 1",
+            4,
+            ["unknown key 'xxx", "…; there are"],
+        ),
+        (
+            "- template: precedence\n    first: a\n    second: b\n    weight: 1\n    reach: 100000000000000000000",
+            6,
+            ["reach"],
+        ),
+        ("- template: at_most_runs\n    labels: a\n    weight: 1\n    limit: 1e999", 5, ["limit"]),
+        (
+            "- template: only_in\n    labels: a\n    weight: 1\n    tokens: {pattern: '(?=a)b'}",
+            5,
+            ["'(?=a)b'", "linear"],
+        ),
+        ("- template: must_appear\n    ? [labels]\n    : a\n    weight: 1", 3, ["a key is a plain name"]),
+        ('- template: must_appear\n    labels: "\\0"\n    weight: 1', 3, ["holds a character that is no text"]),
+        ('- template: must_appear\n    labels: "\\ud800"\n    weight: 1', 3, ["holds a character that is no text"]),
+        ('- template: must_appear\n    labels: a\n    weight: "one\\ntwo"', 4, ["(given: 'one\\ntwo')"]),
         ("- template: linear\n    weight: 1\n    terms:\n      - {label: a}\n      - {lable: b}", 6, ["'label'?"]),
         ("- template: linear\n    weight: 1\n    terms:\n      - {label: a, offset: 1}", 2, ["each: token"]),
         ("- template: token_feature\n    weight: inf\n    tokens: a\n    labels: a", 3, ["finite"]),
@@ -99,12 +129,99 @@ def test_all_mistakes_are_told_at_once() -> None:
         ("constraint:\n  - a\n", 1, "did you mean 'constraints'?"),
         ("\nconstraints: 3\n", 2, "no list"),
         ("constraints:\n  - {a: [}\n", 2, "not YAML"),
+        ("constraints:\n  - a: b\nconstraints:\n  - c: d\n", 3, "'constraints' is there twice"),
+        ("? [constraints]\n: []\n", 1, "a key is a plain name"),
+        ("constraints:\n  - a\0b\n", 2, "character"),
+        ("constraints:\n  - &a [*a]\n", 2, "an alias inside of what it stands for"),
+        ("constraints:\n  - &a {template: *a}\n", 2, "an alias inside of what it stands for"),
+        ("constraints: " + "[" * 20_000, 1, "brackets inside brackets"),
+        ("constraints:\n  - a\n---\nconstraints: []\n", 3, "not YAML"),
+        ("constraints: [x, *nobody]\n", 1, "not YAML"),
     ],
 )
 def test_a_file_of_another_form(text: str, line: int, part: str) -> None:
     (found,) = problems(text)
     assert found.startswith(f"c.yaml:{line}: ")
     assert part in found
+
+
+def test_aliases_that_grow_without_end_are_refused_at_once() -> None:
+    rows = [f"  - &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    text = "constraints:\n  - &a0 [x, x, x, x, x, x, x, x, x]\n" + "\n".join(rows) + "\n"
+    started = time.process_time()
+    found = problems(text)
+    assert any("aliases stand for more than 10,000 values; write them out" in line for line in found)
+    assert time.process_time() - started < 2.0
+
+
+def test_aliases_may_be_used() -> None:
+    text = (
+        "constraints:\n  - {template: must_appear, labels: &who [author, editor], weight: 1}\n"
+        "  - {template: starts_with, labels: *who, weight: .inf}\n"
+    )
+    first, second = parse_constraints(text, file="c.yaml").templates
+    assert isinstance(first, MustAppear)
+    assert isinstance(second, StartsWith)
+    assert (first.labels, second.labels, second.weight) == (("author", "editor"), ("author", "editor"), math.inf)
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "part"),
+    [
+        ("constraints:\n  - template: g\xfcnther\n".encode("latin-1"), 2, "not UTF-8 (byte 28 of the file)"),
+        (b"\xff\xfec\0o\0", 1, "not UTF-8"),
+        (b"#" * 10_000_001, 1, "more than 10,000,000 bytes"),
+    ],
+    ids=["latin-1", "utf-16", "large"],
+)
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, data: bytes, line: int, part: str) -> None:
+    (tmp_path / "c.yaml").write_bytes(data)
+    with pytest.raises(ConstraintFileError) as caught:
+        load_constraints(tmp_path / "c.yaml")
+    assert str(caught.value).startswith(f"{tmp_path}/c.yaml:{line}: ")
+    assert part in str(caught.value)
+
+
+SHIPPED_LINES = (SHIPPED / "citations.yaml").read_text().splitlines() + (SHIPPED / "news.yaml").read_text().splitlines()
+ODD = [
+    "constraints:",
+    "  - ",
+    "- template: linear",
+    "? [a]",
+    "&a [*a]",
+    "*a",
+    "{",
+    "}",
+    "[",
+    "]",
+    "!!python/object:os.system x",
+]
+ODD += [
+    "weight: 1e309",
+    "weight: .nan",
+    "reach: 100000000000000000000",
+    "    labels: {a: b}",
+    "'",
+    '"',
+    "\0",
+    "\ud800",
+    "\t",
+    "---",
+    "|",
+    ">",
+]
+
+
+@settings(max_examples=400)
+@given(st.lists(st.one_of(st.sampled_from(SHIPPED_LINES), st.sampled_from(ODD), st.text(max_size=8)), max_size=14))
+def test_any_text_is_constraints_or_lines_that_name_file_and_line(lines: list[str]) -> None:
+    try:
+        parse_constraints("\n".join(["constraints:", *lines]), file="c.yaml")
+    except ConstraintError as error:
+        found = str(error).split("\n")
+        wrong = [line for line in found if not re.match(r"c\.yaml:\d+: ", line)]
+        if wrong:
+            raise AssertionError(wrong) from error
 
 
 def test_an_unknown_label_names_file_line_entry_and_the_nearest() -> None:

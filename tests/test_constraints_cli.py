@@ -87,7 +87,7 @@ def test_explain_shows_a_document(file: Path, corpus: Path, model: Path, documen
     document = documents[7]
     arguments = ("explain", file, "--corpus", corpus, "--model", model, "--doc", document.doc_id)
     found = Explanation.model_validate(json.loads(run(*arguments, "--json")))
-    assert (found.doc_id, list(found.tokens), found.status) == (document.doc_id, document.tokens, "optimal")
+    assert (found.doc_id, list(found.tokens), found.status) == (document.doc_id, document.tokens, "optimal-by-solver")
     assert [e.name for e in found.effects] == ["start", "title first"]
     assert sum(e.degree or 0 for e in found.effects) >= 1
     assert document.tokens[0] in run(*arguments)

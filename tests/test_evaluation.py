@@ -108,7 +108,7 @@ def test_figures_equal_seqeval(documents: Corpus) -> None:
     expected_macro = precision_recall_fscore_support(wanted, given_, average="macro", zero_division=0)
     assert counts.macro_f1() == pytest.approx(expected_macro[2])
     flags = np.ones(len(documents), np.bool_)
-    tally = Tally.of(gold, predicted, BIO, starts, certified=flags, gaps=np.zeros(len(documents)))
+    tally = Tally.of(gold, predicted, BIO, starts, certified=flags, by_solver=flags, gaps=np.zeros(len(documents)))
     assert tally.report().token_accuracy == pytest.approx(accuracy_score(wanted, given_))
 
 
@@ -154,10 +154,12 @@ def test_shards_merge_in_any_order(documents: Corpus) -> None:
         labels = LabelSet.infer(seen | {"B-PER"})
         (gold, predicted, _), starts, _ = arrays(labels, [document])
         flag = np.array([i % 2 == 0])
-        tallies.append(Tally.of(gold, predicted, labels, starts, certified=flag, gaps=np.array([float(i)])))
+        gap = np.array([float(i)])
+        tallies.append(Tally.of(gold, predicted, labels, starts, certified=flag, by_solver=flag, gaps=gap))
     (gold, predicted, _), starts, _ = arrays(BIO, documents[:3])
     flags = np.arange(len(tallies)) % 2 == 0
-    whole = Tally.of(gold, predicted, BIO, starts, certified=flags, gaps=np.arange(len(tallies), dtype=float))
+    gaps = np.arange(len(tallies), dtype=float)
+    whole = Tally.of(gold, predicted, BIO, starts, certified=flags, by_solver=flags, gaps=gaps)
     for order in permutations(tallies):
         assert sum(order, Tally.empty()).report() == whole.report()
 
@@ -232,8 +234,9 @@ def test_bad_input_is_refused() -> None:
         MatchCounts(("b", "a"), np.zeros((2, 3), np.int64))
     with pytest.raises(ValueError, match=r"want \(1, 3\)"):
         MatchCounts(("a",), np.zeros((1, 2), np.int64))
+    one, flag = BIO.encode(["O"]), np.ones(1, np.bool_)
     with pytest.raises(ValueError, match="one of each a document"):
-        Tally.of(BIO.encode(["O"]), BIO.encode(["O"]), BIO, starts, certified=np.ones(1, np.bool_), gaps=np.zeros(2))
+        Tally.of(one, one, BIO, starts, certified=flag, by_solver=flag, gaps=np.zeros(2))
 
 
 def test_the_report_is_json_with_fractions() -> None:
@@ -244,13 +247,17 @@ def test_the_report_is_json_with_fractions() -> None:
         BIO,
         np.array([0, 1]),
         certified=np.array([True, False]),
+        by_solver=np.array([True, False]),
         gaps=np.array([0.0, math.inf]),
     )
     found = json.loads(tally.report().model_dump_json())
-    assert {key: found[key] for key in ("documents", "tokens", "certified", "max_gap", "token_accuracy")} == {
+    assert {
+        key: found[key] for key in ("documents", "tokens", "certified", "by_solver", "max_gap", "token_accuracy")
+    } == {
         "documents": 2,
         "tokens": 3,
         "certified": 0.5,
+        "by_solver": 0.5,
         "max_gap": None,
         "token_accuracy": pytest.approx(2 / 3),
     }

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
+from collections.abc import Iterator
+
 import pytest
 import typer
 
-from flows.failures import Exit, Terminated, reported
+from flows.failures import Exit, HungUp, Terminated, reported
 from flows.options import OptionError
 from schemas.errors import ServiceError
 from workers.constraints.constraint_file import ConstraintFileError
@@ -18,10 +23,13 @@ from workers.parquet import CorpusError
         (OptionError("no such option"), Exit.USAGE),
         (CorpusError("not whole"), Exit.INPUT),
         (ConstraintFileError("line 3"), Exit.INPUT),
-        (PermissionError("may not be read"), Exit.INPUT),
+        (PermissionError(errno.EACCES, "may not be read", "there"), Exit.INPUT),
+        *((OSError(number, "system", "there"), Exit.INPUT) for number in (errno.ENOSPC, errno.EROFS, errno.EIO)),
+        *((OSError(number, "system", "there"), Exit.INPUT) for number in (errno.ENAMETOOLONG, errno.ELOOP)),
         (ServiceError("no answer"), Exit.SERVICE),
         (KeyboardInterrupt(), Exit.INTERRUPTED),
         (Terminated(), Exit.TERMINATED),
+        (HungUp(), Exit.HUNG_UP),
         (typer.Exit(7), 7),
     ],
 )
@@ -35,7 +43,42 @@ def test_a_known_error_is_one_line_and_a_code(
     assert said == "" if isinstance(error, typer.Exit) else said.startswith("concord: ") and said.count("\n") == 1
 
 
-@pytest.mark.parametrize("error", [ValueError("a bug"), KeyError("a bug"), TimeoutError("a bug")])
+@pytest.mark.parametrize(
+    "error", [ValueError("a bug"), KeyError("a bug"), TimeoutError("a bug"), OSError(errno.EBADF, "a bug")]
+)
 def test_a_bug_keeps_its_traceback(error: Exception) -> None:
     with pytest.raises(type(error), match="a bug"), reported():
         raise error
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    former = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED), (signal.SIGHUP, Exit.HUNG_UP)],
+)
+def test_a_second_signal_does_not_break_off_the_clean_up(
+    number: signal.Signals, code: Exit, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cleaned = []
+
+    def interrupted() -> None:
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), again)
+            cleaned.append(number)
+
+    with pytest.raises(typer.Exit) as left, reported():
+        interrupted()
+    os.kill(os.getpid(), number)  # between the message and the end of the process
+    assert (left.value.exit_code, cleaned) == (code, [number])
+    assert capfd.readouterr().err.count("\n") == 1

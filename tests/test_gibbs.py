@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from schemas.decoded import Budget
+from schemas.decoded import Budget, Status
 from schemas.labels import Labels, LabelSet, Scheme
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
@@ -14,6 +16,7 @@ from workers.inference import gibbs
 from workers.inference.agreement import codec, count_labels, empty_state, labels_cost
 from workers.inference.chain import viterbi
 from workers.inference.diagnostics import diagnose, effective_samples, split_rhat
+from workers.inference.gibbs_chain import WORK
 from workers.inference.gibbs_kernels import anneal
 from workers.inference.rows import row_penalty, row_state, set_label
 
@@ -83,7 +86,7 @@ def test_no_change_saves_more_than_what_is_remembered_that_a_token_pays(seed: in
     chain = gibbs.new_chain(problem, config=GibbsSettings(), rng=np.random.default_rng(seed), start=None)
     labels, kinds = chain.at.labels, len(problem.labels)
     for sweep in range(15):
-        anneal(chain, np.array([2.0]), sweep)
+        anneal(chain, np.array([2.0]), sweep, sys.maxsize)
         paid = problem.score(labels).penalty
         for t in np.flatnonzero(np.isfinite(chain.pays)).tolist():
             ways = np.repeat(labels[None], kinds, axis=0)
@@ -122,9 +125,25 @@ def test_plain_labels_are_sampled_too() -> None:
 
 def test_the_work_budget_stops_the_chain() -> None:
     problem = soft_problem(1)
-    config = GibbsSettings(sweeps=1000, sweeps_a_check=10)
-    decoded = gibbs.solve(problem, config=config, rng=np.random.default_rng(0), budget=Budget(work=25 * len(problem)))
-    assert decoded.work == 30 * len(problem)
+    config = GibbsSettings(sweeps=100_000)
+    decoded = gibbs.solve(problem, config=config, rng=np.random.default_rng(0), budget=Budget(work=1000))
+    assert 1000 <= decoded.work <= 1100
+    assert decoded.status is Status.TIMEOUT
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_chain_that_stops_anywhere_goes_on_there(seed: int) -> None:
+    problem = soft_problem(seed, most=12)
+    chains = [
+        gibbs.new_chain(problem, config=GibbsSettings(), rng=np.random.default_rng(seed), start=None) for _ in range(2)
+    ]
+    temperatures = np.linspace(2.0, 0.1, 30)
+    assert anneal(chains[0], temperatures, 0, sys.maxsize) == 30
+    sweep = 0
+    while sweep < 30:
+        sweep += anneal(chains[1], temperatures[sweep:], sweep, int(chains[1].counters[WORK]) + 1)
+    assert chains[0].at.labels.tolist() == chains[1].at.labels.tolist()
+    assert chains[0].counters.tolist() == chains[1].counters.tolist()
 
 
 def test_diagnostics_tell_mixed_chains_from_stuck_ones() -> None:

@@ -38,6 +38,12 @@ def stored(folder: Path) -> list[Document]:
     return [document for shard in plan(folder) for document in read_batch(shard)[0]]
 
 
+def row_groups(folder: Path) -> set[int]:
+    """How many rows they have."""
+    files = [pq.ParquetFile(path).metadata for path in folder.glob("part-*.parquet")]
+    return {file.row_group(i).num_rows for file in files for i in range(file.num_row_groups)}
+
+
 def test_counts_add_up_and_rejects_say_why(source: Path, tmp_path: Path) -> None:
     seen: list[IngestReport] = []
     report = ingest("columns", source, tmp_path / "out", layout=SMALL, progress=seen.append)
@@ -56,9 +62,9 @@ def test_row_groups_and_parts_follow_the_layout(source: Path, tmp_path: Path) ->
     parts = sorted((tmp_path / "out").glob("part-*.parquet"))
     assert len(parts) > 1
     assert all(p.stat().st_size < 3 * SMALL.part_bytes for p in parts)
-    assert {s.rows for s in plan(tmp_path / "out")} == {3}
+    assert row_groups(tmp_path / "out") == {3}
     ingest("columns", source, tmp_path / "few", layout=IngestSettings(group_documents=64, group_tokens=10))
-    assert {s.rows for s in plan(tmp_path / "few")} == {4}
+    assert row_groups(tmp_path / "few") == {4}
 
 
 def test_the_same_source_gives_the_same_bytes(source: Path, tmp_path: Path) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from flows.interrupts import noted_interrupts
+from flows.prefect_server import _deaf_children
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_for_the_next_check(number: signal.Signals) -> None:
     calls: list[int] = []
     former = signal.signal(number, lambda n, _: calls.append(n))
@@ -50,3 +53,29 @@ def test_ctrl_c_is_a_keyboard_interrupt_at_the_end_of_the_block_at_the_latest() 
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+def test_ctrl_c_during_the_start_is_one_whatever_error_it_becomes() -> None:
+    def broken_off() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise SystemError("what compiled code makes of an exception") from error
+
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), noted_interrupts(broken_off):
+            raise AssertionError("must not be reached")
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def test_prefects_server_does_not_get_what_the_terminal_sends() -> None:
+    with _deaf_children():
+        status = Path(f"/proc/{os.getpid()}/status").read_text()
+        child = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
+    for said in (status, child):
+        blocked = int(next(line for line in said.splitlines() if line.startswith("SigBlk:")).split()[1], 16)
+        assert blocked & (1 << (signal.SIGINT - 1))
+        assert blocked & (1 << (signal.SIGHUP - 1))
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGHUP} == set()

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.jobs import corpus_place, folder_place
+from flows.corpora import ingest_corpus, synthesize_corpus
+from flows.jobs import NAMED, ShardsFailedError, check_apart, corpus_name, corpus_place, folder_place
 from flows.runfolder import RunFolderError
+from schemas.run import RunReport
+from schemas.settings import IngestSettings, TextSettings
 
 
 def test_paths_become_absolute_and_uris_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -16,9 +19,46 @@ def test_paths_become_absolute_and_uris_stay(monkeypatch: pytest.MonkeyPatch, tm
     assert corpus_place("a/b") == folder_place("a/b") == str(tmp_path / "a" / "b")
     assert corpus_place("~/c") == folder_place("~/c") == str(tmp_path / "home" / "c")
     assert corpus_place("s3://bucket/corpus") == "s3://bucket/corpus"
+    assert corpus_name("/a/b/") == corpus_name("s3://KEY:SECRET@b?region=eu") == "b"
 
 
 @pytest.mark.parametrize("out", ["s3://bucket/out", str(Path("s3://bucket/out")), "file:///out"])
 def test_output_needs_a_folder(out: str) -> None:
     with pytest.raises(RunFolderError, match="not a URI"):
         folder_place(out)
+
+
+def report_of(errors: tuple[str, ...]) -> RunReport:
+    figures = {name: 0 for name, field in RunReport.model_fields.items() if field.is_required()}
+    given = figures | {"search_errors": {}, "search_documents": {}, "out": "out", "mlflow_run": "run"}
+    return RunReport.model_validate(given | {"shards_done": 2, "shards_failed": len(errors), "errors": errors})
+
+
+def test_failed_shards_are_counted_and_named_but_not_without_end() -> None:
+    error = ShardsFailedError(report_of(("a.parquet, row group 3: damaged",)))
+    assert str(error) == "1 of 3 shards failed: a.parquet, row group 3: damaged"
+    many = ShardsFailedError(report_of(tuple(f"reason {n}" for n in range(NAMED + 5))))
+    assert str(many).endswith(f"reason {NAMED - 1}; and 5 more")
+    assert len(many.report.errors) == NAMED + 5
+
+
+@pytest.mark.parametrize("out", ["corpora/news", "corpora/news/out", "corpora", "link/out", "corpora/other/../news"])
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_output_keeps_apart_from_the_corpus(tmp_path: Path, out: str, scheme: str) -> None:
+    news = tmp_path / "corpora" / "news"
+    news.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(news)
+    with pytest.raises(RunFolderError, match=r"--out .*the corpus is at .*corpora/news; give a folder apart"):
+        check_apart(str(tmp_path / out), f"{scheme}{news}")
+    check_apart(str(tmp_path / "corpora" / "news-out"), f"{scheme}{news}")
+    check_apart(str(news), "s3://bucket/news")
+
+
+def test_corpora_are_not_written_to_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    layout = IngestSettings()
+    with pytest.raises(RunFolderError, match="not a URI"):
+        synthesize_corpus(Path("s3://b/c"), documents=1, seed=0, kind="news", layout=layout, overwrite=False)
+    with pytest.raises(RunFolderError, match="not a URI"):
+        ingest_corpus("text", "x", Path("s3://b/c"), settings=TextSettings(), layout=layout, overwrite=False)
+    assert list(tmp_path.iterdir()) == []

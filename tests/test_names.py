@@ -5,15 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.labels import LabelSet
+from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import Problem, Relation, SpanAgreement
 from tests.oracle import enumerate_best, random_labelling, random_problem
 from workers.constraints.consistency import span_keys
-from workers.inference.names import settled
+from workers.inference.engine import UNLIMITED
+from workers.inference.race import Race
+from workers.inference.settling import settle
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 HARD = 50.0
+
+
+def settled(problem: Problem, start: Labels, *, most_loss: float) -> Labels:
+    race = Race(problem, budget=UNLIMITED, incumbent=None)
+    race.restart(start)
+    settle(race, most_loss=most_loss, hard_weight=HARD)
+    return race.labels
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -21,7 +30,7 @@ def test_never_worse_and_never_above_the_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)
     start = random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
-    found = settled(problem, start, most_loss=10.0, hard_weight=HARD)
+    found = settled(problem, start, most_loss=10.0)
     objective = problem.score(found).objective
     assert objective >= problem.score(start).objective - 1e-9
     assert objective <= enumerate_best(problem)[1] + 1e-9
@@ -42,6 +51,6 @@ def test_all_mentions_turn_together_with_the_longer_name_around_one() -> None:
     potentials = Potentials(unary, np.zeros((5, 5)), starts).legal(LABELS)
     problem = Problem(potentials, LABELS, ("exact", "contained"), agreements=agreements)
     start = np.array([person, within, outside, place, outside, place, outside], np.int32)
-    found = settled(problem, start, most_loss=20.0, hard_weight=HARD)
+    found = settled(problem, start, most_loss=20.0)
     assert problem.score(found).objective == pytest.approx(enumerate_best(problem)[1])
     assert (found[[3, 5]] == person).all()

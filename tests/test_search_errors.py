@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.document import Batch
 from schemas.labels import Labels, LabelSet
 from schemas.run import RunSettings, ShardReport
-from tests.test_shard import LABELS, HashModel, consistency
+from tests.made_runs import LABELS, HashModel, consistency
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
 from workers.shard import check_settings, label_batch
 from workers.shard_report import report_of

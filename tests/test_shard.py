@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,53 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.runfolder import RunFolderError, exclusive, prepare, write_manifest
 from flows.shards import plan
-from schemas.document import TOKENS, Batch, Document
-from schemas.labels import LabelError, LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.run import ConstraintFigures, RunKey, RunSettings, ShardReport
+from schemas.document import Batch, Document
+from schemas.labels import LabelError
+from schemas.run import ConstraintFigures, RunSettings, ShardReport
 from schemas.settings import IngestSettings
+from tests.made_runs import LABELS, HashModel, consistency, key_of, run
 from workers import shard as shard_module
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from workers.constraints.constraint_set import Unconstrained
+from workers.files import OutputError
 from workers.inference.registry import EngineError
 from workers.ingestion import write_corpus
-from workers.output import MANIFEST, MARKERS, PREDICTIONS, REJECTS, TIMES, finished, remove_leftovers, shard_name
-from workers.shard import check_settings, label_batch, label_shard
-from workers.shard_io import Shard
+from workers.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
+from workers.shard import check_settings, label_batch
 from workers.shard_report import report_of
 from workers.synthesis import synthesize
-
-LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
-
-
-class HashModel:
-    """Scores that depend on the word and its place in the sentence: mentions of one name disagree."""
-
-    labels = LABELS
-    digest = "hash-model"
-
-    def potentials(self, batch: Batch) -> Potentials:
-        bounds = np.append(batch.sentence_starts, batch.token_count)
-        places = np.arange(batch.token_count) - np.repeat(bounds[:-1], np.diff(bounds))
-        words = batch.columns[TOKENS].strings()
-        unary = [self._scores(word, int(place) % 3) for word, place in zip(words, places, strict=True)]
-        return Potentials(np.array(unary), np.zeros((len(LABELS), len(LABELS))), batch.sentence_starts)
-
-    @staticmethod
-    @cache
-    def _scores(word: str, place: int) -> Floats:
-        return np.random.default_rng([place, *word.encode()]).normal(size=len(LABELS)) * 2
-
-
-def consistency() -> LabelConsistency:
-    return LabelConsistency(PairCounts.of(synthesize(10, seed=5, kind="news"), LABELS))
-
-
-def key_of(constraints: ConstraintSet, **settings: object) -> RunKey:
-    checked = check_settings(RunSettings.model_validate({"options": {"sweeps": 10}} | settings))
-    return RunKey(settings=checked, model=HashModel.digest, constraints=constraints.digest, code="code")
 
 
 @pytest.fixture
@@ -66,13 +32,6 @@ def corpus(tmp_path: Path) -> Path:
     items = synthesize(12, seed=1, kind="news")
     write_corpus(items, tmp_path / "corpus", source="test", layout=IngestSettings(group_documents=4))
     return tmp_path / "corpus"
-
-
-def run(shards: list[Shard], out: Path, key: RunKey, constraints: ConstraintSet) -> list[ShardReport]:
-    return [
-        label_shard(shard, model=HashModel(), constraints=constraints, key=key, out=out).marker.report
-        for shard in shards
-    ]
 
 
 def content(out: Path) -> dict[str, bytes]:
@@ -85,13 +44,13 @@ def content(out: Path) -> dict[str, bytes]:
 
 def test_a_shard_leaves_predictions_a_marker_and_times_and_nothing_half_written(corpus: Path, tmp_path: Path) -> None:
     constraints = consistency()
-    shards = plan(corpus)
-    assert len(shards) == 3
-    reports = run(shards, tmp_path / "out", key_of(constraints), constraints)
-    names = sorted(shard_name(shard) for shard in shards)
+    shards = plan(corpus, shard_bytes=1)
+    assert len(shards) == 12
+    key = key_of(constraints)
+    reports = run(shards, tmp_path / "out", key, constraints)
+    names = sorted(shard_name(shard, key) for shard in shards)
     for folder, suffix in ((PREDICTIONS, ".parquet"), (TIMES, ".parquet"), (MARKERS, ".json")):
         assert sorted(p.name for p in (tmp_path / "out" / folder).iterdir()) == [name + suffix for name in names]
-    assert not (tmp_path / "out" / REJECTS).exists()
     table = pq.read_table(tmp_path / "out" / PREDICTIONS)
     assert table.num_rows == sum(r.documents for r in reports) == 12
     assert sum(r.tokens for r in reports) == sum(len(d) for d in synthesize(12, seed=1, kind="news"))
@@ -102,9 +61,9 @@ def test_output_does_not_depend_on_order_or_on_what_is_scored_together(
 ) -> None:
     constraints = consistency()
     key = key_of(constraints)
-    run(plan(corpus), tmp_path / "a", key, constraints)
+    run(plan(corpus, shard_bytes=1), tmp_path / "a", key, constraints)
     monkeypatch.setattr(shard_module, "SCORE_TOKENS", 150)
-    run(plan(corpus)[::-1], tmp_path / "b", key, constraints)
+    run(plan(corpus, shard_bytes=1)[::-1], tmp_path / "b", key, constraints)
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 
@@ -120,7 +79,7 @@ def test_each_document_is_decoded_as_if_it_were_alone() -> None:
 
 def test_a_finished_shard_is_known_again_and_any_change_makes_it_due(corpus: Path, tmp_path: Path) -> None:
     constraints, out = consistency(), tmp_path / "out"
-    shard = plan(corpus)[0]
+    shard = plan(corpus, shard_bytes=1)[0]
     key = key_of(constraints)
     assert finished(shard, key, out) is None
     run([shard], out, key, constraints)
@@ -135,9 +94,36 @@ def test_a_finished_shard_is_known_again_and_any_change_makes_it_due(corpus: Pat
     )
     assert len({k.digest for k in (key, *changed)}) == len(changed) + 1
     assert all(finished(shard, other, out) is None for other in changed)
-    predictions = out / PREDICTIONS / f"{shard_name(shard)}.parquet"
-    predictions.write_bytes(predictions.read_bytes()[:-1])
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "a flipped bit": lambda data: bytes([*data[:100], data[100] ^ 1, *data[101:]]),
+    "a zeroed tail": lambda data: data[:-64] + bytes(64),
+    "cut short": lambda data: data[:-2],
+    "empty": lambda data: b"",
+    "an edited count": lambda data: data.replace(b'"documents": 1', b'"documents": 2'),
+}
+
+
+@pytest.mark.parametrize(
+    ("folder", "damage"),
+    [
+        *((PREDICTIONS, d) for d in ("a flipped bit", "a zeroed tail", "cut short", "empty")),
+        *((MARKERS, d) for d in DAMAGES),
+    ],
+)
+def test_a_shard_whose_files_are_damaged_is_due(corpus: Path, tmp_path: Path, folder: str, damage: str) -> None:
+    constraints, out = consistency(), tmp_path / "out"
+    shard, key = plan(corpus, shard_bytes=1)[0], key_of(constraints)
+    run([shard], out, key, constraints)
+    (path,) = (out / folder).iterdir()
+    good = path.read_bytes()
+    assert DAMAGES[damage](good) != good
+    path.write_bytes(DAMAGES[damage](good))
     assert finished(shard, key, out) is None
+    run([shard], out, key, constraints)
+    assert path.read_bytes() == good
+    assert finished(shard, key, out) is not None
 
 
 def test_writing_that_dies_half_way_leaves_no_marker_and_no_file(
@@ -149,8 +135,8 @@ def test_writing_that_dies_half_way_leaves_no_marker_and_no_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
-        run(plan(corpus)[:1], tmp_path / "out", key_of(constraints), constraints)
+    with pytest.raises(OutputError, match=r"out/_times/\w+\.parquet: cannot be written \(No space left on device\)"):
+        run(plan(corpus, shard_bytes=1)[:1], tmp_path / "out", key_of(constraints), constraints)
     assert [p for p in (tmp_path / "out").rglob("*") if p.is_file()] == []
 
 
@@ -164,16 +150,21 @@ def test_a_bad_row_is_a_reject_and_the_counts_add_up(tmp_path: Path) -> None:
     column = table.schema.get_field_index("sentence_starts")
     pq.write_table(table.set_column(column, table.schema.field(column), pa.array(starts, pa.list_(pa.int32()))), path)
     constraints, out = consistency(), tmp_path / "out"
-    report = run(plan(tmp_path / "corpus"), out, key_of(constraints), constraints)[0]
+    (shard,) = plan(tmp_path / "corpus")
+    key = key_of(constraints)
+    report = run([shard], out, key, constraints)[0]
     assert (report.documents, report.rejected) == (2, 1)
-    rejects = pq.read_table(out / REJECTS).to_pylist()
-    assert [(r["row"], r["doc_id"]) for r in rejects] == [(1, documents[1].doc_id)]
+    marker = finished(shard, key, out)
+    assert marker is not None
+    assert [(r.source, r.row, r.doc_id) for r in in_place(marker.rejects, shard)] == [
+        (str(path), 1, documents[1].doc_id)
+    ]
     assert pq.read_table(out / PREDICTIONS)["doc_id"].to_pylist() == [documents[0].doc_id, documents[2].doc_id]
 
 
 def test_the_report_counts_against_gold_and_against_viterbi(corpus: Path, tmp_path: Path) -> None:
     constraints = consistency()
-    report = ShardReport.merge(run(plan(corpus), tmp_path / "out", key_of(constraints), constraints))
+    report = ShardReport.merge(run(plan(corpus, shard_bytes=1), tmp_path / "out", key_of(constraints), constraints))
     rows = pq.read_table(tmp_path / "out" / PREDICTIONS).to_pylist()
     assert report.relabelled == sum(a != b for r in rows for a, b in zip(r["labels"], r["viterbi_labels"], strict=True))
     assert report.relabelled > 0
@@ -223,53 +214,7 @@ def test_gold_of_another_scheme_is_an_error_that_names_the_label() -> None:
 def test_unknown_engines_and_options_are_refused_by_name() -> None:
     with pytest.raises(EngineError, match=r"'gips'; there are .*gibbs"):
         check_settings(RunSettings(engine="gips"))
-    with pytest.raises(EngineError, match=r"swoops.*it has sweeps"):
+    with pytest.raises(EngineError, match=r"swoops.*it has .*sweeps"):
         check_settings(RunSettings(options={"swoops": 3}))
     with pytest.raises(EngineError, match="sweeps: Input should be greater"):
         check_settings(RunSettings(options={"sweeps": 0}))
-
-
-# The driver's side of the folder
-
-
-def test_one_run_at_a_time(tmp_path: Path) -> None:
-    with exclusive(tmp_path / "out"), pytest.raises(RunFolderError, match="another run"), exclusive(tmp_path / "out"):
-        pass
-    with exclusive(tmp_path / "out"):
-        pass
-
-
-def test_a_changed_corpus_loses_its_stale_shards_and_a_killed_run_its_leftovers(corpus: Path, tmp_path: Path) -> None:
-    constraints, out = consistency(), tmp_path / "out"
-    key, shards = key_of(constraints), plan(corpus)
-    assert prepare(out, str(corpus), shards, key) == {}
-    run(shards, out, key, constraints)
-    done = prepare(out, str(corpus), shards, key)
-    assert set(done) == {shard.id for shard in shards}
-    write_manifest(out, key, shards, done, ShardReport.merge(m.report for m in done.values()))
-    (out / PREDICTIONS / ".tmp-half").write_bytes(b"half")
-    left = prepare(out, str(corpus), shards[1:], key)
-    assert set(left) == {shard.id for shard in shards[1:]}
-    assert sorted(p.stem for p in (out / PREDICTIONS).iterdir()) == sorted(shard_name(s) for s in shards[1:])
-    assert remove_leftovers(out) == 0
-
-
-def test_the_manifest_goes_when_work_is_due_and_names_every_file_when_it_is_there(corpus: Path, tmp_path: Path) -> None:
-    constraints, out = consistency(), tmp_path / "out"
-    key, shards = key_of(constraints), plan(corpus)
-    prepare(out, str(corpus), shards, key)
-    run(shards, out, key, constraints)
-    done = prepare(out, str(corpus), shards, key)
-    write_manifest(out, key, shards, done, ShardReport.merge(m.report for m in done.values()))
-    manifest = json.loads((out / MANIFEST).read_text())
-    assert len(manifest["files"]) == 3
-    assert all(hashlib.sha256((out / path).read_bytes()).hexdigest() == sha for path, sha in manifest["files"].items())
-    prepare(out, str(corpus), shards, key_of(constraints, seed=9))
-    assert not (out / MANIFEST).exists()
-
-
-def test_another_corpus_is_kept_out_of_the_folder(corpus: Path, tmp_path: Path) -> None:
-    key = key_of(Unconstrained())
-    prepare(tmp_path / "out", str(corpus), plan(corpus), key)
-    with pytest.raises(RunFolderError, match="holds the predictions of"):
-        prepare(tmp_path / "out", "elsewhere", plan(corpus), key)

@@ -1,4 +1,4 @@
-"""Shards: planned from row groups, named by content, read with damage contained."""
+"""Shards: cut and named by content, read with damage contained."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows import repeated_ids
-from flows import shards as shards_module
-from flows.shards import largest_first, plan
+from flows.row_runs import cut
+from flows.shards import SHARD_BYTES, largest_first, plan, survey
+from flows.sources import check_columns
 from schemas.columns import Reject, SchemaError, table_from_documents
 from schemas.document import Document
 from schemas.settings import TextSettings
-from workers.output import shard_name
-from workers.parquet import WRITE_OPTIONS, CorpusError, open_parquet
-from workers.row_ranges import RowRanges
-from workers.shard_io import read_batch, read_ids, read_shard
+from tests.made_runs import HashModel
+from workers.constraints.constraint_set import Unconstrained
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.linear import Linear, Term
+from workers.constraints.runs import TransitionOn
+from workers.constraints.template import TokenTest
+from workers.output import in_place, without_place
+from workers.parquet import WRITE_OPTIONS, CorpusError
+from workers.row_digests import row_digests
+from workers.shard_io import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch
 
 
 def table(first: int, count: int, *, word: str = "w") -> pa.Table:
@@ -48,35 +54,100 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
+STORAGE: list[dict[str, Any]] = [
+    {"compression": "none"},
+    {"row_group_size": 3},
+    {"use_dictionary": False, "data_page_size": 10},
+]
+
+
 def test_every_row_is_in_one_shard_in_order(corpus: Path) -> None:
-    shards = plan(corpus)
-    assert [(s.file.name, s.row_group, s.first_row, s.rows) for s in shards] == [
-        (name, group, 4 * group, rows)
-        for name in ("a.parquet", "sub/b.parquet")
-        for group, rows in enumerate((4, 4, 2))
+    shards = plan(corpus, shard_bytes=1)
+    assert [(s.file.name, s.first_row, s.rows) for s in shards] == [
+        (name, row, 1) for name in ("a.parquet", "sub/b.parquet") for row in range(10)
     ]
     assert [i for s in shards for i in read_batch(s)[0].doc_ids] == [f"d{i}" for i in range(20)]
-    assert len({s.id for s in shards}) == 6
+    assert len({s.id for s in shards}) == 20
 
 
-def test_ids_follow_name_and_content_and_nothing_else(corpus: Path, tmp_path: Path) -> None:
-    ids = [s.id for s in plan(corpus)]
+def test_an_id_is_that_of_the_rows_and_of_nothing_else(corpus: Path, tmp_path: Path) -> None:
+    ids = [s.id for s in plan(corpus, shard_bytes=50)]
+    assert 4 < len(ids) < 20
     shutil.copytree(corpus, tmp_path / "elsewhere")
-    assert [s.id for s in plan(tmp_path / "elsewhere")] == ids
-    assert [s.id for s in plan(f"file://{corpus}")] == ids
-    assert [s.id for s in plan(corpus / "a.parquet")] == ids[:3]
-    pq.write_table(table(0, 10, word="v"), corpus / "a.parquet", row_group_size=4, **WRITE_OPTIONS)
-    changed = [s.id for s in plan(corpus)]
-    assert not set(changed[:3]) & set(ids)
-    assert changed[3:] == ids[3:]
+    assert [s.id for s in plan(tmp_path / "elsewhere", shard_bytes=50)] == ids
+    assert [s.id for s in plan(f"file://{corpus}", shard_bytes=50)] == ids
+    (corpus / "a.parquet").rename(corpus / "another name.parquet")
+    assert [s.id for s in plan(corpus, shard_bytes=50)] == ids
+    for options in STORAGE:
+        pq.write_table(table(10, 10), corpus / "sub" / "b.parquet", **options)
+        assert [s.id for s in plan(corpus, shard_bytes=50)] == ids
+    assert [read_batch(s)[1] for s in plan(corpus, shard_bytes=50)] == [[]] * len(ids)
+    pq.write_table(table(0, 10, word="v"), corpus / "another name.parquet")
+    assert not {s.id for s in plan(corpus / "another name.parquet", shard_bytes=50)} & set(ids)
 
 
-def test_strings_are_read_dictionary_encoded(corpus: Path) -> None:
-    read = read_shard(plan(corpus)[0])
-    assert pa.types.is_dictionary(read.schema.field("tokens").type.value_type)
+def test_rows_have_one_digest_however_they_are_stored_and_different_ones_where_they_differ() -> None:
+    """Every way to move a boundary between values, and null against empty."""
+    strings, lists, numbers = pa.string(), pa.list_(pa.string()), pa.list_(pa.int32())
+    rows: list[list[Any]] = [
+        *([i, t, s] for i in ("a", "", None) for t in (["ab"], ["a", "b"], ["", "ab"], [], None) for s in ([0], [])),
+        *(["a", ["ab", None], s] for s in ([0, 1], [1, 0], [None], [-1], None)),
+        ["aa", ["b"], [0]],
+        ["a", ["ab", ""], [0]],
+        ["\xe4\U0001f600", ["\xe4"], [2**30]],
+    ]
+    kinds = [strings, lists, numbers]
+    columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
+    whole = pa.table(columns, ["i", "t", "s"])
+    digests = row_digests(whole)
+    assert len(set(digests)) == len(rows)
+    other = [pa.large_string(), pa.large_list(pa.dictionary(pa.int8(), pa.string())), pa.list_(pa.int64())]
+    wide = pa.table([c.to_pylist() for c in columns], pa.schema(list(zip("its", other, strict=True))))
+    assert row_digests(wide) == digests
+    assert row_digests(pa.concat_tables([whole.slice(0, 5), whole.slice(5)])) == digests
+    assert row_digests(whole.slice(7, 9)) == digests[7:16]
+    assert not set(row_digests(whole.rename_columns(["i", "t", "r"]))) & set(digests)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=60), run_bytes=st.integers(1, 100), seed=st.integers(0, 99)
+)
+def test_a_run_is_of_the_wanted_size_or_one_row(sizes: list[int], run_bytes: int, seed: int) -> None:
+    digests = [np.random.default_rng([seed, row]).bytes(16) for row in range(len(sizes))]
+    end = cut(sizes, digests, run_bytes)
+    size = sum(sizes[:end])
+    assert 1 <= end <= len(sizes)
+    assert size <= 1.5 * run_bytes or end == 1
+    assert size >= 0.5 * run_bytes or end == len(sizes) or size + sizes[end] > 1.5 * run_bytes
+
+
+def test_a_change_moves_only_the_cuts_beside_it() -> None:
+    rng = np.random.default_rng(0)
+    sizes, digests = rng.integers(1, 200, 3000).tolist(), [rng.bytes(16) for _ in range(3000)]
+
+    def runs(rows: Sequence[int]) -> set[tuple[int, ...]]:
+        found, left = set(), list(rows)
+        while left:
+            end = cut([sizes[r] for r in left], [digests[r] for r in left], 2000)
+            found.add(tuple(left[:end]))
+            del left[:end]
+        return found
+
+    before = runs(range(2990))
+    assert len(before) > 100
+    for rows in (
+        [*range(2991)],
+        [*range(1500), 2995, *range(1500, 2990)],
+        [*range(70), *range(71, 2990)],
+        [2999, *range(2990)],
+    ):
+        assert len(runs(rows) - before) <= 6
+
+
+def test_a_batch_holds_each_word_once(corpus: Path) -> None:
     batch, rejects = read_batch(plan(corpus)[0])
     assert rejects == []
-    assert len(batch.columns["tokens"].values) == 6
+    assert len(batch.columns["tokens"].values) == 12
     assert batch.document(2).tokens == ["w", "t2", "."]
     assert batch.labels is not None
 
@@ -88,41 +159,73 @@ def test_a_replaced_file_is_read_anew(corpus: Path) -> None:
     assert read_batch(plan(corpus)[0])[0].doc_ids == ("d50", "d51", "d52")
 
 
-def test_a_damaged_row_group_fails_only_its_shard(corpus: Path) -> None:
+def test_a_damaged_row_group_leaves_the_other_rows(corpus: Path) -> None:
     path = corpus / "a.parquet"
     damaged = bytearray(path.read_bytes())
     second = pq.ParquetFile(path).metadata.row_group(1).column(1)
     damaged[second.data_page_offset + second.total_compressed_size // 2] ^= 0xFF
     path.write_bytes(damaged)
-    shards = plan(corpus)
+    shards, damages = survey(corpus)
+    assert [str(damage).partition(" (")[0] for damage in damages] == [f"{path}: row group 1 is damaged"]
+    ids = [i for s in shards for i in read_batch(s)[0].doc_ids]
+    assert ids == [f"d{i}" for i in range(20) if not 4 <= i < 8]
     with pytest.raises(CorpusError, match=r"a\.parquet: row group 1 is damaged"):
-        read_batch(shards[1])
-    assert [len(read_batch(s)[0]) for s in shards[:1] + shards[2:]] == [4, 2, 4, 4, 2]
-
-
-@pytest.mark.parametrize("size", [0, 3, 500])
-def test_a_truncated_file_is_named_while_planning(corpus: Path, size: int) -> None:
-    path = corpus / "sub" / "b.parquet"
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(CorpusError, match=r"b\.parquet: not a whole Parquet file.*concord ingest"):
         plan(corpus)
 
 
-@pytest.mark.parametrize("shard_bytes", [1 << 20, 100])
-def test_a_flipped_bit_is_an_error_of_ours_or_harmless(
-    tmp_path: Path, shard_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shards_module, "SHARD_BYTES", shard_bytes)
+@pytest.mark.parametrize("size", [0, 3, 500])
+def test_a_truncated_file_is_named_and_the_others_are_planned(corpus: Path, size: int) -> None:
+    path = corpus / "sub" / "b.parquet"
+    path.write_bytes(path.read_bytes()[:size])
+    shards, damages = survey(corpus)
+    assert [i for s in shards for i in read_batch(s)[0].doc_ids] == [f"d{i}" for i in range(10)]
+    assert len(damages) == 1
+    for found in (corpus, path):
+        with pytest.raises(CorpusError, match=r"b\.parquet: not a whole Parquet file.*concord ingest"):
+            plan(found)
+    with pytest.raises(CorpusError, match=r"b\.parquet: not a whole Parquet file"):
+        survey(path)
+
+
+@pytest.mark.parametrize("change", ["reversed", "fewer", "other words", "other file"])
+def test_rows_that_were_replaced_after_planning_are_not_read(corpus: Path, change: str) -> None:
+    path = corpus / "a.parquet"
+    shards = plan(corpus, shard_bytes=50)
+    whole = pq.read_table(path)
+    tables = {
+        "reversed": whole.take(list(range(10))[::-1]),
+        "fewer": whole.slice(0, 9),
+        "other words": table(0, 10, word="v"),
+        "other file": pa.table({"doc_id": ["a"], "tokens": ["no list"]}),
+    }
+    pq.write_table(tables[change], corpus / "new")
+    (corpus / "new").replace(path)
+    read: list[str] = []
+    said: list[str] = []
+    for shard in shards:
+        try:
+            read += read_batch(shard)[0].doc_ids
+        except (CorpusError, SchemaError) as error:
+            said.append(str(error))
+    assert said != []
+    assert all(str(path) in message for message in said)
+    assert len(set(read)) == len(read) >= 10
+    if change == "reversed":
+        with pytest.raises(ReplacedError, match=r"a\.parquet, rows 0 to \d+: not what was there when the run began"):
+            read_batch(shards[0])
+
+
+@pytest.mark.parametrize("shard_bytes", [1 << 20, 1])
+def test_a_flipped_bit_is_an_error_of_ours_or_harmless(tmp_path: Path, shard_bytes: int) -> None:
     path, rng = tmp_path / "f.parquet", np.random.default_rng(5)
     pq.write_table(table(0, 6), path, row_group_size=3, **WRITE_OPTIONS)
-    assert len(plan(path)) == (6 if shard_bytes == 100 else 2)
     good, caught = path.read_bytes(), 0
     for place in rng.integers(0, len(good), 300).tolist():
         bad = bytearray(good)
         bad[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(bad)
         try:
-            for shard in plan(path):
+            for shard in plan(path, shard_bytes=shard_bytes):
                 read_batch(shard)
         except (CorpusError, SchemaError):
             caught += 1
@@ -151,9 +254,9 @@ def test_bad_rows_keep_their_place_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     rows = {"doc_id": ["a", "b", "c"], "tokens": [["x"], ["y"], []], "sentence_starts": [[0], [0], [0]]}
     pq.write_table(pa.table(rows), path, row_group_size=2)
-    shards = plan(path)
-    assert read_batch(shards[0])[1] == []
-    batch, rejects = read_batch(shards[1])
+    shards = plan(path, shard_bytes=1)
+    assert [read_batch(shard)[1] for shard in shards[:2]] == [[], []]
+    batch, rejects = read_batch(shards[2])
     assert (len(batch), rejects) == (0, [Reject(str(path), 2, "c", "document has no tokens")])
 
 
@@ -162,62 +265,57 @@ def test_raw_text_is_tokenised_on_the_way(tmp_path: Path) -> None:
     rows = {"key": ["a", "b", "c"], "body": ["Ann came. Élan too.", None, "Last one"], "year": [1, 2, 3]}
     pq.write_table(pa.table(rows), path, row_group_size=2)
     text = TextSettings(id_column="key", text_column="body")
-    shards = plan(path, text=text)
-    batch, rejects = read_batch(shards[0], text=text)
+    (shard,) = plan(path, text=text)
+    batch, rejects = read_batch(shard, text=text)
     assert rejects == [Reject(str(path), 1, "b", "text is null")]
     document = batch.document(0)
     assert document.tokens == ["Ann", "came", ".", "Élan", "too", "."]
     assert document.sentence_starts.tolist() == [0, 3]
     assert document.token_start is not None
     assert document.token_start.tolist() == [0, 4, 8, 10, 15, 18]
-    assert read_batch(shards[1], text=text)[0].doc_ids == ("c",)
+    assert batch.doc_ids == ("a", "c")
+
+
+def all_rejects(shards: list[Shard], text: TextSettings = DEFAULT_TEXT) -> list[Reject]:
+    """The rejects of all shards as readers of a run see them."""
+    found = [(shard, read_batch(shard, text=text)[1]) for shard in shards]
+    return [reject for shard, rejects in found for reject in in_place(without_place(rejects, shard), shard)]
 
 
 def test_an_id_that_was_there_before_is_rejected_with_both_places(corpus: Path) -> None:
-    before = plan(corpus)
-    pq.write_table(
-        pa.concat_tables([table(30, 3), table(2, 1), table(31, 1), table(14, 1)]),
-        corpus / "sub" / "a.parquet",
-        row_group_size=4,
-        **WRITE_OPTIONS,
-    )
-    shards = plan(corpus)
-    read = [read_batch(shard) for shard in shards]
-    rejects = [(r.row, r.doc_id, r.reason) for _, bad in read for r in bad]
-    assert rejects == [
-        (3, "d2", "doc_id is that of row 2 of a.parquet too"),
-        (4, "d31", "doc_id is that of row 1 of sub/a.parquet too"),
-        (4, "d14", "doc_id is that of row 5 of sub/a.parquet too"),
+    before = {s.id for s in plan(corpus, shard_bytes=1)}
+    more = pa.concat_tables([table(30, 3), table(2, 1), table(31, 1), table(14, 1)])
+    pq.write_table(more, corpus / "sub" / "a.parquet", row_group_size=4, **WRITE_OPTIONS)
+    shards = plan(corpus, shard_bytes=1)
+    assert [(Path(r.source).name, r.row, r.doc_id, r.reason) for r in all_rejects(shards)] == [
+        ("a.parquet", 3, "d2", "doc_id is that of row 2 of a.parquet too"),
+        ("a.parquet", 4, "d31", "doc_id is that of row 1 of sub/a.parquet too"),
+        ("b.parquet", 4, "d14", "doc_id is that of row 5 of sub/a.parquet too"),
     ]
-    ids = [i for batch, _ in read for i in batch.doc_ids]
-    assert len(ids) == len(set(ids)) == sum(s.rows for s in shards) - len(rejects)
-    # Only the shard whose row is rejected now is another one than before.
-    assert [s in shards for s in before] == [True, True, True, True, False, True]
-    assert (shards[6].file, shards[6].row_group) == (before[4].file, before[4].row_group)
-    assert shards[6].id != before[4].id
+    ids = [i for shard in shards for i in read_batch(shard)[0].doc_ids]
+    assert len(ids) == len(set(ids)) == sum(s.rows for s in shards) - 3
+    # Of the old rows only the one that is rejected now is another shard than before; `d14` itself has moved.
+    assert [s.file.name + f" {s.first_row}" for s in shards if s.id not in before] == [
+        *(f"sub/a.parquet {row}" for row in range(5)),
+        "sub/b.parquet 4",
+    ]
 
 
-def test_rows_without_an_id_and_damaged_row_groups_are_left_to_the_worker(corpus: Path) -> None:
+def test_rows_without_an_id_are_left_to_the_worker(corpus: Path) -> None:
     whole = table(40, 3)
     pq.write_table(whole.set_column(0, "doc_id", pa.array([None, None, "d40"])), corpus / "c.parquet", **WRITE_OPTIONS)
-    place = pq.ParquetFile(corpus / "a.parquet").metadata.row_group(0).column(0).data_page_offset + 20
-    with (corpus / "a.parquet").open("r+b") as file:
-        file.seek(place)
-        file.write(b"\xff" * 4)
     shards = plan(corpus)
     assert all(shard.repeats == () for shard in shards)
-    with pytest.raises(CorpusError, match="row group 0 is damaged"):
-        read_batch(shards[0])
-    assert [r.reason for r in read_batch(shards[3])[1]] == ["doc_id is null", "doc_id is null"]
+    assert [r.reason for r in all_rejects(shards)] == ["doc_id is null", "doc_id is null"]
 
 
 def test_ids_of_raw_text_that_were_there_before_are_rejected(tmp_path: Path) -> None:
     texts = pa.table({"name": ["a", "b", "a", ""], "body": ["One.", "Two.", "Three.", "Four."]})
     pq.write_table(texts, tmp_path / "t.parquet", row_group_size=1)
     settings = TextSettings(text_column="body", id_column="name")
-    read = [read_batch(shard, text=settings) for shard in plan(tmp_path, text=settings)]
-    assert [batch.doc_ids for batch, _ in read] == [("a",), ("b",), (), ()]
-    assert [r.reason for _, bad in read for r in bad] == [
+    shards = plan(tmp_path, text=settings, shard_bytes=1)
+    assert [read_batch(shard, text=settings)[0].doc_ids for shard in shards] == [("a",), ("b",), (), ()]
+    assert [r.reason for r in all_rejects(shards, settings)] == [
         "doc_id is that of row 0 of t.parquet too",
         "doc_id is empty",
     ]
@@ -238,16 +336,14 @@ def large(tmp_path: Path) -> Path:
     return tmp_path / "f.parquet"
 
 
-def test_a_large_row_group_makes_shards_of_like_size_whose_names_sort_as_their_rows(large: Path) -> None:
+def test_a_large_row_group_makes_shards_of_like_size(large: Path) -> None:
     shards = plan(large)
-    assert [(s.row_group, s.start, s.first_row, s.rows) for s in shards] == [
-        (0, 250 * part, 250 * part, 250) for part in range(4)
-    ]
-    size = pq.ParquetFile(large).metadata.row_group(0).total_byte_size
-    assert [s.size for s in shards] == [size // 4] * 4
-    assert len({s.id for s in shards}) == 4
-    names = [shard_name(s) for s in shards]
-    assert names == sorted(names)
+    assert [s.first_row for s in shards] == [sum(s.rows for s in shards[:i]) for i in range(len(shards))]
+    assert sum(s.rows for s in shards) == 1000
+    text = sum(len(t) for t in pq.read_table(large)["text"].to_pylist())
+    assert sum(s.size for s in shards) == text + 1000 * (1 + SHARD_BYTES // 128)
+    assert all(SHARD_BYTES / 2 <= s.size <= 1.5 * SHARD_BYTES for s in shards[:-1])
+    assert 8 < len(shards) < 20
     assert plan(large) == shards
 
 
@@ -268,11 +364,10 @@ def test_however_a_file_is_cut_every_row_is_read_once_in_its_place(
     schema = pa.schema(
         {"doc_id": pa.string(), "tokens": pa.list_(pa.string()), "sentence_starts": pa.list_(pa.int32())}
     )
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards_module, "SHARD_BYTES", shard_bytes)
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "f.parquet"
         pq.write_table(pa.table(columns, schema), path, row_group_size=group, **WRITE_OPTIONS)
-        shards = plan(path)
+        shards = plan(path, shard_bytes=shard_bytes)
         read = {i: read_batch(shards[i]) for i in np.random.default_rng(seed).permutation(len(shards)).tolist()}
     assert [row for s in shards for row in range(s.first_row, s.first_row + s.rows)] == list(range(len(rows)))
     first = ids.index("d0") if "d0" in ids else -1
@@ -283,8 +378,8 @@ def test_however_a_file_is_cut_every_row_is_read_once_in_its_place(
     }
     found = {
         reject.row: "repeat" if f"that of row {first} of" in reject.reason else reject.reason
-        for i in range(len(shards))
-        for reject in read[i][1]
+        for i, shard in enumerate(shards)
+        for reject in in_place(without_place(read[i][1], shard), shard)
     }
     assert list(found.items()) == list(faults.items())
     documents = [document for i in range(len(shards)) for document in read[i][0]]
@@ -293,39 +388,46 @@ def test_however_a_file_is_cut_every_row_is_read_once_in_its_place(
     ]
 
 
-def test_ids_are_read_once_a_row_group(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def counted(*arguments: Any, **options: Any) -> list[bytes | None]:
-        asked.append(arguments[1])
-        return read_ids(*arguments, **options)
-
-    monkeypatch.setattr(repeated_ids, "read_ids", counted)
-    assert len(plan(large)) == 4
-    assert asked == [0]
-
-
-def test_damage_within_a_row_group_leaves_the_parts_before_it(large: Path) -> None:
+def test_damage_within_a_row_group_leaves_the_rows_before_it(large: Path) -> None:
     data = bytearray(large.read_bytes())
     data[data.index(b"700 ")] ^= 1
     large.write_bytes(data)
-    shards = plan(large)
-    for shard in shards[2:]:
-        with pytest.raises(CorpusError, match="row group 0 is damaged"):
-            read_batch(shard)
-    assert [read_batch(shard)[0].doc_ids[0] for shard in shards[:2]] == ["d0", "d250"]
+    shards, damages = survey(large)
+    assert [str(damage).partition(" (")[0] for damage in damages] == [f"{large}: row group 0 is damaged"]
+    ids = [i for shard in shards for i in read_batch(shard)[0].doc_ids]
+    assert ids == [f"d{i}" for i in range(len(ids))]
+    assert 300 < len(ids) <= 700
 
 
-def test_a_row_group_with_fewer_rows_than_its_footer_says_is_damaged(large: Path) -> None:
-    file = plan(large)[0].file
-    ranges = RowRanges(open_parquet(file), file, 0, ["doc_id"])
+def test_a_file_with_fewer_rows_than_are_asked_for_is_damaged(large: Path) -> None:
+    ranges = open_rows(plan(large)[0].file)
     assert ranges.read(990, 10)["doc_id"].to_pylist() == [f"d{i}" for i in range(990, 1000)]
     for _ in range(2):
-        with pytest.raises(CorpusError, match=r"row group 0 is damaged \(it ends after 1000 rows"):
+        with pytest.raises(CorpusError, match=r"row group 0 is damaged \(the file ends after 1000 rows"):
             ranges.read(995, 6)
 
 
-def test_the_largest_are_handed_out_first_and_equal_ones_in_order(large: Path) -> None:
+def test_the_largest_are_handed_out_first_and_like_ones_in_order(large: Path) -> None:
     plain = plan(large)[0]
-    shards = [plain._replace(id=str(i), size=size) for i, size in enumerate((5, 9, 5, 7, 9))]
-    assert [s.id for s in largest_first(shards)] == ["1", "4", "3", "0", "2"]
+    sizes = [1, 9, 1.5, 0.2, 10, 3, 40, 1]
+    shards = [plain._replace(id=str(i), size=int(size * SHARD_BYTES)) for i, size in enumerate(sizes)]
+    assert [s.id for s in largest_first(shards)] == ["6", "1", "4", "5", "0", "2", "3", "7"]
+
+
+def test_a_file_without_a_column_that_is_read_is_named(corpus: Path) -> None:
+    shards, text = plan(corpus), TextSettings()
+    model = HashModel()
+    check_columns(shards, text, model=model, constraints=Unconstrained(), source="news")
+    tests = {"words": ("x",), "column": "chunk"}
+    declared = DeclaredConstraints(
+        (
+            Linear(terms=(Term(label=("a",), tokens=TokenTest(**tests)),), weight=1.0),
+            TransitionOn(weight=1.0),
+        )
+    )
+    assert declared.columns == ("chunk", "tokens")
+    with pytest.raises(CorpusError, match=r"a\.parquet: a constraint reads the column 'chunk'.*leave that constraint"):
+        check_columns(shards, text, model=model, constraints=declared, source="news")
+    model.columns = ("pos", "tokens", "shape")
+    with pytest.raises(CorpusError, match=r"a\.parquet: the model news reads the column 'pos', 'shape', which"):
+        check_columns(shards, text, model=model, constraints=Unconstrained(), source="news")

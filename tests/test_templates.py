@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from schemas.document import Batch, Document
+from schemas.errors import DocumentError
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, Problem, Relation
@@ -21,7 +22,7 @@ from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.order import Precedence, PresencePrecedence
 from workers.constraints.presence import MustAppear, StartsWith
 from workers.constraints.repeats import Value, minutes, value_keys
-from workers.constraints.rows import ConstraintError, edges_in
+from workers.constraints.rows import edges_in
 from workers.constraints.template import MOST_ENTRIES, FeatureTemplate, Site, Template
 from workers.constraints.templates import TEMPLATES
 
@@ -242,7 +243,7 @@ def test_grounding_that_would_be_too_large_says_so() -> None:
     count = int((2 * MOST_ENTRIES) ** 0.5) + 10
     batch = Batch.of([Document.build("short", [["x"]]), Document.build("long", [["x"] * count])])
     declared = DeclaredConstraints((PresencePrecedence(first=("author",), second=("title",), weight=1.0),))
-    with pytest.raises(ConstraintError, match=r"presence_precedence.*'long'.*narrow the constraint"):
+    with pytest.raises(DocumentError, match=r"'long'.*presence_precedence.*narrow the constraint"):
         declared.ground(batch, PLAIN)
     narrow = DeclaredConstraints((Precedence(first=("author",), second=("title",), reach=3, weight=1.0),))
     assert len(narrow.ground(batch, PLAIN)[1].rows.position) < 4 * count

@@ -12,7 +12,7 @@ import sys
 from numba.core.dispatcher import Dispatcher
 from schemas.document import Batch, Document
 from schemas.run import RunSettings
-from tests.test_shard import LABELS, HashModel, consistency
+from tests.made_runs import LABELS, HashModel, consistency
 from workers.shard import check_settings, label_batch
 from workers.synthesis import synthesize
 from workers.warming import warm
@@ -29,7 +29,7 @@ def compiled():
 
 settings = check_settings(RunSettings(engine=sys.argv[1]))
 given = dict(model=HashModel(), constraints=consistency(), settings=settings)
-warm(Document.build("one", [["Nothing", "to", "disagree", "on"]], labels=[["O"] * 4]), **given)
+warm(Document.build("one", [list("nothing")] * 3, labels=[["O"] * 7] * 3), **given)
 ready = compiled()
 done = label_batch(Batch.of(list(synthesize(12, seed=1, kind="news"))), **given)
 assert sum(score.penalty > 0 for score in done.before) > 6

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.columns import REJECTS, Reject, SchemaError, rejects_table, table_from_documents
+from schemas.columns import Reject, SchemaError, rejects_table, table_from_documents
 from schemas.document import Document
 from schemas.errors import InputError
 from schemas.settings import IngestSettings, ReaderSettings
-from workers.parquet import WRITE_OPTIONS, write_table
+from workers.files import naming, staged, write_whole
+from workers.parquet import WRITE_OPTIONS, table_bytes
 from workers.readers.registry import READERS
 
 REJECTS_NAME = "_rejects.parquet"
@@ -58,8 +57,14 @@ def ingest(
     if reader not in READERS:
         raise IngestError(f"reader {reader!r} is unknown; choose one of {', '.join(READERS)}")
     entry = READERS[reader]
-    items = entry.read(str(source), settings or entry.settings())
+    items = _read(source, entry.read(str(source), settings or entry.settings()))
     return write_corpus(items, out, source=str(source), layout=layout, overwrite=overwrite, progress=progress)
+
+
+def _read(source: str | Path, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+    """The items; a disk that fails while they are read is the source's."""
+    with naming(Path(source)):
+        yield from items
 
 
 def write_corpus(
@@ -76,7 +81,7 @@ def write_corpus(
     _check_target(target, overwrite=overwrite)
     seen: set[str] = set()
     rejects: list[Reject] = []
-    with _Staging(target) as folder, _Parts(folder, layout) as parts:
+    with staged(target) as folder, _Parts(folder, layout) as parts:
         for item in items:
             if isinstance(item, Document) and item.doc_id in seen:
                 rejects.append(Reject(source, None, item.doc_id, "doc_id was seen before in this ingest"))
@@ -87,7 +92,7 @@ def write_corpus(
             else:
                 rejects.append(item)
         parts.flush()
-        write_table(rejects_table(rejects), folder / REJECTS_NAME, REJECTS)
+        write_whole(folder / REJECTS_NAME, table_bytes(rejects_table(rejects)))
     report = parts.report(len(rejects))
     if progress is not None:
         progress(report)
@@ -105,33 +110,6 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
     strange = [n for n in entries if n != REJECTS_NAME and not (n.startswith("part-") and n.endswith(".parquet"))]
     if strange:
         raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; not overwritten")
-
-
-class _Staging:
-    """A folder beside ``target`` that takes its place when the block ends well and goes away when not."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-        self.folder = target.with_name(f".{target.name}.partial")
-        self.retired = target.with_name(f".{target.name}.old")
-
-    def __enter__(self) -> Path:
-        if self.retired.exists() and not self.target.exists():
-            self.retired.replace(self.target)  # an earlier run ended between the two renames
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
-        self.folder.mkdir(parents=True)
-        return self.folder
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if error is not None:
-            shutil.rmtree(self.folder)
-            return
-        shutil.rmtree(self.retired, ignore_errors=True)
-        if self.target.exists():
-            self.target.replace(self.retired)
-        self.folder.replace(self.target)
-        shutil.rmtree(self.retired, ignore_errors=True)
 
 
 class _Parts:

@@ -11,20 +11,40 @@ takes that of whichever kernel was first to call it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+
+from workers.kernel_folder import NUMBA, kernel_folder
+
+FOLDER = str(kernel_folder())
 
 COMPILED: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
 WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILED | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """Without numba's runtime, which counts references; to make an array does not compile then."""
 
-kernel = njit(**COMPILED)
-kernel_in_place = njit(**COMPILED | UNCOUNTED)
-inner = njit(**WITHOUT_ENTRY_POINTS)
-inner_in_place = njit(**WITHOUT_ENTRY_POINTS | UNCOUNTED)
-inlined = njit(**COMPILED, inline="always")
+
+def _kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that keeps what it compiles in `FOLDER`; kernels of other projects stay where they are."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        elsewhere = NUMBA.CACHE_DIR
+        NUMBA.CACHE_DIR = FOLDER
+        try:
+            return njit(**options)(function)
+        finally:
+            NUMBA.CACHE_DIR = elsewhere
+
+    return compiled
+
+
+kernel = _kept(**COMPILED)
+kernel_in_place = _kept(**COMPILED | UNCOUNTED)
+inner = _kept(**WITHOUT_ENTRY_POINTS)
+inner_in_place = _kept(**WITHOUT_ENTRY_POINTS | UNCOUNTED)
+inlined = _kept(**COMPILED, inline="always")
 
 
 @inner_in_place

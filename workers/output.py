@@ -1,31 +1,31 @@
-"""A run's output folder: what each shard writes, atomically, and how a finished shard is known again.
+"""What each shard writes, and how a finished shard is known again.
 
-``predictions/``, ``_rejects/`` and ``_shards/`` (markers) are the same, byte for byte, whatever the
-number of workers; ``_times/`` differs from run to run. A shard's marker is written last.
+A run's folder keeps the work of its shards in a store, by key: what a key names is the same, byte for byte, whoever
+did it and whenever, but for ``_times/``. A shard's marker is written last. See `flows.runfolder` for what readers see.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import re
-import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from schemas.run import FileDigest, RunKey, ShardMarker
-from workers.parquet import WRITE_OPTIONS
-from workers.shard_io import Shard
+from schemas.columns import Reject
+from schemas.run import FileDigest, RowReject, RunKey, ShardMarker
+from workers.files import OutputError, write_whole
+from workers.parquet import table_bytes
+from workers.sealed import seal, unseal
+from workers.shard_io import REPEATED, Shard
 
 PREDICTIONS, REJECTS, TIMES, MARKERS = "predictions", "_rejects", "_times", "_shards"
+CERTIFICATES = "_certificates"
 """Folders; readers of Parquet data sets leave out those that start with ``_``."""
 
-MANIFEST = "manifest.json"
-TEMPORARY = ".tmp-"
-"""How the name of a file in the making starts; a killed process may leave one behind."""
+NAME_LENGTH = 32
+"""Digits of a shard's key that make the name of its files: 128 bits."""
 
 
 def shard_key(shard: Shard, key: RunKey) -> str:
@@ -33,67 +33,80 @@ def shard_key(shard: Shard, key: RunKey) -> str:
     return hashlib.sha256(f"{shard.id}\0{key.digest}".encode()).hexdigest()
 
 
-def shard_name(shard: Shard) -> str:
-    """The stem of the shard's files: sorts as the corpus does, and changes with the content."""
-    place = re.sub(r"[^A-Za-z0-9.]+", "-", shard.file.name.removesuffix(".parquet"))[:100]
-    return f"{place}-{shard.row_group:05d}-{shard.start:08d}-{shard.id[:16]}"
+def shard_name(shard: Shard, key: RunKey) -> str:
+    """The stem of the shard's files in the store: one for each content, wherever it stands in a corpus."""
+    return shard_key(shard, key)[:NAME_LENGTH]
 
 
-def marker_path(out: Path, name: str) -> Path:
-    """Where the marker of a shard is."""
-    return out / MARKERS / f"{name}.json"
+def finished(shard: Shard, key: RunKey, store: Path) -> ShardMarker | None:
+    """The marker of a shard that need not be done again: same key, and neither it nor its files are damaged."""
+    marker = read_marker(store / MARKERS / f"{shard_name(shard, key)}.json")
+    if marker is None or marker.key != shard_key(shard, key):
+        return None
+    return marker if all(intact(store / entry.path, entry) for entry in marker.files) else None
 
 
 def read_marker(path: Path) -> ShardMarker | None:
-    """The marker in a file; None where there is none or it is of another version."""
+    """The marker in a file; None where there is none, where it is damaged or of another version."""
     try:
-        return ShardMarker.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):
+        content = unseal(path.read_bytes())
+    except OSError:
+        return None
+    try:
+        return None if content is None else ShardMarker.model_validate(content)
+    except ValidationError:
         return None
 
 
-def finished(shard: Shard, key: RunKey, out: Path) -> ShardMarker | None:
-    """The marker of a shard that need not be done again: same key, and its files have their sizes."""
-    marker = read_marker(marker_path(out, shard_name(shard)))
-    if marker is None or marker.key != shard_key(shard, key):
-        return None
-    for entry in marker.files:
-        path = out / entry.path
-        if not path.is_file() or path.stat().st_size != entry.bytes:
-            return None
-    return marker
+def write_marker(marker: ShardMarker, store: Path) -> None:
+    """Says that the shard is done; its files have to be on the disk. Raises `OutputError`."""
+    write_whole(store / MARKERS / f"{marker.key[:NAME_LENGTH]}.json", seal(marker.model_dump(mode="json")))
 
 
-def write_table(table: pa.Table, out: Path, folder: str, name: str) -> FileDigest:
-    """Writes a table as ``folder/name.parquet``; equal tables give equal bytes."""
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, **WRITE_OPTIONS)
-    return write_bytes(buffer.getvalue(), out, f"{folder}/{name}.parquet")
-
-
-def write_bytes(data: bytes, out: Path, relative: str) -> FileDigest:
-    """Writes a file so that it is there as a whole or not at all."""
-    path = out / relative
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}-{path.name}")
+def intact(path: Path, entry: FileDigest) -> bool:
+    """Is the file there with the bytes that were written?"""
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return FileDigest(path=relative, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+        if path.stat().st_size != entry.bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
+    except OSError:
+        return False
 
 
-def remove_leftovers(out: Path) -> int:
-    """Removes what killed workers left half written; call it while no other run writes here."""
-    found = [p for folder in (PREDICTIONS, REJECTS, TIMES, MARKERS) for p in (out / folder).glob(f"{TEMPORARY}*")]
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+def write_table(table: pa.Table, root: Path, folder: str, name: str) -> FileDigest:
+    """Writes a table as ``folder/name.parquet`` below ``root``. Raises `OutputError`."""
+    data, path = table_bytes(table), f"{folder}/{name}.parquet"
+    write_whole(root / path, data)
+    return FileDigest(path=path, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-def remove_shard(out: Path, name: str) -> None:
-    """Removes the output of a shard that the corpus no longer has, marker first."""
-    marker_path(out, name).unlink(missing_ok=True)
-    for folder in (PREDICTIONS, REJECTS, TIMES):
-        (out / folder / f"{name}.parquet").unlink(missing_ok=True)
+def without_place(rejects: Sequence[Reject], shard: Shard) -> tuple[RowReject, ...]:
+    """The rejects as they are for these rows in any file: rows count from the shard's first."""
+    return tuple(
+        RowReject(row=None if r.row is None else r.row - shard.first_row, doc_id=r.doc_id, reason=r.reason)
+        for r in rejects
+    )
+
+
+def in_place(rejects: Sequence[RowReject], shard: Shard) -> list[Reject]:
+    """The inverse of `without_place`, where the shard stands now; a repeat is told where the earlier one stands."""
+    earlier = {(row, REPEATED): reason for row, reason in shard.repeats}
+    return [
+        Reject(
+            shard.file.path,
+            None if r.row is None else r.row + shard.first_row,
+            r.doc_id,
+            r.reason if r.row is None else earlier.get((r.row, r.reason), r.reason),
+        )
+        for r in rejects
+    ]
+
+
+def remove(paths: Sequence[Path]) -> None:
+    """Removes files, those that are there. Raises `OutputError`."""
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be removed ({error.strerror}); see to its rights") from error

@@ -1,8 +1,9 @@
-"""Parquet files under a path or any `pyarrow.fs` URI: found, opened and written, with errors that name the file."""
+"""Parquet files under a path or any `pyarrow.fs` URI: found, opened and read, with errors that name the file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from schemas.columns import Layout, check, stamp
+from schemas.columns import Layout, check
 from schemas.errors import InputError
 
 WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, "write_page_checksum": True}
@@ -75,10 +76,8 @@ def parquet_files(uri: str | Path) -> list[ParquetLocation]:
     return sorted(files, key=lambda file: file.name)
 
 
-def open_parquet(
-    file: ParquetLocation, *, dictionary_leaves: Sequence[str] = (), buffer_bytes: int = 0
-) -> pq.ParquetFile:
-    """Opens a file; strings at the Parquet paths ``dictionary_leaves`` are read dictionary-encoded.
+def open_parquet(file: ParquetLocation, *, buffer_bytes: int = 0) -> pq.ParquetFile:
+    """Opens a file.
 
     A row group's bytes are fetched all at once, or ``buffer_bytes`` of a column at a time where this is not 0.
     Raises `CorpusError` where the file is missing, truncated or no Parquet file.
@@ -87,7 +86,6 @@ def open_parquet(
     try:
         return pq.ParquetFile(
             system.open_input_file(file.path),
-            read_dictionary=list(dictionary_leaves),
             buffer_size=buffer_bytes,
             pre_buffer=not buffer_bytes,
             page_checksum_verification=True,
@@ -106,7 +104,7 @@ def read_row_group(parquet: pq.ParquetFile, file: ParquetLocation, row_group: in
     except (pa.ArrowException, OSError) as error:
         raise damaged(file, row_group, str(error)) from error
     for name in table.column_names:
-        if not _codes_are_known(table[name]):
+        if not all(codes_are_known(chunk) for chunk in table[name].chunks):
             raise damaged(file, row_group, f"column {name!r} points outside its dictionary")
     return table
 
@@ -119,13 +117,13 @@ def damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
     )
 
 
-def _codes_are_known(column: pa.ChunkedArray) -> bool:
-    """Is every dictionary code of a list column in its dictionary? Files without checksums can differ."""
-    if not (pa.types.is_list(column.type) and pa.types.is_dictionary(column.type.value_type)):
+def codes_are_known(column: pa.Array) -> bool:
+    """Is every dictionary code of a column, or of its lists, in its dictionary? Files without checksums can differ."""
+    values = column.flatten() if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) else column
+    if not pa.types.is_dictionary(values.type):
         return True
-    flat = [chunk.flatten() for chunk in column.chunks]
-    highest = [pc.max(values.indices).as_py() for values in flat]
-    return all(top is None or top < len(values.dictionary) for top, values in zip(highest, flat, strict=True))
+    highest = pc.max(values.indices).as_py()
+    return highest is None or highest < len(values.dictionary)
 
 
 def read_tables(uri: str | Path, layout: Layout) -> Iterator[pa.Table]:
@@ -143,12 +141,8 @@ def read_tables(uri: str | Path, layout: Layout) -> Iterator[pa.Table]:
         yield table
 
 
-def write_table(table: pa.Table, path: Path, layout: Layout) -> None:
-    """Writes a whole file under a temporary name, then renames it. Raises `SchemaError`.
-
-    The same table gives the same bytes.
-    """
-    stamped = stamp(table, layout, source=str(path))
-    temporary = path.with_name(f".{path.name}.partial")
-    pq.write_table(stamped, temporary, **WRITE_OPTIONS)
-    temporary.replace(path)
+def table_bytes(table: pa.Table) -> bytes:
+    """The table as a Parquet file; equal tables give equal bytes."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, **WRITE_OPTIONS)
+    return buffer.getvalue()

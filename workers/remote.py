@@ -14,13 +14,9 @@ from schemas.run import RunKey, ShardResult
 from workers.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
 from workers.models.model import Model
-from workers.shard import label_shard
-from workers.shard_io import Shard
+from workers.shard import label_batch, label_shard
+from workers.shard_io import Shard, read_batch
 from workers.warming import warm
-
-MAX_RESTARTS = 8
-MAX_TASK_RETRIES = 3
-"""A killed actor comes back and its queued shards run again: a shard's write is idempotent."""
 
 
 class CodeMismatchError(RuntimeError):
@@ -43,14 +39,14 @@ class Shared(NamedTuple):
     model: Model
     constraints: ConstraintSet
     key: RunKey
-    out: Path
+    store: Path
 
 
 class ShardWorker:
     """Labels one shard a call.
 
-    The references to the shared parts come with every call and not with the constructor, so that
-    an actor that Ray has restarted finds them again.
+    Ray restarts none and repeats no call: which shard a dead one was at is for the driver to know, which gives it to
+    another one. A shard may be labelled twice, its write is idempotent.
     """
 
     def __init__(self, code: str) -> None:
@@ -65,8 +61,14 @@ class ShardWorker:
 
     def label(self, shard: Shard, shared: Sequence[Any]) -> ShardResult:
         """See `label_shard`."""
-        model, constraints, key, out = self._fetch(shared)
-        return label_shard(shard, model=model, constraints=constraints, key=key, out=out)
+        model, constraints, key, store = self._fetch(shared)
+        return label_shard(shard, model=model, constraints=constraints, key=key, store=store)
+
+    def rehearse(self, shard: Shard, shared: Sequence[Any]) -> None:
+        """Labels the rows and writes nothing, for who wants to know whether the process lives through it."""
+        model, constraints, key, _ = self._fetch(shared)
+        batch, _ = read_batch(shard, text=key.settings.text)
+        label_batch(batch, model=model, constraints=constraints, settings=key.settings)
 
     def _fetch(self, shared: Sequence[Any]) -> Shared:
         if self._shared is None:
@@ -76,7 +78,7 @@ class ShardWorker:
 
 def actor_class(*, memory: int) -> Any:
     """`ShardWorker` as a Ray actor class on one CPU; ``memory`` is in bytes."""
-    decorate = ray.remote(num_cpus=1, memory=memory, max_restarts=MAX_RESTARTS, max_task_retries=MAX_TASK_RETRIES)
+    decorate = ray.remote(num_cpus=1, memory=memory, max_restarts=0, max_task_retries=0)
     return decorate(ShardWorker)
 
 

@@ -1,8 +1,8 @@
-"""A shard is a row group of a Parquet corpus or a part of one; this is how a worker reads it."""
+"""A shard is a run of rows of a Parquet file; this is how a worker reads it."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 
 from schemas.columns import (
     CORPUS,
-    LABELS,
     Reject,
     batch_from_table,
     check,
@@ -20,8 +19,9 @@ from schemas.columns import (
 )
 from schemas.document import TOKENS, Batch
 from schemas.settings import TextSettings
-from workers.parquet import ParquetLocation, open_parquet, read_row_group, resolve
+from workers.parquet import CorpusError, ParquetLocation, open_parquet, resolve
 from workers.readers.text import batch_from_text_table, check_text
+from workers.row_digests import digest_of_rows, row_digests
 from workers.row_ranges import RowRanges
 
 DEFAULT_TEXT = TextSettings()
@@ -30,22 +30,39 @@ BUFFER_BYTES = 1 << 20
 """Bytes of a column that are fetched at once where a row group is read in parts."""
 
 
-class Shard(NamedTuple):
-    """A run of rows of one row group. ``id`` (hex) names its place in the corpus and its content, whoever reads it.
+REPEATED = "doc_id is that of an earlier document too"
+"""Why a repeat is a reject, as long as nobody asks where the earlier one stands."""
 
-    ``start`` is its first row in the row group, ``first_row`` the same row's number in the file; ``size``
-    are its bytes, uncompressed, estimated for a part of a row group. ``repeats`` are the rows of the shard
-    whose document id an earlier row of the corpus has, with the reason for their rejects.
+LETHAL = "its worker died twice while labelling it, most often for lack of memory"
+"""Why a document is a reject that nobody can label and live."""
+
+
+class ReplacedError(CorpusError):
+    """A file whose rows are not those that the run was planned with."""
+
+
+class Shard(NamedTuple):
+    """A run of rows of one file. ``id`` (hex) names what decides their output, wherever they stand.
+
+    ``first_row`` is the first row's number in the file; ``size`` are the bytes of their text, about, see
+    `workers.row_digests.row_sizes`. ``digest`` (hex) is that of the rows. ``repeats`` are the rows of the shard
+    whose document id an earlier row of the corpus has, with the reason for their rejects. ``lethal`` are the rows
+    of the shard that ended whoever labelled them: that is found out by labelling, and is no part of the id.
     """
 
     id: str
     file: ParquetLocation
-    row_group: int
-    start: int
     first_row: int
     rows: int
     size: int
+    digest: str
     repeats: tuple[tuple[int, str], ...] = ()
+    lethal: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """File and rows, for messages."""
+        return f"{self.file.path}, rows {self.first_row} to {self.first_row + self.rows - 1}"
 
 
 def shard_columns(schema: pa.Schema, text: TextSettings, *, source: str) -> list[str]:
@@ -61,26 +78,59 @@ def shard_columns(schema: pa.Schema, text: TextSettings, *, source: str) -> list
 
 
 def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
-    """The shard's rows; string lists are dictionary-encoded where the shard is a whole row group.
+    """The shard's rows.
 
-    The dictionary of a row group would have far more strings than a part of it needs. Raises `CorpusError`
-    where the file or the row group is damaged, `SchemaError` where its columns are wrong.
+    Raises `CorpusError` where the file or the row group is damaged, `ReplacedError` where other rows stand there
+    now than when the shard was planned, `SchemaError` where its columns are wrong.
     """
-    version = _version(shard.file)
-    parquet = _open(version)
-    columns = shard_columns(parquet.schema_arrow, text, source=shard.file.path)
-    if shard.rows == parquet.metadata.row_group(shard.row_group).num_rows:
-        return read_row_group(parquet, shard.file, shard.row_group, columns)
-    return _ranges(version, shard.row_group, tuple(columns)).read(shard.start, shard.rows)
+    table = open_rows(shard.file, text=text).read(shard.first_row, shard.rows)
+    if digest_of_rows(row_digests(table)) != shard.digest:
+        raise ReplacedError(
+            f"{shard.place}: not what was there when the run began; the file was changed or replaced meanwhile. "
+            "Run the same command again, and change a corpus between runs only"
+        )
+    return table
 
 
-def read_ids(file: ParquetLocation, row_group: int, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
-    """The document ids of a row group as they are stored. Raises as `read_shard`."""
-    parquet = _open(_version(file))
-    name = shard_columns(parquet.schema_arrow, text, source=file.path)[0]
-    column = read_row_group(parquet, file, row_group, [name])[name]
+def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> list[Shard]:
+    """The shard's rows in order, as at most ``parts`` ≥ 1 shards of like many rows, all with its id.
+
+    Raises as `read_shard`.
+    """
+    digests = row_digests(read_shard(shard, text=text))
+    each = -(-shard.rows // parts)
+    return [_part(shard, first, digests[first : first + each]) for first in range(0, shard.rows, each)]
+
+
+def _part(shard: Shard, first: int, digests: list[bytes]) -> Shard:
+    """The rows of a shard from ``first`` on that have these digests."""
+    last = first + len(digests)
+    return shard._replace(
+        first_row=shard.first_row + first,
+        rows=len(digests),
+        digest=digest_of_rows(digests),
+        repeats=tuple((row - first, why) for row, why in shard.repeats if first <= row < last),
+        lethal=tuple(row - first for row in shard.lethal if first <= row < last),
+    )
+
+
+def read_ids(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
+    """The document ids of a shard's rows as they are stored. Raises as `read_shard`."""
+    name = shard_columns(open_rows(shard.file, text=text).schema, text, source=shard.file.path)[0]
+    return stored_ids(read_shard(shard, text=text)[name])
+
+
+def stored_ids(column: pa.ChunkedArray) -> list[bytes | None]:
+    """Document ids as bytes."""
     ids: list[bytes | None] = raw_strings(column).to_pylist()
     return ids
+
+
+def file_columns(file: ParquetLocation, text: TextSettings) -> list[str]:
+    """The token columns that documents of the file have; raw text is cut into `TOKENS` alone. Raises `SchemaError`."""
+    schema = open_rows(file, text=text).schema
+    columns = shard_columns(schema, text, source=file.path)
+    return token_columns(schema) if TOKENS in columns else [TOKENS]
 
 
 def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batch, list[Reject]]:
@@ -89,12 +139,11 @@ def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batc
     Together they are all rows of the shard. Raises as `read_shard`.
     """
     table = read_shard(shard, text=text)
-    source = shard.file.path
+    source, faults = shard.file.path, dict.fromkeys(shard.lethal, LETHAL)
+    faults |= dict.fromkeys((row for row, _ in shard.repeats), REPEATED)
     if TOKENS not in table.column_names:
-        return batch_from_text_table(
-            table, text, source=source, first_row=shard.first_row, known_faults=dict(shard.repeats)
-        )
-    return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=dict(shard.repeats))
+        return batch_from_text_table(table, text, source=source, first_row=shard.first_row, known_faults=faults)
+    return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=faults)
 
 
 class _FileVersion(NamedTuple):
@@ -111,21 +160,22 @@ def _version(file: ParquetLocation) -> _FileVersion:
     return _FileVersion(file, info.size, info.mtime_ns)
 
 
+def open_rows(file: ParquetLocation, *, text: TextSettings = DEFAULT_TEXT) -> RowRanges:
+    """A file to read rows of the needed columns from, opened once as long as it stays as it is.
+
+    Raises `CorpusError` where it is damaged, `SchemaError` where its columns are wrong.
+    """
+    return _rows(_version(file), text)
+
+
 @lru_cache(maxsize=2)
-def _open(version: _FileVersion) -> pq.ParquetFile:
-    """The file, its footer parsed once for all its row groups: that of a huge file has megabytes."""
-    plain = open_parquet(version.file)
-    names = {*token_columns(plain.schema_arrow), LABELS}
-    leaves = [plain.schema.column(i).path for i in range(len(plain.schema))]
-    return open_parquet(version.file, dictionary_leaves=[leaf for leaf in leaves if leaf.split(".")[0] in names])
+def _rows(version: _FileVersion, text: TextSettings) -> RowRanges:
+    """Kept from shard to shard, so that a row group is not decoded anew for each of its parts."""
+    whole = open_parquet(version.file)
+    columns = shard_columns(whole.schema_arrow, text, source=version.file.path)
+    return RowRanges(whole, partial(_open_in_parts, version), version.file, columns)
 
 
 @lru_cache(maxsize=2)
 def _open_in_parts(version: _FileVersion) -> pq.ParquetFile:
     return open_parquet(version.file, buffer_bytes=BUFFER_BYTES)
-
-
-@lru_cache(maxsize=2)
-def _ranges(version: _FileVersion, row_group: int, columns: tuple[str, ...]) -> RowRanges:
-    """Kept from shard to shard, so that a row group is not decoded anew for each of its parts."""
-    return RowRanges(_open_in_parts(version), version.file, row_group, list(columns))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from schemas.decoded import Decoded
 from schemas.document import Batch, Document
+from schemas.errors import DocumentError
 from schemas.labels import Labels, LabelSet
 from schemas.problem import Score
 from schemas.run import ConstraintFigures, ShardReport
@@ -39,7 +40,7 @@ class Answers(Protocol):
         ...
 
     @property
-    def infeasible(self) -> Sequence[bool]:
+    def infeasible(self) -> int:
         """Documents without an answer that keeps the hard constraints, rejected ones too."""
         ...
 
@@ -71,7 +72,7 @@ def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequen
         documents=len(batch),
         tokens=batch.token_count,
         rejected=rejected,
-        infeasible=sum(answers.infeasible),
+        infeasible=answers.infeasible,
         infeasible_rejected=answers.infeasible_rejected,
         relabelled=int((after != before).sum()),
         certified=sum(d.certified for d in decoded),
@@ -110,6 +111,25 @@ def with_gold(labels: LabelSet, batch: Batch | Document) -> tuple[LabelSet, Labe
     extra = sorted(set(gold_names) - set(labels.names))
     joint = LabelSet((*labels.names, *extra), labels.scheme) if extra else labels
     return joint, joint.encode(gold_names)[place]
+
+
+def check_gold(labels: LabelSet, batch: Batch) -> None:
+    """Raises `DocumentError` for a gold label that no label set of the model's scheme can have.
+
+    Other labels than the model's are fine: the model cannot find them, and that counts against it.
+    """
+    if batch.labels is None:
+        return
+    foreign = [code for code, name in enumerate(batch.labels.values) if not labels.scheme.can_name(name)]
+    if not foreign:
+        return
+    held = np.flatnonzero(np.isin(batch.labels.codes, foreign))
+    if len(held):
+        name = batch.labels.values[int(batch.labels.codes[held[0]])]
+        raise DocumentError(
+            f"gold label {name!r} of token {held[0]} cannot be counted against a model of BIO labels "
+            "(want 'O', 'B-TYPE' or 'I-TYPE'); mend it or leave gold labels out"
+        )
 
 
 def _joined(parts: Sequence[Labels]) -> Labels:

@@ -23,6 +23,11 @@ COPIES = 2
 WORK = 1_000
 """Limit of an engine's work on it: to reach a kernel is enough."""
 
+STEPS = 2_000_000
+"""The same for those that count steps of a sampler, which has to end before what it found is settled."""
+
+SAMPLERS = ("gibbs", "certify")
+
 
 @dataclass(frozen=True)
 class _Noise:
@@ -30,6 +35,7 @@ class _Noise:
 
     labels: LabelSet
     digest: str = "noise"
+    columns: tuple[str, ...] = ()
 
     def potentials(self, batch: Batch) -> Potentials:
         width = len(self.labels)
@@ -43,7 +49,8 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
     Documents whose Viterbi labelling breaks nothing are done after a fraction of an engine's kernels.
     """
     label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=settings)
-    short = settings.model_copy(update={"work": min(WORK, settings.work or WORK)})
+    most = STEPS if settings.engine in SAMPLERS else WORK
+    short = settings.model_copy(update={"work": min(most, settings.work or most)})
     label_batch(Batch.of([_copies(sample)]), model=_Noise(model.labels), constraints=constraints, settings=short)
 
 

@@ -29,7 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
 
 
-SWEEPS = ("--option", "sweeps=2000")
+SWEEPS = ("--option", "sweeps=2000", "--shard-kib", "3")
+"""Enough sampling, in shards small enough, for a run to be interrupted in its midst."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +71,19 @@ class World:
         """Every file of an output folder that must not depend on how the run went."""
         root = self.folder / out
         found = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-        return {name: data for name, data in found.items() if not name.startswith("_times/")}
+        return {name: data for name, data in found.items() if "_times/" not in name}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        assert process.poll() is None, "the Prefect server ended"
+        assert process.poll() is None, "the server ended"
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 if answer.status == 200:
@@ -95,7 +96,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("world")
-    port = _free_port()
+    port = free_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_", "RAY_"))}
     env |= {
         "CONCORD_HOME": str(folder / "home"),
@@ -116,15 +117,20 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         made = World(folder, env | {"PREFECT_API_URL": api}, api)
         made.run("synthesize", "--documents", "80", "--out", "train", "--json")
         _small_groups(made)
-        _wait_for(f"{api}/health", server)
+        wait_for(f"{api}/health", server)
         yield made
     finally:
         server.terminate()
         server.wait(30)
 
 
+def markers(world: World, out: str) -> int:
+    """How many shards are done."""
+    return len(list((world.folder / out / ".shards" / "_shards").glob("*.json")))
+
+
 def _small_groups(world: World) -> None:
-    """The test corpus in many row groups: the command's own are too large for so small a corpus."""
+    """The test corpus in many row groups, one of which will be damaged."""
     script = (
         "from flows.corpora import synthesize_corpus; from schemas.settings import IngestSettings; "
         "from pathlib import Path; "

@@ -1,14 +1,20 @@
-"""How a tracked run ends in MLflow."""
+"""How a tracked run ends in MLflow, and its SQLite file, whoever is killed while it is made."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from flows.tracking import Tracking
+from flows.tracking import Tracking, ui_command
+from tests.integration.conftest import free_port, wait_for
+from tests.integration.processes import descendants
 
 
 # MLflow itself uses what SQLAlchemy gives up.
@@ -25,3 +31,71 @@ def test_a_run_ends_as_what_ended_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with closing(sqlite3.connect(tmp_path / "runs.db")) as store:
         found = dict(store.execute("select name, status from runs").fetchall())
     assert found == {"well": "FINISHED", "badly": "FAILED", "early": "KILLED"}
+
+
+FIRST_RUNS = """
+import os, signal, sys, time
+from pathlib import Path
+from flows.tracking import Tracking  # imported once, so that a first run below is a fork
+
+home = Path(os.environ["CONCORD_HOME"])
+
+def first_run():
+    child = os.fork()
+    if not child:
+        try:
+            Tracking()
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    return child
+
+def bytes_made():
+    sizes = []
+    for path in home.glob("*mlflow.db*"):
+        try:
+            sizes.append(path.stat().st_size)
+        except FileNotFoundError:
+            pass  # SQLite's journal comes and goes
+    return max(sizes, default=-1)
+
+for limit in (-1, 0, 100_000, 300_000, 600_000):
+    child = first_run()
+    while bytes_made() < limit:
+        assert os.waitpid(child, os.WNOHANG) == (0, 0), "ended before it was killed"
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+children = [first_run() for _ in range(3)]
+sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+"""
+
+
+def test_the_first_runs_file_is_made_whole_whoever_is_killed_or_comes_at_the_same_time(tmp_path: Path) -> None:
+    """Five first runs are killed at different moments of the making; then three at once all work."""
+    home = tmp_path / "home"
+    script = [sys.executable, "-c", FIRST_RUNS]
+    env = os.environ | {"CONCORD_HOME": str(home)}
+    done = subprocess.run(script, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Error" not in done.stderr
+    with closing(sqlite3.connect(home / "mlflow.db")) as store:
+        assert store.execute("select count(*) from experiments where name = 'concord'").fetchone() == (1,)
+        assert store.execute("pragma integrity_check").fetchone() == ("ok",)
+    assert {p.name for p in home.iterdir()} == {"mlflow.db", ".mlflow.db.lock"}
+
+
+def test_the_command_that_shows_the_runs_starts_a_few_processes(tmp_path: Path) -> None:
+    """Without its environment variable MLflow starts some fifteen, for a queue of jobs that nobody uses."""
+    port = free_port()
+    typed = f"{ui_command(f'sqlite:///{tmp_path}/runs.db')} --port {port}"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    with (tmp_path / "log").open("wb") as log:
+        shell = subprocess.Popen(["sh", "-c", typed], env=env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/health", shell)
+        assert len(descendants(shell.pid)) <= 4
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait(30)

@@ -196,6 +196,11 @@ class LabelConsistency:
         """The families' names, in the order of `Scales`."""
         return (EXACT, SUBSEQUENCE, UNLABELLED)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The words alone."""
+        return (TOKENS,)
+
     @cached_property
     def digest(self) -> str:
         """Hex digest of counts, types and scales."""

@@ -17,6 +17,7 @@ stays what it looks like.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,18 @@ from workers.constraints.declared import DeclaredConstraints, Origin
 from workers.constraints.rows import ConstraintError
 from workers.constraints.template import Location, Template, nearest
 from workers.constraints.templates import TEMPLATES
+from workers.files import naming
 
 ROOT = "constraints"
+
+MOST_BYTES = 10_000_000
+MOST_REPEATED = 10_000
+"""Values that aliases may repeat, in a whole file."""
+
+LONGEST_SHOWN = 80
+
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What YAML can write with escapes, and neither Arrow nor a terminal can take."""
 
 
 class ConstraintFileError(ConstraintError):
@@ -43,7 +54,18 @@ def load_constraints(path: Path | str) -> DeclaredConstraints:
     name, and `OSError` where the file cannot be read. Labels are checked by
     `DeclaredConstraints.bind`, once a label set is known.
     """
-    return parse_constraints(Path(path).read_text(encoding="utf-8"), file=str(path))
+    with naming(Path(path)), Path(path).open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ConstraintFileError(f"{path}:1: more than {MOST_BYTES:,} bytes; put the constraints into several files")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConstraintFileError(
+            f"{path}:{line}: not UTF-8 (byte {error.start} of the file); save it as UTF-8"
+        ) from None
+    return parse_constraints(text, file=str(path))
 
 
 def parse_constraints(text: str, *, file: str) -> DeclaredConstraints:
@@ -51,10 +73,11 @@ def parse_constraints(text: str, *, file: str) -> DeclaredConstraints:
     templates: list[Template] = []
     origins: list[Origin] = []
     problems: list[str] = []
-    for number, node in enumerate(_entries(text, file), start=1):
+    reader = _Reader(file)
+    for number, node in enumerate(_entries(text, reader), start=1):
         lines: dict[Location, int] = {}
         try:
-            content = _plain(node, (), lines, file)
+            content = reader.plain(node, (), lines)
             templates.append(_template(content, Origin(file, number, lines)))
             origins.append(Origin(file, number, lines))
         except ConstraintFileError as error:
@@ -64,40 +87,105 @@ def parse_constraints(text: str, *, file: str) -> DeclaredConstraints:
     return DeclaredConstraints(tuple(templates), tuple(origins))
 
 
-def _entries(text: str, file: str) -> Sequence[yaml.Node]:
+def _entries(text: str, reader: _Reader) -> Sequence[yaml.Node]:
+    root = _composed(text, reader.file)
+    if root is None:
+        raise ConstraintFileError(f"{reader.file}:1: empty; want a list under {ROOT!r}")
+    if not isinstance(root, yaml.MappingNode):
+        raise reader.error(root, f"want a list under {ROOT!r}")
+    found: Sequence[yaml.Node] | None = None
+    for key, value in root.value:
+        name = reader.key(key)
+        if name != ROOT:
+            raise reader.error(key, f"unknown key {shown(name)}{nearest(name, [ROOT])}")
+        if found is not None:
+            raise reader.error(key, f"key {ROOT!r} is there twice; put all entries under one")
+        if not isinstance(value, yaml.SequenceNode):
+            raise reader.error(value, f"{ROOT!r} is no list; start each entry with '- '")
+        found = value.value
+    return found or ()
+
+
+def _composed(text: str, file: str) -> yaml.Node | None:
+    """The root of the YAML tree, or None for an empty text."""
     try:
-        root = yaml.compose(text, Loader=yaml.BaseLoader)
+        return yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise ConstraintFileError(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
-    if root is None:
-        raise ConstraintFileError(f"{file}:1: empty; want a list under {ROOT!r}")
-    if not isinstance(root, yaml.MappingNode):
-        raise ConstraintFileError(f"{file}:{_line(root)}: want a list under {ROOT!r}")
-    found: Sequence[yaml.Node] = []
-    for key, value in root.value:
-        if key.value != ROOT:
-            raise ConstraintFileError(f"{file}:{_line(key)}: unknown key {key.value!r}{nearest(key.value, [ROOT])}")
-        if not isinstance(value, yaml.SequenceNode):
-            raise ConstraintFileError(f"{file}:{_line(value)}: {ROOT!r} is no list; start each entry with '- '")
-        found = value.value
-    return found
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConstraintFileError(f"{file}:{line}: not YAML: character {error.character!r} is not allowed") from None
+    except RecursionError:
+        raise ConstraintFileError(f"{file}:1: brackets inside brackets beyond all measure") from None
 
 
-def _plain(node: yaml.Node, place: Location, lines: dict[Location, int], file: str) -> Any:
-    """A node as strings, lists and dicts; notes the line of every part."""
-    lines[place] = _line(node)
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, (*place, i), lines, file) for i, item in enumerate(node.value)]
-    if not isinstance(node, yaml.MappingNode):
-        return node.value
-    content: dict[str, Any] = {}
-    for key, value in node.value:
-        if key.value in content:
-            raise ConstraintFileError(f"{file}:{_line(key)}: key {key.value!r} twice in one entry")
-        content[key.value] = _plain(value, (*place, key.value), lines, file)
-        lines[(*place, key.value)] = _line(key)
-    return content
+def shown(value: object) -> str:
+    """A value of the file as a message repeats it: on one line, and not all of a long one."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+
+
+class _Reader:
+    """Turns nodes into strings, lists and dicts; notes the line of every part."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._seen: set[int] = set()
+        self._around: set[int] = set()
+        self._repeated = 0
+
+    def error(self, node: yaml.Node, what: str) -> ConstraintFileError:
+        """A mistake at a node."""
+        return ConstraintFileError(f"{self.file}:{_line(node)}: {what}")
+
+    def key(self, node: yaml.Node) -> str:
+        """The name that a key is. Raises `ConstraintFileError` where it is a list or a mapping."""
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.error(node, "a key is a plain name, not a list or a mapping")
+        return self._text(node)
+
+    def plain(self, node: yaml.Node, place: Location, lines: dict[Location, int]) -> Any:
+        """What a node says, and in ``lines`` where. Raises `ConstraintFileError`."""
+        lines[place] = _line(node)
+        if isinstance(node, yaml.ScalarNode):
+            self._count(node)
+            return self._text(node)
+        if id(node) in self._around:
+            raise self.error(node, "an alias inside of what it stands for")
+        self._count(node)
+        self._around.add(id(node))
+        content = (
+            self._list(node, place, lines) if isinstance(node, yaml.SequenceNode) else self._dict(node, place, lines)
+        )
+        self._around.remove(id(node))
+        return content
+
+    def _list(self, node: yaml.Node, place: Location, lines: dict[Location, int]) -> list[Any]:
+        return [self.plain(item, (*place, i), lines) for i, item in enumerate(node.value)]
+
+    def _dict(self, node: yaml.Node, place: Location, lines: dict[Location, int]) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for key, value in node.value:
+            name = self.key(key)
+            if name in content:
+                raise self.error(key, f"key {shown(name)} twice in one entry")
+            content[name] = self.plain(value, (*place, name), lines)
+            lines[(*place, name)] = _line(key)
+        return content
+
+    def _count(self, node: yaml.Node) -> None:
+        """Keeps aliases inside aliases from growing without end."""
+        self._repeated += id(node) in self._seen
+        self._seen.add(id(node))
+        if self._repeated > MOST_REPEATED:
+            raise self.error(node, f"aliases stand for more than {MOST_REPEATED:,} values; write them out")
+
+    def _text(self, node: yaml.Node) -> str:
+        text = str(node.value)
+        if NO_TEXT.search(text):
+            raise self.error(node, f"{shown(text)} holds a character that is no text")
+        return text
 
 
 def _template(content: Any, origin: Origin) -> Template:
@@ -106,7 +194,7 @@ def _template(content: Any, origin: Origin) -> Template:
     kind = content.pop("template")
     if kind not in TEMPLATES:
         raise ConstraintFileError(
-            f"{origin.at(('template',), '?')}: unknown template {kind!r}{nearest(kind, TEMPLATES)}"
+            f"{origin.at(('template',), '?')}: unknown template {shown(kind)}{nearest(kind, TEMPLATES)}"
         )
     try:
         return TEMPLATES[kind].model_validate(content)
@@ -121,12 +209,17 @@ def _problems(error: ValidationError, template: type[Template]) -> Iterator[tupl
         field = ".".join(str(part) for part in place)
         if detail["type"] == "extra_forbidden":
             among = _fields_around(template, place)
-            yield place, f"unknown key {field!r}{nearest(str(place[-1]), among)}"
+            yield place, f"unknown key {shown(field)}{nearest(str(place[-1]), among)}"
         elif detail["type"] == "missing":
             yield place, f"key {field!r} is missing"
         else:
-            given = "" if isinstance(detail["input"], dict) else f" (given: {detail['input']})"
+            given = "" if isinstance(detail["input"], dict) else f" (given: {_given(detail['input'])})"
             yield place, f"{field + ': ' if field else ''}{detail['msg'].removeprefix('Value error, ')}{given}"
+
+
+def _given(value: object) -> str:
+    text = str(value)
+    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else shown(value)
 
 
 def _fields_around(template: type[Template], place: Location) -> list[str]:

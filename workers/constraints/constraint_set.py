@@ -40,6 +40,11 @@ class ConstraintSet(Protocol):
         """Equal digests ground alike."""
         ...
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns that a batch must have to be grounded on."""
+        ...
+
     def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
         """Each document's linear rows and span agreements."""
         ...
@@ -55,6 +60,7 @@ class Unconstrained:
 
     names: tuple[str, ...] = ()
     digest: str = "none"
+    columns: tuple[str, ...] = ()
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
         """Nothing."""

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from schemas.document import Batch
+from schemas.errors import DocumentError
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, SpanAgreement
@@ -77,6 +78,11 @@ class DeclaredConstraints:
         return tuple(title for t, title in pairs if not isinstance(t, FeatureTemplate))
 
     @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns that the entries' tests look at, sorted."""
+        return tuple(sorted({test.column for template in self.templates for test in template.token_tests()}))
+
+    @cached_property
     def digest(self) -> str:
         """Hex digest of all entries and their names, in their order."""
         content = [(title, content_digest(t)) for t, title in zip(self.templates, self.titles, strict=True)]
@@ -113,7 +119,8 @@ class DeclaredConstraints:
     def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
         """Each document's rows and agreements.
 
-        Raises `ConstraintError` naming the entry and the document where one does not fit.
+        Raises `ConstraintError` naming the entry that does not fit the corpus, `DocumentError` naming entry
+        and document where it has too many entries there.
         """
         site = Site(batch, labels)
         drafts: list[Weighed] = []
@@ -129,6 +136,8 @@ class DeclaredConstraints:
                         found.append(template.agreement(own, constraint))
             except ConstraintError as error:
                 raise ConstraintError(f"{self._at(i, ())}, {error}") from None
+            except DocumentError as error:
+                raise DocumentError(f"{self._at(i, ())}: {error.reason}", error.doc_id) from None
             constraint += not isinstance(template, FeatureTemplate)
         rows = laid_out(drafts, site.document_of, batch.doc_starts)
         return [Ground(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
@@ -171,6 +180,11 @@ class JoinedConstraints:
     def names(self) -> tuple[str, ...]:
         """(K,) names of all parts."""
         return tuple(name for part in self.parts for name in part.names)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns of all parts, sorted."""
+        return tuple(sorted({name for part in self.parts for name in part.columns}))
 
     @cached_property
     def digest(self) -> str:

@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import FiniteFloat, model_validator
+from pydantic import model_validator
 
 from schemas.potentials import Floats, Ints
 from schemas.problem import ANY
 from schemas.settings import Settings
 from workers.constraints.rows import Draft, Mask, Part, forbidden_edges, forbidden_labels, joined
-from workers.constraints.template import Location, Names, RowTemplate, Scope, Site, Tokens
+from workers.constraints.template import Count, Location, Names, Number, RowTemplate, Scope, Site, Tokens
 
 
 class Sense(StrEnum):
@@ -38,8 +38,8 @@ class Term(Settings):
 
     label: Names
     previous: Names | None = None
-    coefficient: FiniteFloat = 1.0
-    offset: int = 0
+    coefficient: Number = 1.0
+    offset: Count = 0
     tokens: Tokens | None = None
 
 
@@ -53,7 +53,7 @@ class Linear(RowTemplate):
 
     terms: tuple[Term, ...]
     sense: Sense = Sense.AT_MOST
-    bound: FiniteFloat = 0.0
+    bound: Number = 0.0
     each: Each = "document"
     tokens: Tokens | None = None
 

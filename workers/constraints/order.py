@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from workers.constraints.rows import Draft, forbidden_edges, tokens_in
-from workers.constraints.template import Names, RowTemplate, Scope, Site, Tokens
+from workers.constraints.template import Count, Names, RowTemplate, Scope, Site, Tokens
 
 
 class Adjacency(RowTemplate):
@@ -58,7 +58,7 @@ class Precedence(RowTemplate):
 
     first: Names
     second: Names
-    reach: Annotated[int, Field(ge=1)] | None = None
+    reach: Annotated[Count, Field(ge=1)] | None = None
     scope: Scope = Scope.SENTENCE
     label_fields: ClassVar[tuple[str, ...]] = ("first", "second")
 

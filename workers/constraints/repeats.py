@@ -167,6 +167,9 @@ def _content_ids(site: Site) -> NDArray[np.int32]:
     return keys
 
 
+LONGEST_TIME = 10
+"""Characters of the longest time that is one, "12midnight": tokens can be of any length."""
+
 _TIME = re.compile(r"(\d{1,2})(?:[:.](\d\d))?([ap]m)?|(?:12)?(noon|midnight)")
 
 
@@ -197,10 +200,14 @@ def _times_into(keys: NDArray[np.int32], site: Site) -> None:
     for start, word in enumerate(words):
         if not (word[:1].isdigit() or word in ("noon", "midnight")):
             continue
+        text = ""
         for width in range(1, WIDTH + 1):
             if keys[start, width - 1] == NO_KEY:
                 break
-            time = minutes("".join(words[start : start + width]))
+            text += words[start + width - 1]
+            if len(text) > LONGEST_TIME:
+                break
+            time = minutes(text)
             if time is not None:
                 keys[start, width - 1] = fresh + time
 

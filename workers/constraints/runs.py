@@ -15,6 +15,7 @@ from pydantic import Field
 from workers.constraints.rows import Draft, Part, forbidden_edges
 from workers.constraints.template import (
     PUNCTUATION,
+    Count,
     Names,
     RowTemplate,
     Scope,
@@ -53,7 +54,7 @@ class AtMostRuns(RowTemplate):
     """
 
     labels: Names
-    limit: Annotated[int, Field(ge=0)]
+    limit: Annotated[Count, Field(ge=0)]
     scope: Scope = Scope.DOCUMENT
 
     def rows(self, site: Site) -> Draft:
@@ -70,7 +71,7 @@ class AtLeastRuns(RowTemplate):
     """
 
     labels: Names
-    limit: Annotated[int, Field(ge=1)]
+    limit: Annotated[Count, Field(ge=1)]
     scope: Scope = Scope.DOCUMENT
 
     def rows(self, site: Site) -> Draft:

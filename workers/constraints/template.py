@@ -12,7 +12,7 @@ sentence boundary always ends it.
 from __future__ import annotations
 
 import difflib
-import re
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,21 +22,26 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from schemas.document import TOKENS, Batch
+from schemas.errors import DocumentError
 from schemas.labels import LabelSet
-from schemas.potentials import Ints, Potentials
+from schemas.potentials import LARGEST_WEIGHT, Ints, Potentials
 from schemas.problem import SpanAgreement
 from schemas.settings import Settings
 from workers.constraints.consistency import WIDTH, span_keys
+from workers.constraints.patterns import Pattern, Strings, matches, translated
 from workers.constraints.rows import ConstraintError, Draft, Mask, Part, edges_in, tokens_in
 
-HARD = "hard"
+HARD_NAMES = ("hard", "inf", ".inf")
 PUNCTUATION = r"[^\w\s]+"
 
 MOST_ENTRIES = 8_000_000
 """Entries one constraint may have in one document (about 250 MB while they are laid out)."""
+
+LONGEST_NAME = 80
+"""Characters of a word that are compared with right ones."""
 
 Location = tuple[str | int, ...]
 
@@ -45,7 +50,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` or the list of what there is."""
     names = list(known)
     lowered = {name.lower(): name for name in reversed(names)}
-    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:LONGEST_NAME].lower(), list(lowered), n=1, cutoff=0.6)
     if close:
         return f"; did you mean {lowered[close[0]]!r}?"
     return f"; there are {', '.join(names)}"
@@ -61,18 +66,32 @@ def _listed(value: Any) -> Any:
 
 
 def _in_nats(value: Any) -> float:
+    """A weight; only ``hard`` and a written infinity are hard, not a number too large to be one."""
+    if value in HARD_NAMES or value == math.inf:
+        return math.inf
     try:
-        nats = float("inf") if value == HARD else float(value)
-    except (TypeError, ValueError):
+        nats = float(value)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("want 'hard' or a number of nats") from None
     if not nats >= 0:
         raise ValueError("a weight is never below zero: want 'hard' or nats from 0 up")
+    if nats > LARGEST_WEIGHT:
+        raise ValueError(
+            f"more than {LARGEST_WEIGHT:,.0f} nats, the largest weight; for what must not be broken 'hard'"
+        )
     return nats
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
 Weight = Annotated[float, BeforeValidator(_in_nats)]
-"""``hard``, or nats a unit of degree."""
+"""``hard``, or nats a unit of degree, at most `LARGEST_WEIGHT`."""
+
+Number = Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
+"""A coefficient, a bound, or the nats of a local feature."""
+
+LARGEST_COUNT = 2**31
+Count = Annotated[int, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
+"""A number of tokens or runs, or a position: arrays hold no more."""
 
 
 class Scope(StrEnum):
@@ -83,7 +102,7 @@ class Scope(StrEnum):
 
 
 class TokenTest(Settings):
-    """Which tokens: those whose string is one of ``words`` or matches all of ``pattern``.
+    """Which tokens: those whose string is one of ``words``, or as a whole matches ``pattern``.
 
     ``column`` names the token column that is looked at. In a file a plain list stands for ``words``.
     """
@@ -97,10 +116,8 @@ class TokenTest(Settings):
     def _something_to_match(self) -> TokenTest:
         if not self.words and self.pattern is None:
             raise ValueError("give words, a pattern, or both")
-        try:
-            re.compile(self.pattern or "")
-        except re.error as error:
-            raise ValueError(f"pattern {self.pattern!r} is no regular expression: {error}") from None
+        if self.pattern is not None:
+            translated(self.pattern, ignore_case=self.ignore_case)
         return self
 
     @cached_property
@@ -108,15 +125,15 @@ class TokenTest(Settings):
         return frozenset(w.casefold() for w in self.words) if self.ignore_case else frozenset(self.words)
 
     @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self.pattern or r"(?!)", re.IGNORECASE if self.ignore_case else 0)
+    def _translated(self) -> Pattern:
+        return translated(self.pattern or "", ignore_case=self.ignore_case)
 
     def held(self, vocabulary: Vocabulary) -> Mask:
         """(V,) which of the strings pass."""
         if self.pattern is None:
             passed = np.zeros(len(vocabulary.strings), np.bool_)
         else:
-            passed = np.fromiter(map(bool, map(self._compiled.fullmatch, vocabulary.strings)), np.bool_)
+            passed = matches(self._translated, vocabulary.for_patterns)
         if self.ignore_case:
             passed[[place for word in self._known for place in vocabulary.folds.get(word, ())]] = True
         else:
@@ -175,6 +192,11 @@ class Vocabulary:
 
     strings: list[str]
     of_token: Ints
+
+    @cached_property
+    def for_patterns(self) -> Strings:
+        """(V,) the strings as patterns are matched against them."""
+        return Strings.of(self.strings)
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -261,7 +283,7 @@ class Site:
     def ranges(self, home: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """All integers of low[i] ≤ z < high[i]: the i each belongs to, and z itself.
 
-        Range i is of the document of token home[i]. Raises `ConstraintError` as `check_size` does.
+        Range i is of the document of token home[i]. Raises `DocumentError` as `check_size` does.
         """
         length = np.maximum(high - low, 0)
         self._guard(home, length)
@@ -270,7 +292,7 @@ class Site:
         return owner, np.arange(len(owner)) - first[owner] + low[owner]
 
     def check_size(self, draft: Draft) -> Draft:
-        """The draft; raises `ConstraintError` where it has more than `MOST_ENTRIES` entries in one document."""
+        """The draft; raises `DocumentError` where it has more than `MOST_ENTRIES` entries in one document."""
         if sum(len(part.row) * len(part.after) for part in draft.parts) > MOST_ENTRIES:
             homes = [draft.home[part.row] for part in draft.parts]
             entries = [np.full(len(part.row), len(part.after)) for part in draft.parts]
@@ -283,10 +305,10 @@ class Site:
         totals = np.bincount(self.document_of[home], entries, len(self.batch))
         largest = int(totals.argmax())
         if totals[largest] > MOST_ENTRIES:
-            raise ConstraintError(
-                f"document {self.batch.doc_ids[largest]!r}: {totals[largest]:.0f} entries in one document, more than "
-                f"{MOST_ENTRIES}; narrow the constraint (scope: sentence, a reach, fewer tokens or labels) or split "
-                "the document"
+            raise DocumentError(
+                f"{totals[largest]:.0f} entries in one document, more than {MOST_ENTRIES}; narrow the constraint "
+                "(scope: sentence, a reach, fewer tokens or labels) or split the document",
+                self.batch.doc_ids[largest],
             )
 
     def mask(self, test: TokenTest | None) -> Mask:
@@ -365,6 +387,10 @@ class Template(Settings):
             names: Sequence[str] = getattr(self, field) or ()
             yield from (((field, i), name) for i, name in enumerate(names))
 
+    def token_tests(self) -> Iterator[TokenTest]:
+        """Every test of tokens in this entry."""
+        yield from _tests_in(self)
+
     def check(self, labels: LabelSet) -> Iterator[tuple[Location, str]]:
         """What does not fit the label set: (where in the entry, what is wrong)."""
         for place, name in self.named_labels():
@@ -372,6 +398,17 @@ class Template(Settings):
                 label_mask(labels, (name,))
             except ConstraintError as error:
                 yield place, str(error)
+
+
+def _tests_in(value: object) -> Iterator[TokenTest]:
+    if isinstance(value, TokenTest):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _tests_in(part)
+    elif isinstance(value, Settings):
+        for _, part in value:
+            yield from _tests_in(part)
 
 
 class RowTemplate(Template):
@@ -403,7 +440,7 @@ class AgreementTemplate(Template):
 class FeatureTemplate(Template):
     """A local feature: ``weight`` nats, of either sign, added to the potentials. No constraint."""
 
-    weight: FiniteFloat
+    weight: Number
 
     @abstractmethod
     def adjust(self, site: Site, potentials: Potentials) -> Potentials:

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import model_validator
 
 from workers.constraints.rows import Draft, forbidden_labels
-from workers.constraints.template import Names, RowTemplate, Scope, Site, Tokens
+from workers.constraints.template import Count, Names, RowTemplate, Scope, Site, Tokens
 
 
 class Lexicon(RowTemplate):
@@ -46,7 +46,7 @@ class ShouldBeTagged(RowTemplate):
     """
 
     labels: Names
-    position: int | None = None
+    position: Count | None = None
     tokens: Tokens | None = None
 
     @model_validator(mode="after")

@@ -21,13 +21,14 @@ class Tally:
     tokens: int
     correct_tokens: int
     certified: int
+    by_solver: int
     max_gap: float
     entities: EntityCounts
 
     @classmethod
     def empty(cls) -> Tally:
         """Nothing counted yet."""
-        return cls(0, 0, 0, 0, 0.0, EntityCounts.empty())
+        return cls(0, 0, 0, 0, 0, 0.0, EntityCounts.empty())
 
     @classmethod
     def of(
@@ -38,17 +39,22 @@ class Tally:
         sentence_starts: NDArray[np.int64],
         *,
         certified: NDArray[np.bool_],
+        by_solver: NDArray[np.bool_],
         gaps: NDArray[np.float64],
     ) -> Tally:
-        """Counts of a batch: labellings (N,) as ids of ``labels``, ``certified`` and ``gaps`` (D,)."""
-        if certified.shape != gaps.shape:
-            raise ValueError(f"certified is {certified.shape} and gaps {gaps.shape}, want one of each a document")
+        """Counts of a batch: labellings (N,) as ids of ``labels``, ``certified``, ``by_solver`` and ``gaps`` (D,)."""
+        if not certified.shape == by_solver.shape == gaps.shape:
+            raise ValueError(
+                f"certified is {certified.shape}, by_solver {by_solver.shape} and gaps {gaps.shape}, "
+                "want one of each a document"
+            )
         entities = EntityCounts.of(gold, predicted, labels, sentence_starts)
         return cls(
             len(gaps),
             len(gold),
             int((gold == predicted).sum()),
             int(certified.sum()),
+            int(by_solver.sum()),
             float(gaps.max(initial=0.0)),
             entities,
         )
@@ -60,6 +66,7 @@ class Tally:
             tokens=self.tokens + other.tokens,
             correct_tokens=self.correct_tokens + other.correct_tokens,
             certified=self.certified + other.certified,
+            by_solver=self.by_solver + other.by_solver,
             max_gap=max(self.max_gap, other.max_gap),
             entities=self.entities + other.entities,
         )
@@ -70,6 +77,7 @@ class Tally:
             documents=self.documents,
             tokens=self.tokens,
             certified=ratio(self.certified, self.documents),
+            by_solver=ratio(self.by_solver, self.documents),
             max_gap=self.max_gap if np.isfinite(self.max_gap) else None,
             token_accuracy=ratio(self.correct_tokens, self.tokens),
             entity=entity_report(self.entities),

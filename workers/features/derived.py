@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Column
-from workers.features.templates import CASE, OPENING, PLACE, SIZE, TOPIC
+from schemas.errors import InputError
+from workers.features.templates import CASE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
 
 CASES = ("upper", "title", "mixed")
 PLACES = tuple(str(i) for i in range(10))
@@ -79,16 +80,25 @@ DERIVED: dict[str, Callable[[Batch], Column]] = {
 }
 
 
+class ColumnError(InputError):
+    """A corpus without a token column that features read."""
+
+
+def read_columns(features: FeatureSet) -> tuple[str, ...]:
+    """The columns a corpus must have for these features, sorted: derived ones are made of its tokens."""
+    return tuple(sorted({TOKENS, *features.columns} - DERIVED.keys()))
+
+
 def feature_column(batch: Batch, name: str) -> Column:
     """A column of the batch, derived where it is one of `DERIVED`.
 
-    Raises `ValueError` naming the columns there are.
+    Raises `ColumnError` naming the columns there are.
     """
     if name in DERIVED:
         return DERIVED[name](batch)
     if name not in batch.columns:
-        raise ValueError(
-            f"the model's features read the column {name!r}, the corpus has {', '.join(sorted(batch.columns))}; "
+        raise ColumnError(
+            f"the features read the column {name!r}, the corpus has {', '.join(sorted(batch.columns))}; "
             "use a model trained without it or add it to the corpus"
         )
     return batch.columns[name]

@@ -8,7 +8,7 @@ are a few such rows and hashed look-ups for conjunctions. The weights are those 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.document import Batch
-from schemas.potentials import Floats
+from schemas.potentials import LARGEST_WEIGHT, Floats
 from workers.features import kernels
 from workers.features.derived import feature_column
 from workers.features.extractors import SEPARATOR, Pieces, clean
@@ -24,12 +24,18 @@ from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, S
 
 MAX_TABLE_BYTES = 128 << 20
 """A column's word tables start anew when they would outgrow this."""
+MAX_CHARACTERS = 32 << 20
+"""And when the words themselves would have more characters: a token can be as long as a file."""
 OUTSIDE_IDS = 2
 """Word ids 0 and 1 are the places before and after a sentence."""
 
 
+LONGEST_PROBE = 4096
+"""Slots in a row that a hash table may have in use: a look-up passes all of them. Tables are at most half full."""
+
+
 class FeatureError(ValueError):
-    """Weights that do not belong to the feature set."""
+    """Weights that do not belong to the feature set, or that no training can have made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +68,38 @@ class FeatureWeights:
     def __reduce__(self) -> tuple[type[FeatureWeights], tuple[NDArray[Any], ...]]:
         return FeatureWeights, tuple(vars(self).values())
 
+    def check(self, labels: int) -> None:
+        """Raises `FeatureError` where a kernel would read outside an array, search without end, or add up no number.
+
+        Of a model of so many labels. Kernels look at nothing themselves.
+        """
+        rows, entries = len(self.start) - 1, len(self.weight)
+        if rows < 0 or self.start[0] != 0 or self.start[-1] != entries or np.any(np.diff(self.start) < 0):
+            raise FeatureError("start does not rise from 0 to the number of weights")
+        if len(self.label) != entries or (entries and not 0 <= self.label.min() <= self.label.max() < labels):
+            raise FeatureError(f"label is not one of {labels} labels for each weight")
+        if entries and not np.abs(self.weight).max() <= LARGEST_WEIGHT:
+            raise FeatureError(f"a weight is not a number of at most {LARGEST_WEIGHT:g} nats")
+        _check_table("attribute", self.attribute_keys, self.attribute_rows, rows)
+        _check_table("conjunction", self.conjunction_keys, self.conjunction_rows, rows)
+        _check_table("value", self.value_keys, self.value_rows, len(self.value_rows))
+
     @property
     def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
         """(start, label, weight), as the kernels take them."""
         return self.start, self.label, self.weight
+
+
+def _check_table(name: str, keys: NDArray[np.uint64], rows: NDArray[np.int32], most: int) -> None:
+    """Raises `FeatureError` for a hash table that `kernels.build_table` cannot have made of rows below ``most``."""
+    size = len(rows)
+    if len(keys) != size or size < 1 or size & (size - 1):
+        raise FeatureError(f"the table {name} has {len(keys)} keys and {size} rows, want a power of two of both")
+    if not -1 <= rows.min() <= rows.max() < most:
+        raise FeatureError(f"the table {name} points outside its {most} rows")
+    free = np.flatnonzero(rows < 0)
+    if not len(free) or max(np.diff(free).max(initial=0), free[0] + size - free[-1]) > LONGEST_PROBE:
+        raise FeatureError(f"the table {name} has no free slot within {LONGEST_PROBE} of another")
 
 
 def code_points(strings: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -165,8 +199,14 @@ class WordTables:
         self._width = width
         self._reset()
 
+    @property
+    def words(self) -> Collection[str]:
+        """The words that have rows."""
+        return self._ids.keys()
+
     def _reset(self) -> None:
         self._ids: dict[str, int] = {}
+        self._characters = 0
         self._count = 0
         self.singles = np.zeros((len(self.offsets), 0, self._width))
         self.windows = np.zeros((len(self.window_templates), 0, self._width))
@@ -180,11 +220,13 @@ class WordTables:
         words = [values[i] for i in used]
         known = self._ids
         new = [w for w in words if w not in known]
-        if new and self._count + len(new) > self._limit and self._count > OUTSIDE_IDS:
+        full = self._count + len(new) > self._limit or self._characters + sum(map(len, new)) > MAX_CHARACTERS
+        if new and full and self._count > OUTSIDE_IDS:
             self._reset()
             known, new = self._ids, words
         if new:
             new = list(dict.fromkeys(new))
+            self._characters += sum(map(len, new))
             known.update(zip(new, range(self._count, self._count + len(new)), strict=True))
             self._append([clean(w) for w in new])
         table = np.zeros(len(values), np.int32)
@@ -260,10 +302,15 @@ class Scorer:
         self._place_source = np.array([s for s, _ in flat], np.int64)
         self._place_offset = np.array([o for _, o in flat], np.int64)
 
+    @property
+    def tables(self) -> Collection[WordTables]:
+        """The tables of all columns."""
+        return self._tables.values()
+
     def unary(self, batch: Batch) -> Floats:
         """(N, L) summed weights of each token's features, in nats.
 
-        Raises `ValueError` where the batch lacks a column the features read.
+        Raises `ColumnError` where the batch lacks a column the features read.
         """
         count, w = batch.token_count, self._weights
         unary = np.zeros((count, self._width))

@@ -27,7 +27,8 @@ CODES = {
 class AgreementState(NamedTuple):
     """Flat arrays: the agreements of one document, and counts of its spans labelled now.
 
-    Over G distinct key tables, A agreements, K keys, T types: ``keys`` (G, N, W); ``table``,
+    Over G distinct key tables, A agreements, K keys, T types: ``keys`` (G, N, W), padded to the widest
+    table; ``width`` (G,) is each table's own, and longer spans are nothing to it; ``table``,
     ``relation``, ``per_token`` (A,); ``cost`` (A, T, T); ``counts`` (G, K, T) labelled spans with a
     key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T);
     ``left_out`` (G, K) places with a key whose first token is labelled outside, counted where an
@@ -36,6 +37,7 @@ class AgreementState(NamedTuple):
     """
 
     keys: NDArray[np.int32]
+    width: NDArray[np.int64]
     table: NDArray[np.int64]
     relation: NDArray[np.int64]
     per_token: NDArray[np.bool_]
@@ -63,7 +65,8 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
         if not known:
             tables.append(agreement.key)
     types = len(problem.labels.types)
-    width = max((table.shape[1] for table in tables), default=1)
+    own = np.array([table.shape[1] for table in tables], np.int64)
+    width = int(own.max(initial=1))
     keys = np.full((len(tables), len(problem), width), NO_KEY, np.int32)
     for i, table in enumerate(tables):
         keys[i, :, : table.shape[1]] = table
@@ -77,6 +80,7 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
     widths = np.arange(1, width + 1) if len(watching) else np.zeros(width, np.int64)
     return AgreementState(
         keys,
+        own,
         used,
         np.array([CODES[a.relation] for a in problem.agreements], np.int64),
         np.array([a.per_token for a in problem.agreements], np.bool_),
@@ -108,11 +112,11 @@ def places_by_key(state: AgreementState) -> tuple[NDArray[np.int64], NDArray[np.
 def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
     """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
     length = end - start
-    if length > state.keys.shape[2]:
-        return 0.0
     total = 0.0
     for a in range(len(state.table)):
         g = state.table[a]
+        if length > state.width[g]:
+            continue
         key = state.keys[g, start, length - 1]
         relation = state.relation[a]
         times = float(length) if state.per_token[a] else 1.0
@@ -160,9 +164,9 @@ def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
 def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
     """Counts a labelled span in (``change`` 1) or out (−1)."""
     length = end - start
-    if length > state.keys.shape[2]:
-        return
     for g in range(len(state.keys)):
+        if length > state.width[g]:
+            continue
         key = state.keys[g, start, length - 1]
         if key != NO_KEY:
             state.counts[g, key, kind] += change

@@ -16,12 +16,12 @@ from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import AstarSettings
-from workers.inference.discrepancy import limited, partial_loss
+from workers.inference.discrepancy import partial_loss
 from workers.inference.engine import TOLERANCE, UNLIMITED
 from workers.inference.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
-from workers.inference.race import Race
+from workers.inference.race import Race, limited
 from workers.inference.tree import Tree, add_node, grown, move, new_tree
-from workers.kernel import inner_in_place, kernel
+from workers.kernel import inner_in_place, kernel, kernel_in_place
 
 FIRST_SIZE = 1 << 12
 
@@ -63,9 +63,10 @@ def solve(
         ended = _advance(start, tree, queue, race.loss - TOLERANCE, race.room(look))
         race.work += int(tree.counters[2]) - before
         if ended == LEAF:
-            loss = partial_loss(start)
-            race.offer(start.labels)
-            return race.decoded(min(loss, race.loss))
+            if race.offer(start.labels):
+                return race.decoded(min(partial_loss(start), race.loss))
+            # It breaks a hard row by a rounding of its sum, and so is no answer.
+            _take(tree, queue)
         if ended == EMPTY:
             return race.decoded(race.loss)
         if ended == FULL:
@@ -125,7 +126,7 @@ def _put(tree: Any, queue: Any, node: int) -> None:
     queue.heap[at] = node
 
 
-@inner_in_place
+@kernel_in_place
 def _take(tree: Any, queue: Any) -> None:
     """Removes the first node."""
     size = queue.size[0] - 1

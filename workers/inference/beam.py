@@ -7,6 +7,7 @@ ahead, along the chain and in every row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,8 @@ def solve(
         frontier, lost = _step(start, tree, frontier, t, width, race.loss - TOLERANCE)
         dropped = min(dropped, lost)
         race.work = int(tree.counters[2])
-    best = _best_leaf(start, tree, frontier)
-    if best is not None:
-        race.offer(best)
+    # A leaf that breaks a hard row by a rounding of its sum is no answer; the next one may be.
+    any(race.offer(labels) for labels in _leaves(start, tree, frontier))
     return race.decoded(max(root_loss(start), min(dropped, race.loss)))
 
 
@@ -65,12 +65,11 @@ def _narrow(race: Race, nodes: int) -> bool:
     return (seconds is not None and race.seconds >= seconds) or (work is not None and race.work + nodes >= work)
 
 
-def _best_leaf(start: Partial, tree: Tree, frontier: Any) -> Labels | None:
-    """The labelling of the leaf with the least loss."""
-    if not len(frontier):
-        return None
-    move(start, tree, int(frontier[tree.loss[frontier].argmin()]))
-    return start.labels
+def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:
+    """The labellings of the leaves by rising loss, each until the next is asked for."""
+    for place in np.argsort(tree.loss[frontier], kind="stable"):
+        move(start, tree, int(frontier[place]))
+        yield start.labels
 
 
 @kernel

@@ -60,29 +60,14 @@ def descend(descent: Any) -> Any:
         changed = False
         for s in range(len(chains.bounds) - 1):
             first, last = chains.bounds[s], chains.bounds[s + 1]
-            if chains.first[first] < chains.first[last] and _look(descent, first, last):
-                changed |= _solve(descent, s)
+            if chains.first[first] < chains.first[last] and look(descent, first, last):
+                changed |= solve(descent, s)
         if not changed:
             break
     reached = -descent.paid[0]
     for s in range(len(chains.bounds) - 1):
-        reached += _local(chains.unary, chains.transition, labels, chains.bounds[s], chains.bounds[s + 1])
+        reached += local_score(chains.unary, chains.transition, labels, chains.bounds[s], chains.bounds[s + 1])
     return reached
-
-
-@kernel_in_place
-def relabel(descent: Any, wanted: Any) -> None:
-    """Changes the labels to ``wanted`` (N,). What differs is solved next."""
-    chains = descent.chains
-    for s in range(len(chains.bounds) - 1):
-        first, last = chains.bounds[s], chains.bounds[s + 1]
-        differs = False
-        for t in range(first, last):
-            differs |= descent.labels[t] != wanted[t]
-        if differs:
-            descent.paid[0] -= _taken_out(descent, first, last)
-            descent.paid[0] += _put_in(descent, wanted, first, last)
-            descent.seen[chains.first[first] : chains.first[last]] = np.nan
 
 
 @kernel_in_place
@@ -92,33 +77,33 @@ def finish(descent: Any) -> None:
 
 
 @inner_in_place
-def _solve(descent: Any, s: int) -> Any:
+def solve(descent: Any, s: int) -> Any:
     """Solves sentence s; returns whether that bettered it."""
     chains, labels, fresh = descent.chains, descent.labels, descent.fresh
     first, last = chains.bounds[s], chains.bounds[s + 1]
-    cost = _taken_out(descent, first, last)
+    cost = taken_out(descent, first, last)
     _charges(chains, descent.state, first, last, descent.charge)
     solve_sentence(chains, s, descent.charge, descent.lattice)
     trace_sentence(chains, s, descent.lattice, descent.taken, fresh)
-    before = _local(chains.unary, chains.transition, labels, first, last) - cost
-    after = _local(chains.unary, chains.transition, fresh, first, last)
+    before = local_score(chains.unary, chains.transition, labels, first, last) - cost
+    after = local_score(chains.unary, chains.transition, fresh, first, last)
     after -= labels_cost(descent.state, chains.codec, fresh, first, last)
     better = after > before + LEAST_GAIN
-    descent.paid[0] += _put_in(descent, fresh if better else labels, first, last) - cost
+    descent.paid[0] += put_in(descent, fresh if better else labels, first, last) - cost
     if better:
-        _look(descent, first, last)
+        look(descent, first, last)
     return better
 
 
 @inner_in_place
-def _taken_out(descent: Any, first: int, last: int) -> Any:
+def taken_out(descent: Any, first: int, last: int) -> Any:
     """Takes a sentence's labels out of the counts; returns what they cost with the others."""
     count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
     return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
 
 
 @inner_in_place
-def _put_in(descent: Any, labels: Any, first: int, last: int) -> Any:
+def put_in(descent: Any, labels: Any, first: int, last: int) -> Any:
     """Gives a sentence that is not counted the labels there and counts it; returns what they cost with the others."""
     copy_to(descent.labels[first:last], labels[first:last])
     cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
@@ -136,7 +121,7 @@ def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> Non
 
 
 @inner_in_place
-def _look(descent: Any, first: int, last: int) -> Any:
+def look(descent: Any, first: int, last: int) -> Any:
     """Does anything in the sentence cost what it did not when last looked at? What it costs now is remembered."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
     _charges(chains, descent.state, first, last, charge)
@@ -151,7 +136,7 @@ def _look(descent: Any, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def _local(unary: Any, transition: Any, labels: Any, first: int, last: int) -> Any:
+def local_score(unary: Any, transition: Any, labels: Any, first: int, last: int) -> Any:
     """The local score of a sentence's labels, in nats."""
     total = unary[first, labels[first]]
     for t in range(first + 1, last):

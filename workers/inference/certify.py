@@ -12,7 +12,8 @@ loses D = V − score(y*) at most. Any better labelling loses less than D, in ea
    is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
    in no component keep their Viterbi labels.
 4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
-   only raises its bound, so the bound in nats is a proof.
+   only raises its bound, so the bound in nats holds if CP-SAT's does: its word, until a certificate
+   confirms it (`workers.certificates`).
 
 Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,12 @@ from workers.inference.race import Race
 from workers.inference.relaxation import Relaxed, relax
 from workers.inference.row_dual import prove_rows
 
+RELAXED = 1_000
+"""Steps of work that a token counts in a relaxation: some hundred steps of ascent over its spans and sentence."""
+
+STEPS_A_UNIT = 10_000
+"""Steps of work in a millisecond of CP-SAT's deterministic time."""
+
 SLACK = 1e-9
 """Nats added to D, so that float rounding never prunes a labelling as good as the incumbent."""
 
@@ -53,8 +61,8 @@ def solve(
 ) -> Decoded:
     """The best labelling, proven within ``config.tolerance`` nats, or the best seen and its gap.
 
-    Starts from ``incumbent``, or from the sampler's answer. Work is the sampler's resamples plus
-    milliseconds of CP-SAT's deterministic time.
+    Starts from ``incumbent``, or from the sampler's answer. Work is in steps of the sampler (`gibbs.solve`), of which
+    a token counts `RELAXED` in a relaxation, and a millisecond of CP-SAT's deterministic time `STEPS_A_UNIT`.
     """
     race = Race(problem, budget=budget, incumbent=incumbent)
     if race.top == -np.inf:
@@ -62,19 +70,36 @@ def solve(
     if len(problem.rows) and not problem.agreements:
         return _rows_alone(race, config, rng)
     if race.loss > config.tolerance and incumbent is None:
-        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=budget)
+        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=_left(race))
         race.work = answer.work
         race.take(answer.labels, answer.objective)
-    bound = race.top
-    if race.loss > config.tolerance:
+    own = race.top
+    if race.loss > config.tolerance and not race.spent:
         narrowed = _narrowed(race, config, rng)
         race.take(narrowed.labels, narrowed.objective)
-        bound = max(race.objective, narrowed.bound)
-    if bound - race.objective > config.tolerance:
-        # What was struck out is in no better labelling: a bound on the rest bounds everything.
-        local_best = viterbi_score(narrowed.problem.potentials)
-        bound = min(bound, max(race.objective, _proven_bound(narrowed.problem, local_best, race, config, rng)))
-    return _decoded(race, bound, config.tolerance)
+        own = max(race.objective, narrowed.bound)
+    if own - race.objective <= config.tolerance or race.spent:
+        return _decoded(race, own, config.tolerance, by=Status.OPTIMAL)
+    # What was struck out is in no better labelling: a bound on the rest bounds everything.
+    local_best = viterbi_score(narrowed.problem.potentials)
+    proof = _proven_bound(narrowed.problem, local_best, race, config, rng)
+    return _decoded(race, min(own, max(race.objective, proof.bound)), config.tolerance, by=proof.by)
+
+
+class _Proven(NamedTuple):
+    """What no labelling scores more than, in nats, and what a closed gap is worth: a proof, or CP-SAT's word."""
+
+    bound: float
+    by: Status
+
+
+def _left(race: Race) -> Budget:
+    """What of the budget is left, for the sampler."""
+    seconds, work = race.budget
+    return Budget(
+        None if seconds is None else max(0.0, seconds - race.seconds),
+        None if work is None else max(0, work - race.work),
+    )
 
 
 def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
@@ -84,9 +109,13 @@ def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> 
         return relaxed
     for _ in range(config.rounds):
         relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective)
-        if relaxed.bound - relaxed.objective <= config.tolerance:
+        race.work += RELAXED * len(race.problem)
+        if relaxed.bound - relaxed.objective <= config.tolerance or race.spent:
             break
-        sampled = gibbs.solve(relaxed.problem, config=config.sampler, rng=rng, incumbent=relaxed.labels)
+        sampled = gibbs.solve(
+            relaxed.problem, config=config.sampler, rng=rng, budget=_left(race), incumbent=relaxed.labels
+        )
+        race.work += sampled.work
         if sampled.objective <= relaxed.objective + SLACK:
             break
         relaxed = relaxed._replace(labels=sampled.labels, objective=sampled.objective)
@@ -95,7 +124,7 @@ def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> 
 
 def _proven_bound(
     problem: Problem, local_best: float, race: Race, config: CertifySettings, rng: np.random.Generator
-) -> float:
+) -> _Proven:
     """What no labelling of ``problem``, whose local optimum is ``local_best``, scores more than, in nats.
 
     The best labelling met on the way is offered to the race.
@@ -104,7 +133,7 @@ def _proven_bound(
     bound = local_best - proof.run()
     race.work = proof.work
     race.offer(proof.labels)
-    return bound
+    return _Proven(bound, Status.BY_SOLVER if proof.asked else Status.OPTIMAL)
 
 
 def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
@@ -112,31 +141,33 @@ def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -
     if race.settled:
         return race.decoded(0.0)
     bound = prove_rows(race, nodes=config.nodes, tolerance=config.tolerance)
-    if bound > -np.inf and bound - race.objective > config.tolerance and not race.spent:
-        bound = min(bound, _proven_bound(race.problem, race.top, race, config, rng))
-    return _decoded(race, bound, config.tolerance)
+    if bound == -np.inf or bound - race.objective <= config.tolerance or race.spent:
+        return _decoded(race, bound, config.tolerance, by=Status.OPTIMAL)
+    proof = _proven_bound(race.problem, race.top, race, config, rng)
+    return _decoded(race, min(bound, proof.bound), config.tolerance, by=proof.by)
 
 
-def _decoded(race: Race, bound: float, tolerance: float) -> Decoded:
+def _decoded(race: Race, bound: float, tolerance: float, *, by: Status) -> Decoded:
     return race.problem.decoded(
         race.labels,
         bound=bound,
-        status=_status(race.objective, bound, tolerance),
+        status=_status(race.objective, bound, tolerance, by),
         work=race.work,
         seconds=race.seconds,
         improvements=race.improvements,
     )
 
 
-def _status(objective: float, bound: float, tolerance: float) -> Status:
+def _status(objective: float, bound: float, tolerance: float, by: Status) -> Status:
     if bound == -np.inf:
         return Status.INFEASIBLE
-    return Status.OPTIMAL if objective >= bound - tolerance else Status.TIMEOUT
+    return by if objective >= bound - tolerance else Status.TIMEOUT
 
 
 @dataclass(eq=False)
 class _Proof:
-    """The proof of one document: ``labels`` (N,) holds the best labelling seen, part by part."""
+    """The proof of one document: ``labels`` (N,) holds the best labelling seen, part by part, ``asked`` says whether
+    CP-SAT had a part in it."""
 
     problem: Problem
     config: CertifySettings
@@ -146,6 +177,7 @@ class _Proof:
     started: float
     rng: np.random.Generator
     work: int = 0
+    asked: bool = False
     local_labels: Labels = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,7 +217,7 @@ class _Proof:
 
     def _solve_part(self, part: _Part, pruned: Pruned) -> float:
         """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
-        if part.loss <= SLACK or self._seconds_left() == 0.0:
+        if part.loss <= SLACK or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
             return 0.0
         most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
         allowed = pruned.allowed(most_loss)[part.tokens]
@@ -208,7 +240,8 @@ class _Proof:
             seconds=self._seconds_left(),
             seed=int(self.rng.integers(2**31)),
         )
-        self.work += solution.work
+        self.work += solution.work * STEPS_A_UNIT
+        self.asked = True
         objective = part.best - part.loss
         if solution.labels is not None:
             found = part.problem.score(solution.labels).objective
@@ -225,7 +258,7 @@ class _Proof:
     def _deterministic_left(self) -> float:
         if self.budget.work is None:
             return self.config.deterministic_seconds
-        left = max(0, self.budget.work - self.work) / UNITS_A_SECOND
+        left = max(0, self.budget.work - self.work) / (STEPS_A_UNIT * UNITS_A_SECOND)
         return min(self.config.deterministic_seconds, left)
 
 

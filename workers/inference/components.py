@@ -212,7 +212,7 @@ def _join_spans(state: Any, spans: Any, order: Any, pointer: Any, parent: Any, i
         keys = state.keys[g]
         for i in range(len(start)):
             width = end[i] - start[i]
-            if not alive[i] or width > keys.shape[1] or state.relation[a] == UNLABELLED:
+            if not alive[i] or width > state.width[g] or state.relation[a] == UNLABELLED:
                 continue
             if state.relation[a] == CONTAINED:
                 for w in range(1, width):
@@ -250,7 +250,7 @@ def _join_unlabelled(
         g = state.table[a]
         for i in range(len(start)):
             width = end[i] - start[i]
-            if not alive[i] or width > state.keys.shape[2] or state.cost[a, kind[i], 0] == 0.0:
+            if not alive[i] or width > state.width[g] or state.cost[a, kind[i], 0] == 0.0:
                 continue
             key = state.keys[g, start[i], width - 1]
             if key == NO_KEY:

@@ -16,10 +16,10 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem
 from schemas.settings import CspSettings
-from workers.inference.discrepancy import limited, new_probe, open_loss, run
+from workers.inference.discrepancy import new_probe, open_loss, run
 from workers.inference.engine import UNLIMITED
 from workers.inference.partial import chain_loss, root_loss, start_partial
-from workers.inference.race import Race
+from workers.inference.race import Race, limited
 
 
 def solve(

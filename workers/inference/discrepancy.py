@@ -33,7 +33,7 @@ from workers.inference.partial import (
     root_loss,
     start_partial,
 )
-from workers.inference.race import Race
+from workers.inference.race import Race, limited
 from workers.kernel import inner, kernel
 
 UNEXPANDED = -1
@@ -69,11 +69,6 @@ def solve(
     del rng
     race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
     return search(race, config=config)
-
-
-def limited(budget: Budget, work: int | None) -> Budget:
-    """The budget, or a deterministic one of ``work`` where it sets no limit."""
-    return Budget(work=work) if budget == UNLIMITED else budget
 
 
 def search(race: Race, *, config: DiscrepancySettings) -> Decoded:
@@ -132,8 +127,8 @@ def run(race: Race, partial: Partial, probe: Probe) -> bool:
         before = int(probe.counters[2])
         found = descend(partial, probe, race.room(look))
         race.work += int(probe.counters[2]) - before
-        if found:
-            race.offer(partial.labels)
+        # One that breaks a hard row by a rounding of its sum is no answer, and nothing to beat.
+        if found and race.offer(partial.labels):
             probe.limits[0] = min(race.loss, partial_loss(partial))
         if race.spent:
             break

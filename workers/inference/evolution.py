@@ -18,10 +18,10 @@ from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import EvolutionSettings
-from workers.inference.discrepancy import first_solution, limited
+from workers.inference.discrepancy import first_solution
 from workers.inference.engine import TOLERANCE, UNLIMITED
 from workers.inference.partial import chain_loss
-from workers.inference.race import Race
+from workers.inference.race import Race, limited
 from workers.inference.variation import DRAWS, breed, mutate
 from workers.inference.walker import Walker, evaluate, new_walker
 from workers.kernel import kernel

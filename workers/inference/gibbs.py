@@ -18,35 +18,40 @@ exact, not an approximation.
 
 from __future__ import annotations
 
-import time
+import sys
 from typing import NamedTuple
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded, Improvement, Status
+from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels, Scheme
 from schemas.potentials import Floats, Ints
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
-from workers.inference.agreement import codec, count_labels, empty_state, labels_cost, places_by_key
-from workers.inference.chain import max_messages, viterbi
-from workers.inference.engine import TOLERANCE, UNLIMITED, proven
+from workers.inference.agreement import codec, count_labels, empty_state, labels_cost
+from workers.inference.chain import max_messages
+from workers.inference.engine import TOLERANCE, UNLIMITED
 from workers.inference.gibbs_chain import (
     BEST,
     FLIPS,
     NOW,
-    UNKNOWN,
+    WORK,
     Chain,
     Labelling,
-    Places,
     Slots,
     scratch_for,
     set_margins,
 )
 from workers.inference.gibbs_kernels import anneal, random_labels
-from workers.inference.names import groups_of, places_of, settled
+from workers.inference.gibbs_memory import UNKNOWN, readers_for
+from workers.inference.names import groups_of, places_of
+from workers.inference.race import Race, limited
 from workers.inference.rows import row_penalty, row_state
+from workers.inference.settling import settle
 from workers.inference.spans import candidate_spans
+
+STEPS_A_LOOK = 2_000_000
+"""Steps of work between looks at the clock: some tens of milliseconds."""
 
 
 class Trace(NamedTuple):
@@ -69,57 +74,34 @@ def solve(
     """Runs ``config.chains`` annealed chains; the best labelling any of them saw is settled and returned.
 
     The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
-    is counted in resampled tokens. The bound is the local optimum, so a labelling without penalty
-    at that optimum is proven, and where Viterbi's is that nothing is sampled.
+    is counted in labels, spans and places looked at; where the budget sets no limit, ``config.work`` does.
+    The bound is the local optimum, so a labelling without penalty at that optimum is proven, and where
+    Viterbi's is that nothing is sampled.
     """
-    started = time.perf_counter()
-    best = viterbi(problem.potentials)
-    bound = problem.potentials.score(best)
-    first = best if config.start == "viterbi" else None
-    best, objective = (best, problem.score(best).objective) if incumbent is None else _better(problem, best, incumbent)
-    improvements = [Improvement(time.perf_counter() - started, 0, objective)]
-    work = 0
-    for number in range(config.chains if objective < bound - TOLERANCE else 0):
+    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if race.settled:
+        return race.decoded(0.0)
+    first = race.viterbi if config.start == "viterbi" else None
+    for number in range(config.chains):
+        if race.spent:
+            break
         start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
-        chain = new_chain(problem, config=config, rng=rng, start=start)
-        for from_sweep in range(0, config.sweeps, config.sweeps_a_check):
-            if _spent(budget, started, work):
-                break
-            steps = range(from_sweep, min(config.sweeps, from_sweep + config.sweeps_a_check))
-            anneal(chain, _temperatures(config, steps), from_sweep)
-            work += len(steps) * len(problem)
-            if chain.numbers[BEST] <= objective + TOLERANCE:
-                continue
-            seen = chain.best.copy()
-            value = problem.score(seen).objective
-            if value > objective:
-                best, objective = seen, value
-                improvements.append(Improvement(time.perf_counter() - started, work, objective))
-    spent = _spent(budget, started, work)
-    if config.settle and work and not spent:
-        best = settled(problem, best, most_loss=config.slot_loss, hard_weight=config.hard_weight)
-        value = problem.score(best).objective
-        if value > objective:
-            objective = value
-            improvements.append(Improvement(time.perf_counter() - started, work, objective))
-    return problem.decoded(
-        best,
-        bound=bound,
-        status=proven(objective, bound, otherwise=Status.TIMEOUT if spent else Status.FEASIBLE),
-        work=work,
-        seconds=time.perf_counter() - started,
-        improvements=improvements,
-    )
+        _run(new_chain(problem, config=config, rng=rng, start=start), race, config)
+    if config.settle and not race.spent:
+        settle(race, most_loss=config.slot_loss, hard_weight=config.hard_weight)
+    return race.decoded(0.0)
 
 
-def _better(problem: Problem, one: Labels, other: Labels) -> tuple[Labels, float]:
-    scores = problem.score(one).objective, problem.score(other).objective
-    return (one, scores[0]) if scores[0] >= scores[1] else (other, scores[1])
-
-
-def _spent(budget: Budget, started: float, work: int) -> bool:
-    late = budget.seconds is not None and time.perf_counter() - started >= budget.seconds
-    return late or (budget.work is not None and work >= budget.work)
+def _run(chain: Chain, race: Race, config: GibbsSettings) -> None:
+    """All sweeps of a chain, or as many as the race has room for; offers the best labels seen."""
+    before, sweep = race.work, 0
+    while sweep < config.sweeps and not race.spent:
+        last = min(config.sweeps, sweep - sweep % config.sweeps_a_check + config.sweeps_a_check)
+        limit = int(chain.counters[WORK]) + race.room(STEPS_A_LOOK)
+        sweep += anneal(chain, _temperatures(config, range(sweep, last)), sweep, limit)
+        race.work = before + int(chain.counters[WORK])
+        if chain.numbers[BEST] > race.objective + TOLERANCE:
+            race.offer(chain.best)
 
 
 def _temperatures(config: GibbsSettings, steps: range) -> Floats:
@@ -149,12 +131,12 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         is_dirty=np.zeros(count, np.bool_),
         margin=np.zeros(count),
         pays=np.full(count, UNKNOWN),
-        places=Places(*places_by_key(spans)),
+        readers=readers_for(spans),
         pair_gain=np.full(count, UNKNOWN),
         slots=_slots(spots, count),
         groups=groups,
         numbers=np.array([objective, objective, row_penalty(rows), cost]),
-        counters=np.array([seed, 0, 0], np.uint64),
+        counters=np.array([seed, 0, 0, 0, 0], np.uint64),
         spans=spans,
         rows=rows,
         scratch=scratch_for(problem.labels, count, groups),
@@ -194,7 +176,7 @@ def sample(
     seen = np.zeros(problem.potentials.unary.shape)
     everywhere = np.arange(len(problem))
     for sweep in range(config.sweeps):
-        anneal(chain, _temperatures(config, range(sweep, sweep + 1)), sweep)
+        anneal(chain, _temperatures(config, range(sweep, sweep + 1)), sweep, sys.maxsize)
         objective[sweep] = chain.numbers[NOW]
         seen[everywhere, chain.at.labels] += 1.0
     return Trace(

@@ -8,15 +8,13 @@ import numpy as np
 
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats, Ints
-from schemas.problem import NO_KEY
-from workers.inference.agreement import DIFFERENT, AgreementState, Codec
+from workers.inference.agreement import AgreementState, Codec
+from workers.inference.gibbs_memory import UNKNOWN, Readers, forget_around
 from workers.inference.names import Groups
 from workers.inference.rows import RowState, set_label
 from workers.kernel import inner_in_place, kernel_in_place
 
-UNKNOWN = np.inf
-
-STATE, DIRTY, FLIPS = 0, 1, 2
+STATE, DIRTY, FLIPS, WORK, NEXT = range(5)
 """Places in ``counters``."""
 
 NOW, BEST, ROWS, SPANS = 0, 1, 2, 3
@@ -43,13 +41,6 @@ class Slots(NamedTuple):
     end: Ints
     gain: Floats
     reach: Ints
-
-
-class Places(NamedTuple):
-    """Where each key stands in the document, see `places_by_key`."""
-
-    tokens: Ints
-    bounds: Ints
 
 
 class Scratch(NamedTuple):
@@ -80,7 +71,7 @@ class Chain(NamedTuple):
     ``pays`` (N,) is what the labels at the token, and spans next to it, cost now at most, or `UNKNOWN`.
     ``pair_gain`` (N,) is the best local gain of token t and the next together. ``numbers``:
     objective now, best objective, penalty of rows and of spans now. ``counters``: random state, length of
-    ``dirty``, flips.
+    ``dirty``, flips, steps of work, and the token at which the sweep goes on.
     """
 
     at: Labelling
@@ -89,7 +80,7 @@ class Chain(NamedTuple):
     is_dirty: Any
     margin: Floats
     pays: Floats
-    places: Places
+    readers: Readers
     pair_gain: Floats
     slots: Slots
     groups: Groups
@@ -115,23 +106,6 @@ def scratch_for(labels: LabelSet, count: int, groups: Groups) -> Scratch:
         np.zeros(choices, np.bool_),
         np.zeros((int(np.diff(groups.pointer).max(initial=0)), 2), np.int64),
     )
-
-
-@inner_in_place
-def region(at: Any, first: int, last: int) -> Any:
-    """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
-    codec, labels = at.codec, at.labels
-    low = first
-    if not codec.opens_sentence[low] and codec.type_of[labels[low - 1]] >= 0:
-        low -= 1
-        while not codec.opens_sentence[low] and codec.continues[labels[low - 1], labels[low]]:
-            low -= 1
-    high = last
-    if not codec.opens_sentence[high] and codec.type_of[labels[high]] >= 0:
-        high += 1
-        while not codec.opens_sentence[high] and codec.continues[labels[high - 1], labels[high]]:
-            high += 1
-    return low, high
 
 
 @inner_in_place
@@ -176,13 +150,21 @@ def write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
 
 
 @inner_in_place
+def toil(counters: Any, steps: int) -> None:
+    """Counts steps: labels, spans or places looked at, each some tens of nanoseconds."""
+    counters[WORK] += np.uint64(steps)
+
+
+@inner_in_place
 def touch(chain: Any, first: int, last: int) -> None:
     """Notes that ``first:last`` changed: margins and slots near it, and where ``best`` may differ."""
     count, slots = len(chain.best), chain.slots
     chain.counters[FLIPS] += np.uint64(last - first)
     set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
-    _forget_pays(chain, first, last)
-    for slot in range(slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]):
+    forget_around(chain.at, chain.pays, first, last)
+    near = slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]
+    toil(chain.counters, last - first + near[1] - near[0])
+    for slot in range(near[0], near[1]):
         if slots.end[slot] >= first:
             slots.gain[slot] = UNKNOWN
     chain.pair_gain[max(0, first - 2) : last + 1] = UNKNOWN
@@ -191,33 +173,6 @@ def touch(chain: Any, first: int, last: int) -> None:
             chain.is_dirty[t] = True
             chain.dirty[chain.counters[DIRTY]] = t
             chain.counters[DIRTY] += np.uint64(1)
-
-
-@inner_in_place
-def _forget_pays(chain: Any, first: int, last: int) -> None:
-    """Forgets what is paid around ``first:last``, and wherever words from there stand.
-
-    Spans and outside labels around ``first:last`` have changed, and no key that does not begin there
-    is counted otherwise now.
-    """
-    at, spans, places = chain.at, chain.spans, chain.places
-    low, high = region(at, first, last)
-    _forget_around(at, chain.pays, first, last)
-    for a in range(len(spans.relation)):
-        if spans.relation[a] == DIFFERENT:
-            chain.pays[:] = UNKNOWN
-    for g in range(len(spans.keys)):
-        for t in range(low, high):
-            for key in spans.keys[g, t]:
-                if key != NO_KEY:
-                    for place in places.tokens[g, places.bounds[g, key] : places.bounds[g, key + 1]]:
-                        _forget_around(at, chain.pays, place, place + 1)
-
-
-@inner_in_place
-def _forget_around(at: Any, pays: Any, first: int, last: int) -> None:
-    low, high = region(at, first, last)
-    pays[max(0, low - 1) : high + 1] = UNKNOWN
 
 
 @inner_in_place

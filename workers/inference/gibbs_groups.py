@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from workers.inference.agreement import count_labels, labels_cost
-from workers.inference.gibbs_chain import ROWS, SPANS, advance, is_span, local_score, touch, write
+from workers.inference.gibbs_chain import ROWS, SPANS, advance, is_span, local_score, toil, touch, write
 from workers.inference.gibbs_draws import ROUNDING, choose, uniform, weigh
+from workers.inference.gibbs_memory import forget_readers
 from workers.kernel import inner_in_place
 
 
@@ -21,9 +22,11 @@ def resample_group(chain: Any, group: int, temperature: float) -> None:
     overlap, so the labellings among which it chooses look the same from each.
     """
     at, numbers, scratch = chain.at, chain.numbers, chain.scratch
+    toil(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
     count, current = _agreeing(at, chain.groups, group, chain.counters, scratch.members)
     if count == 0:
         return
+    toil(chain.counters, count * (len(at.codec.opening) + 1))
     members, option = scratch.members[:count], scratch.slot[0]
     choices = len(at.codec.opening) + int(chain.groups.may_leave[group])
     gain, weight, tried = scratch.gain[:choices], scratch.weight[:choices], scratch.tried[:choices]
@@ -39,6 +42,7 @@ def resample_group(chain: Any, group: int, temperature: float) -> None:
     weight[current] = 0.0
     if draw >= weight.sum():
         return
+    _forget_group(chain, members)
     _count_group(chain.spans, at, members, -1)
     old_cost = _group_cost(chain.spans, at, members)
     row_growth, span_growth, grown = scratch.row_growth, scratch.span_growth, 0.0
@@ -53,6 +57,7 @@ def resample_group(chain: Any, group: int, temperature: float) -> None:
     _count_group(chain.spans, at, members, 1)
     if chosen == current:
         return
+    _forget_group(chain, members)
     for m in range(count):
         touch(chain, members[m, 0], members[m, 1])
     advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
@@ -132,6 +137,13 @@ def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]
         count_labels(spans, at.codec, at.labels, first, last, change)
+
+
+@inner_in_place
+def _forget_group(chain: Any, members: Any) -> None:
+    """Forgets every price that the members are part of as they are labelled now."""
+    for m in range(len(members)):
+        forget_readers(chain.readers, chain.spans, chain.at, chain.pays, members[m, 0], members[m, 1])
 
 
 @inner_in_place

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from workers.inference.agreement import count_labels, item_end, labels_cost, outside_cost, span_cost
-from workers.inference.gibbs_chain import ROWS, UNKNOWN, advance, is_span, local_score, region, touch, write
+from workers.inference.gibbs_chain import NEXT, ROWS, WORK, advance, is_span, local_score, toil, touch, write
 from workers.inference.gibbs_draws import ROUNDING, choose, decided, draw_within, likeliest, uniform, weigh
 from workers.inference.gibbs_groups import resample_group
-from workers.kernel import inner_in_place, kernel, kernel_in_place
+from workers.inference.gibbs_memory import UNKNOWN, forget_readers, put_down, region
+from workers.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
 SWEEPS_A_PAIR = 20
 """Two neighbours are resampled together at every twentieth sweep: a pair has many labellings to weigh."""
@@ -24,42 +25,72 @@ SWEEPS_A_GROUP = 20
 
 
 @kernel_in_place
-def anneal(chain: Any, temperatures: Any, done: int) -> None:
-    """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before."""
+def anneal(chain: Any, temperatures: Any, done: int, limit: int) -> Any:
+    """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before.
+
+    Returns how many sweeps are whole. Stops where the chain's work reaches ``limit``; the next call goes on there.
+    """
+    count, counters = len(chain.best), chain.counters
+    for sweep in range(done, done + len(temperatures)):
+        temperature = temperatures[sweep - done]
+        if counters[NEXT] == 0 and sweep % SWEEPS_A_GROUP == 0:
+            for group in range(len(chain.groups.pointer) - 1):
+                resample_group(chain, group, temperature)
+        counters[NEXT] = np.uint64(_swept(chain, int(counters[NEXT]), sweep, temperature, limit))
+        if counters[NEXT] < count:
+            return sweep - done
+        counters[NEXT] = np.uint64(0)
+    return len(temperatures)
+
+
+@inner_in_place
+def _swept(chain: Any, first: int, sweep: int, temperature: float, limit: int) -> Any:
+    """Resamples every token from ``first`` on, alone, with the next, and in its slots; returns where it stopped."""
     count, width = chain.at.unary.shape
     types, scratch = len(chain.at.codec.opening), chain.scratch
     opens_sentence, pair_gain = chain.at.codec.opens_sentence, chain.pair_gain
     margin, pays, numbers, counters, slots = chain.margin, chain.pays, chain.numbers, chain.counters, chain.slots
-    for sweep in range(done, done + len(temperatures)):
-        temperature = temperatures[sweep - done]
-        for group in range(len(chain.groups.pointer) - 1 if sweep % SWEEPS_A_GROUP == 0 else 0):
-            resample_group(chain, group, temperature)
-        for t in range(count):
-            if pays[t] == UNKNOWN:
-                pays[t] = _paid(chain.spans, chain.at, t, t + 1)
-            draw = draw_within(counters, (margin[t] + numbers[ROWS] + pays[t]) / temperature, width)
+    for t in range(first, count):
+        if t > first and int(counters[WORK]) >= limit:
+            return t
+        toil(counters, 1 + slots.pointer[t + 1] - slots.pointer[t])
+        if pays[t] == UNKNOWN:
+            _remember(chain.readers, chain.spans, chain.at, t, pays, counters)
+        draw = draw_within(counters, (margin[t] + numbers[ROWS] + pays[t]) / temperature, width)
+        if draw < 1.0:
+            _resample(chain, t, t + 1, scratch.single, draw, temperature)
+        if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
+            if pair_gain[t] == UNKNOWN:
+                pair_gain[t] = _best_pair(chain.at, t)
+            paid = numbers[ROWS] + _paid(chain.spans, chain.at, t, t + 2)
+            draw = draw_within(counters, (pair_gain[t] + paid) / temperature, width * width)
             if draw < 1.0:
-                _resample(chain, t, t + 1, scratch.single, draw, temperature)
-            if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
-                if pair_gain[t] == UNKNOWN:
-                    pair_gain[t] = _best_pair(chain.at, t)
-                paid = numbers[ROWS] + _paid(chain.spans, chain.at, t, t + 2)
-                draw = draw_within(counters, (pair_gain[t] + paid) / temperature, width * width)
-                if draw < 1.0:
-                    _resample(chain, t, t + 2, scratch.pairs, draw, temperature)
-            for slot in range(slots.pointer[t], slots.pointer[t + 1]):
-                end = slots.end[slot]
-                if slots.gain[slot] == UNKNOWN:
-                    slots.gain[slot] = _slot_options(chain.at, t, end, scratch.slot)[1]
-                paid = numbers[ROWS]
-                for i in range(t, end):
-                    if pays[i] == UNKNOWN:
-                        pays[i] = _paid(chain.spans, chain.at, i, i + 1)
-                    paid += pays[i]
-                draw = draw_within(counters, (slots.gain[slot] + paid) / temperature, types + 1)
-                if draw < 1.0:
-                    choices = _slot_options(chain.at, t, end, scratch.slot)[0]
-                    _resample(chain, t, end, scratch.slot[:choices], draw, temperature)
+                _resample(chain, t, t + 2, scratch.pairs, draw, temperature)
+        for slot in range(slots.pointer[t], slots.pointer[t + 1]):
+            end = slots.end[slot]
+            if slots.gain[slot] == UNKNOWN:
+                toil(counters, end - t)
+                slots.gain[slot] = _slot_options(chain.at, t, end, scratch.slot)[1]
+            paid = numbers[ROWS]
+            toil(counters, end - t)
+            for i in range(t, end):
+                if pays[i] == UNKNOWN:
+                    _remember(chain.readers, chain.spans, chain.at, i, pays, counters)
+                paid += pays[i]
+            draw = draw_within(counters, (slots.gain[slot] + paid) / temperature, types + 1)
+            if draw < 1.0:
+                choices = _slot_options(chain.at, t, end, scratch.slot)[0]
+                _resample(chain, t, end, scratch.slot[:choices], draw, temperature)
+    return count
+
+
+@inner_in_place
+def _remember(readers: Any, spans: Any, at: Any, t: int, pays: Any, counters: Any) -> None:
+    """Works out what is paid at t, put down under all it is made of."""
+    low, high = region(at, t, t + 1)
+    toil(counters, high - low)
+    put_down(readers, spans, at.codec, at.labels, low, high)
+    pays[t] = _paid(spans, at, t, t + 1)
 
 
 @inner_in_place
@@ -84,6 +115,7 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
     """
     at, spans, numbers, count = chain.at, chain.spans, chain.numbers, len(options)
     low, high = region(at, first, last)
+    toil(chain.counters, high - low + count)
     gain, weight, tried = chain.scratch.gain[:count], chain.scratch.weight[:count], chain.scratch.tried[:count]
     current = _local_gains(at, first, last, options, gain)
     weigh(gain, _paid(spans, at, first, last) + numbers[ROWS], temperature, weight)
@@ -103,6 +135,7 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
         elif option < 0:
             chosen, undecided = choose(gain, tried, current, draw, temperature), False
         else:
+            toil(chain.counters, high - low)
             grown += write(chain.rows, at.labels, first, last, options[option])
             row_growth[option] = grown
             span_growth[option] = labels_cost(spans, at.codec, at.labels, low, high) - old_cost
@@ -112,6 +145,10 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
     write(chain.rows, at.labels, first, last, options[chosen])
     count_labels(spans, at.codec, at.labels, low, high, 1)
     if chosen != current:
+        forget_readers(chain.readers, spans, at, chain.pays, low, high)
+        copy_to(at.labels[first:last], options[current])
+        forget_readers(chain.readers, spans, at, chain.pays, low, high)
+        copy_to(at.labels[first:last], options[chosen])
         touch(chain, first, last)
         advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
 

@@ -19,12 +19,18 @@ from ortools.sat.python import cp_model
 
 from schemas.labels import Labels, Spans
 from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, LinearRows, Problem
+from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
 from workers.inference.chain import max_marginals
 from workers.inference.cpsat_model import FALSE, TRUE, CostOverflowError, ModelDraft
 from workers.inference.lattice_spans import add_agreements
 
 Ints = NDArray[np.int32]
+
+FINEST = 2.0**42
+"""Units into which a hard row's real coefficients together are divided: sums stay far inside int64."""
+
+DRIFT = 1e-11
+"""A row's numbers are taken as integral if that moves no sum of them by more: decimals, not what only looks whole."""
 
 LOCAL_BITS = 50
 """The local losses together stay below 2^50 units, which doubles hold exactly."""
@@ -169,7 +175,7 @@ def _add_edges(
 
 
 def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: Floats) -> None:
-    """Every row with a slack that costs its weight; hard rows have none."""
+    """Every row with a slack that costs its weight; hard rows have none. What `SLACK_TOLERANCE` allows is free."""
     pairs = lattice.edge[rows.position, rows.previous, rows.label]
     variables = np.where(rows.previous == ANY, lattice.token[rows.position, rows.label], pairs)
     for r in np.flatnonzero(rows.weight > 0).tolist():
@@ -188,29 +194,35 @@ def _add_row(
     draft: ModelDraft, variables: Ints, coefficients: Floats, *, bound: float, weight: float, degree: float
 ) -> None:
     most = float(coefficients[(variables != FALSE) & (coefficients > 0)].sum())
-    if most <= bound:
+    if most <= bound + SLACK_TOLERANCE:
         return
     factor = _integral_factor(np.append(coefficients, bound))
-    hard = math.isinf(weight)
+    hard, tolerance = math.isinf(weight), 0.0
     cost = weight / (factor or 1.0)
     if factor is None:
-        # Real coefficients: units of one in the objective, or finer than a hard row's own tolerance.
-        factor = 2.0**36 / max(1.0, float(np.abs(coefficients).sum())) if hard else weight * draft.scale
-        cost = 1.0 / draft.scale
+        # Real coefficients: units of one in the objective, or far finer than a row's tolerance.
+        factor = FINEST / max(1.0, float(np.abs(coefficients).sum())) if hard else weight * draft.scale
+        cost, tolerance = 1.0 / draft.scale, SLACK_TOLERANCE
     units = np.floor(coefficients * factor + 1e-9).astype(np.int64)
-    limit = math.ceil(bound * factor - 1e-9)
-    slack = FALSE
-    if not hard:
-        room = max(0, math.ceil(most * factor) - limit)
-        hint = min(room, max(0, math.ceil(degree * factor - 1e-9)))
-        slack = draft.variable(hint=hint, upper=room, cost=cost)
-    draft.at_most(zip(variables.tolist(), units.tolist(), strict=True), limit, unless=slack)
+    terms = list(zip(variables.tolist(), units.tolist(), strict=True))
+    limit, held = (math.ceil(b * factor - 1e-9) for b in (bound, bound + tolerance))
+    if hard:
+        draft.at_most(terms, held)
+        return
+    room = max(0, math.ceil(most * factor) - limit)
+    slack = draft.variable(hint=min(room, max(0, math.ceil(degree * factor - 1e-9))), upper=room, cost=cost)
+    if held > limit + 1:
+        # Beyond the tolerance the whole excess is paid. Where it is less than a unit, nobody can tell.
+        broken = draft.variable(hint=int(degree > 0))
+        draft.at_most([(slack, 1), (broken, -room)], 0)
+        terms.append((broken, held - limit))
+    draft.at_most(terms, held, unless=slack)
 
 
 def _integral_factor(numbers: Floats) -> float | None:
-    """The smallest of a few factors that makes all numbers integral; None where none does."""
+    """The smallest of a few factors that makes all numbers integral, up to `DRIFT` together; None where none does."""
     for factor in (1.0, 2.0, 4.0, 8.0, 10.0, 16.0, 100.0, 1000.0):
         scaled = numbers * factor
-        if np.abs(scaled - np.round(scaled)).max() <= 1e-10:
+        if np.abs(scaled - np.round(scaled)).sum() <= DRIFT * factor:
             return factor
     return None

@@ -1,9 +1,4 @@
-"""Mentions of one name as a group: where they are, and a local search that gives all of them one type.
-
-A sampler seldom turns all mentions of a name at once, least of all when their spans have to change with
-that ("Washington" in "MaliVai Washington"). What it found is settled here: all sentences by block
-descent, then name by name under each type, each followed by block descent, as long as that pays.
-"""
+"""Mentions of one name as a group: places whose labels should change together."""
 
 from __future__ import annotations
 
@@ -12,13 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, Scheme
+from schemas.labels import Scheme
 from schemas.problem import Problem
-from workers.inference.agreement import AgreementState, empty_state
-from workers.inference.block_descent import LEAST_GAIN, descend, relabel, start_at
-from workers.inference.relaxation import chains_of
+from workers.inference.agreement import AgreementState
 from workers.inference.relaxation_kernels import memberships
-from workers.inference.spans import CandidateSpans, candidate_spans
+from workers.inference.spans import CandidateSpans
 
 
 class Groups(NamedTuple):
@@ -61,61 +54,3 @@ def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]
 def _bounds(names: NDArray[np.int64]) -> NDArray[np.int64]:
     """Bounds of the runs of equal names (M,) in an ordered array."""
     return np.append(np.unique(names, return_index=True)[1], len(names)).astype(np.int64)
-
-
-def settled(problem: Problem, labels: Labels, *, most_loss: float, hard_weight: float) -> Labels:
-    """The best labelling met from ``labels`` (N,) on, with spans that lose at most ``most_loss`` nats locally.
-
-    Rows are not seen by the moves but by what is kept. ``hard_weight`` stands for infinite costs.
-    """
-    if not problem.agreements:
-        return labels
-    state, spans = empty_state(problem, hard_weight), candidate_spans(problem, most_loss)
-    groups = groups_of(problem, state, places_of(spans))
-    best, objective = labels, problem.score(labels).objective
-    descent = start_at(chains_of(problem, spans), state, labels.astype(np.int32))
-
-    def offer() -> None:
-        nonlocal best, objective
-        # Rows cost something more, if anything.
-        if descend(descent) > objective + LEAST_GAIN:
-            value = problem.score(descent.labels).objective
-            if value > objective + LEAST_GAIN:
-                best, objective = descent.labels.copy(), value
-
-    offer()
-    relabel(descent, best)
-    kinds = _kinds(problem, best, groups.places)
-    for first, last in zip(groups.pointer[:-1].tolist(), groups.pointer[1:].tolist(), strict=True):
-        mentioned = kinds[first:last] >= 0
-        if (kinds[first:last][mentioned] == kinds[first:last].max()).all():
-            continue
-        mentions, before = groups.places[first:last][mentioned], best
-        seen = descent.seen.copy()
-        for kind in range(len(problem.labels.types)):
-            relabel(descent, _retyped(problem, before, mentions, kind))
-            offer()
-            relabel(descent, before)
-            descent.seen[:] = seen
-        if best is not before:
-            relabel(descent, best)
-            kinds = _kinds(problem, best, groups.places)
-    return best
-
-
-def _kinds(problem: Problem, labels: Labels, places: NDArray[np.int64]) -> NDArray[np.int32]:
-    """(P,) the type of the span labelled at each place (P, 2), −1 where none is."""
-    spans = problem.labels.spans(labels, problem.potentials.sentence_starts)
-    step = len(problem) + 1
-    labelled, wanted = spans.start * step + spans.end, places[:, 0] * step + places[:, 1]
-    at = np.minimum(np.searchsorted(labelled, wanted), max(len(spans) - 1, 0))
-    found = labelled[at] == wanted if len(spans) else np.zeros(len(places), np.bool_)
-    return np.where(found, spans.type[at] if len(spans) else 0, -1).astype(np.int32)
-
-
-def _retyped(problem: Problem, labels: Labels, mentions: NDArray[np.int64], kind: int) -> Labels:
-    changed = labels.copy()
-    for start, end in mentions.tolist():
-        changed[start] = problem.labels.opening[kind]
-        changed[start + 1 : end] = problem.labels.inside[kind]
-    return changed

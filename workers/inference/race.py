@@ -9,7 +9,7 @@ from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.chain import viterbi
-from workers.inference.engine import TOLERANCE, proven
+from workers.inference.engine import TOLERANCE, UNLIMITED, proven
 
 
 class Race:
@@ -93,3 +93,8 @@ class Race:
             seconds=self.seconds,
             improvements=self.improvements,
         )
+
+
+def limited(budget: Budget, work: int | None) -> Budget:
+    """The budget, or a deterministic one of ``work`` where it sets no limit."""
+    return Budget(work=work) if budget == UNLIMITED else budget

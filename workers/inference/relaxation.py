@@ -62,40 +62,53 @@ HARD_WEIGHT = 1000.0
 """Nats that stand for an infinite cost here: less than it, so the bound holds."""
 CLOSE = 1e-9
 """Nats that rounding may take: what loses no more than this beyond D is kept."""
+PRECISION = 1e-14
+"""Rounding of a sum, as a share of its terms' magnitude: prices of a million nats lose more than `CLOSE`."""
 SETTLED = 1e-7
 """Nats between bound and labelling that are not worth another step."""
-SPAN, NAME = 0, 1
-"""Columns of memberships, see `memberships`: the span (or outside label), and the group."""
+SPAN, NAME, TABLE = 0, 1, 2
+"""Columns of memberships, see `memberships`: the span (or outside label), the group, and its key table."""
+
+
+class Prices(NamedTuple):
+    """Prices (K,) in nats of ``items`` (K, 3) — start, end and type of a span, type −1 for an outside label — in
+    groups ``names`` (K, 2): a key table's place among those of the agreements, and a key."""
+
+    items: Ints
+    names: Ints
+    prices: Floats
 
 
 class Relaxed(NamedTuple):
     """What the prices prove: no labelling is better than ``labels`` (N,) and above ``bound`` (nats).
 
     ``objective`` is what the labels score; ``problem`` is the document with the labels struck out that
-    no better labelling has.
+    no better labelling has. ``rounds`` are the prices one after the other that prove it.
     """
 
     problem: Problem
     bound: float
     labels: Labels
     objective: float
+    rounds: tuple[Prices, ...] = ()
 
 
-def relax(problem: Problem, labels: Labels, objective: float) -> Relaxed:
+def relax(problem: Problem, labels: Labels, objective: float, *, least_pruned: float = LEAST_PRUNED) -> Relaxed:
     """Bounds the objective of all labellings, and prunes by that bound.
 
-    ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way.
+    ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way. Rounds end
+    where one removes less than the share ``least_pruned`` of the spans.
     Agreement on different words and rows are not looked at: they lower the objective more, so the bound holds.
     """
     best = viterbi_score(problem.potentials)
-    if not any(a.relation in COVERED for a in problem.agreements):
-        return Relaxed(problem, best, labels, objective)
+    if best <= objective or not any(a.relation in COVERED for a in problem.agreements):
+        return Relaxed(problem, max(best, objective), labels, objective)
     ascent = _Ascent(problem, best, labels, objective)
     limit, spans = LIKELY, MANY
     while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY:
         spans = ascent.learn(limit)
         limit *= WIDER
-    return ascent.prove()
+    return ascent.prove(least_pruned)
 
 
 class _Bound(NamedTuple):
@@ -123,6 +136,7 @@ class _Ascent:
     members: Ints = field(init=False)
     prices: Floats = field(init=False)
     codes: Ints = field(init=False)
+    rounds: list[Prices] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.state = empty_state(self.problem, HARD_WEIGHT)
@@ -150,11 +164,12 @@ class _Ascent:
                 break
         return found
 
-    def prove(self) -> Relaxed:
+    def prove(self, least_pruned: float) -> Relaxed:
         """The bound over all spans that a better labelling can have; they get fewer as it rises."""
         spans = candidate_spans(self.problem, self.upper + CLOSE)
         outside = np.isfinite(self.problem.potentials.unary)
         bound = self._start(spans)
+        self.rounds.append(self._named())
         loss = bound.value
         for number in range(MOST_ROUNDS):
             before = len(spans)
@@ -163,12 +178,30 @@ class _Ascent:
             kept = span_loss <= self.upper + CLOSE
             near = self._near(bound, span_loss)[kept]
             spans = _part(spans, kept)
-            if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < LEAST_PRUNED * before):
+            if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < least_pruned * before):
                 break
             bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
+            self.rounds.append(self._named())
             loss = max(loss, bound.value)
+            if loss == np.inf:
+                break
         proven = self.best - min(loss, self.upper)
-        return Relaxed(_struck(self.problem, spans, outside), proven, self.labels, self.objective)
+        struck = _struck(self.problem, spans, outside)
+        return Relaxed(struck, proven, self.labels, self.objective, tuple(self.rounds))
+
+    def _named(self) -> Prices:
+        """The prices so far, by span and key."""
+        count, types = len(self.problem) + 1, len(self.problem.labels.types)
+        code = self.members[:, SPAN]
+        place, kind = np.divmod(code, types)
+        start, end = np.divmod(place, count)
+        token = code - count * count * types
+        outside = token >= 0
+        table = self.members[:, TABLE]
+        names = np.stack([table, self.members[:, NAME] - table * self.state.counts.shape[1]], axis=1)
+        items = np.stack([start, end, kind], axis=1)
+        items[outside] = np.stack([token, token + 1, np.full(len(token), -1)], axis=1)[outside]
+        return Prices(items, names, self.prices)
 
     def _near(self, bound: _Bound, span_loss: Floats) -> NDArray[np.bool_]:
         """(M,) spans that have a price or may need one: with it, they are likely. Of few spans, all."""
@@ -197,9 +230,10 @@ class _Ascent:
         return self._ascended(spans, members, 1)[0]
 
     def _raised(self, spans: CandidateSpans, members: Ints, steps: int) -> _Bound:
-        """Some steps of ascent; offers the labels that are met."""
+        """Some steps of ascent; offers the labels that are met. A bound of inf: no labelling is made of these spans."""
         bound, labels = self._ascended(spans, members, steps)
-        self._offer(bound.chains, labels)
+        if bound.value < np.inf:
+            self._offer(bound.chains, labels)
         return bound
 
     def _ascended(self, spans: CandidateSpans, members: Ints, steps: int) -> tuple[_Bound, Labels]:
@@ -215,7 +249,11 @@ class _Ascent:
         start = self._prices_of(named)
         value, learned, chosen = ascend(priced, groups, start, self.best, self.upper - SETTLED, steps)
         self._remember(named, learned)
-        return _Bound(value, priced, groups, learned), chosen
+        return _Bound(value - self._rounding(learned), priced, groups, learned), chosen
+
+    def _rounding(self, prices: Floats) -> float:
+        """Nats that a bound under these prices may be off: every price is added to a sentence and taken off a group."""
+        return PRECISION * (abs(self.best) + float(prices.sum()))
 
     def _offer(self, chains: Chains, labels: Labels) -> None:
         """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
@@ -235,6 +273,7 @@ class _Ascent:
         span_loss, outside_loss = chain_losses(bound.chains, charge)
         limit, grown = self.upper + CLOSE - bound.value, np.full(len(charge), bound.value)
         np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, limit))
+        grown -= self._rounding(bound.prices)
         return grown[: len(spans)] + span_loss, grown[len(spans) :, None] + outside_loss
 
     def _item_codes(self, spans: CandidateSpans) -> Ints:

@@ -28,9 +28,9 @@ def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
     count = 0
     for i in range(len(start)):
         length = end[i] - start[i]
-        if length > state.keys.shape[2]:
-            continue
         for g in range(len(state.keys)):
+            if length > state.width[g]:
+                continue
             for width in range(1 if around else length, length + 1):
                 for at in range(start[i], end[i] - width + 1):
                     key = state.keys[g, at, width - 1]
@@ -91,7 +91,7 @@ def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -
                     places[state.keys[g, t, width]] += 1.0
         for i in range(len(start)):
             width = end[i] - start[i]
-            if width <= state.keys.shape[2] and state.keys[g, start[i], width - 1] != NO_KEY:
+            if width <= state.width[g] and state.keys[g, start[i], width - 1] != NO_KEY:
                 times = float(width) if state.per_token[a] else 1.0
                 costs[i] += times * places[state.keys[g, start[i], width - 1]] * state.cost[a, kind[i], 0]
     return costs
@@ -101,6 +101,7 @@ def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -
 def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, steps: int) -> Any:
     """Subgradient ascent: the best bound in nats of loss, its prices, and the sentences' labels under them.
 
+    The bound is inf, and the labels mean nothing, where some sentence cannot be made of the spans and outside labels.
     Steps go along subgradients with momentum (deflected as in Camerini, Fratta & Maffioli 1975), else
     they zigzag between the ways in which a group can agree.
     """
@@ -162,14 +163,15 @@ def _step(groups: Any, sentence: Any, prices: Any, change: Any, moved: Any, move
 
 @inner_in_place
 def _solve_sentences(chains: Any, charge: Any, lattice: Any, taken: Any, labels: Any, wanted: Any, scores: Any) -> None:
-    """Solves the sentences ``wanted`` (S,); their ``scores`` (S,) are in nats."""
+    """Solves the sentences ``wanted`` (S,); their ``scores`` (S,) in nats are −inf where no spans make one."""
     for s in range(len(wanted)):
         if wanted[s]:
             first, last = chains.bounds[s], chains.bounds[s + 1]
             taken[chains.first[first] : chains.first[last]] = False
             taken[len(chains.start) + first : len(chains.start) + last] = False
             scores[s] = solve_sentence(chains, s, charge, lattice)
-            trace_sentence(chains, s, lattice, taken, labels)
+            if scores[s] > -np.inf:
+                trace_sentence(chains, s, lattice, taken, labels)
 
 
 @inner

@@ -94,13 +94,15 @@ def _search(race: Race, allowed: NDArray[np.bool_], nodes: int) -> bool:
 class DualBound(NamedTuple):
     """``bound``: nats that no allowed labelling exceeds; ``allowed`` (N, L): labels of better labellings.
 
-    ``labels`` (N,) is the best labelling known, by `Problem.score`; ``steps`` how many were taken.
+    ``labels`` (N,) is the best labelling known, by `Problem.score`; ``steps`` how many were taken;
+    ``multipliers`` (R,) those of the bound.
     """
 
     bound: float
     allowed: NDArray[np.bool_]
     labels: Labels
     steps: int
+    multipliers: Floats
 
 
 class _Dual(NamedTuple):
@@ -135,7 +137,7 @@ def dual_bound(
     """
     count, width = allowed.shape
     if not len(problem.rows) or not count or count * width * width > MOST_CELLS:
-        return DualBound(np.inf, allowed, labels, 0)
+        return DualBound(np.inf, allowed, labels, 0, np.zeros(len(problem.rows)))
     dual = _new_dual(problem, allowed)
     best, objective = labels, problem.score(labels).objective
     found = np.zeros(count, np.int32)
@@ -147,7 +149,7 @@ def dual_bound(
         if value > objective:
             best, objective = found.copy(), value
     kept = allowed & (_best_with(dual) >= min(objective, least) - ROUNDING)
-    return DualBound(float(dual.numbers[0]) + ROUNDING, kept, best, taken)
+    return DualBound(float(dual.numbers[0]) + ROUNDING, kept, best, taken, dual.best)
 
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
@@ -166,7 +168,8 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
         rows.previous,
         rows.label,
         rows.coefficient,
-        rows.bound,
+        # A multiplier must not charge for what holds within the tolerance.
+        rows.bound + SLACK_TOLERANCE,
         rows.weight,
         zeros,
         zeros.copy(),
@@ -200,8 +203,8 @@ def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
         for r in range(len(excess)):
             excess[r] = _excess(dual, labels, r)
             relaxed += dual.now[r] * excess[r]
-            if excess[r] > SLACK_TOLERANCE:
-                penalty += dual.weight[r] * excess[r]
+            if excess[r] > 0.0:
+                penalty += dual.weight[r] * (excess[r] + SLACK_TOLERANCE)
             value += dual.now[r] * dual.limit[r]
         local = value + relaxed
         if step == 0 or local - penalty > best_value:

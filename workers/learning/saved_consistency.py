@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from schemas.potentials import LARGEST_WEIGHT
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.models.folder import MANIFEST, ModelError
+from workers.models.folder import MANIFEST, ModelError, parse_manifest
 
 EXTRA = "consistency"
+
+
+Count = Annotated[int, Field(ge=0, le=10**15)]
+Scale = Annotated[float, Field(ge=0, le=LARGEST_WEIGHT)]
 
 
 class _Saved(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     types: tuple[str, ...]
-    exact: list[list[int]]
-    subsequence: list[list[int]]
-    unlabelled: list[int]
+    exact: list[list[Count]]
+    subsequence: list[list[Count]]
+    unlabelled: list[Count]
     fold_case: bool
-    exact_scale: float
-    subsequence_scale: float
-    unlabelled_scale: float
+    exact_scale: Scale
+    subsequence_scale: Scale
+    unlabelled_scale: Scale
+
+    @model_validator(mode="after")
+    def _tables_are_of_the_types(self) -> Self:
+        size = len(self.types)
+        for table in (self.exact, self.subsequence, [self.unlabelled] * size):
+            if [len(row) for row in table] != [size] * size:
+                raise ValueError(f"a table of counts is not of {size} types")
+        if size == 0 and self.unlabelled:
+            raise ValueError("there are counts of no type")
+        if self.exact != [list(column) for column in zip(*self.exact, strict=True)]:
+            raise ValueError("the table exact is not symmetric")
+        return self
 
 
 def consistency_extra(consistency: LabelConsistency) -> dict[str, Any]:
@@ -46,7 +62,8 @@ def consistency_extra(consistency: LabelConsistency) -> dict[str, Any]:
 def saved_consistency(folder: Path) -> LabelConsistency | None:
     """The label consistency saved with a model; None where it was trained without. Raises `ModelError`."""
     path = folder / MANIFEST
-    found = json.loads(path.read_bytes()).get("extras", {}).get(EXTRA)
+    manifest = parse_manifest(path)
+    found = manifest.extras.get(EXTRA)
     if found is None:
         return None
     try:
@@ -54,7 +71,10 @@ def saved_consistency(folder: Path) -> LabelConsistency | None:
     except ValidationError as error:
         first = error.errors()[0]
         raise ModelError(f"{path}: extras.{EXTRA}: {first['msg']}; train the model again") from error
-    counted = [np.array(counts, np.int64) for counts in (saved.exact, saved.subsequence, saved.unlabelled)]
+    if saved.types != manifest.label_set.types:
+        raise ModelError(f"{path}: extras.{EXTRA}: counted for other types than the labels'; train the model again")
+    size = len(saved.types)
+    exact, subsequence = (np.array(counts, np.int64).reshape(size, size) for counts in (saved.exact, saved.subsequence))
     scales = Scales(saved.exact_scale, saved.subsequence_scale, saved.unlabelled_scale)
-    counts = PairCounts(saved.types, counted[0], counted[1], counted[2], saved.fold_case)
+    counts = PairCounts(saved.types, exact, subsequence, np.array(saved.unlabelled, np.int64), saved.fold_case)
     return LabelConsistency(counts, scales)

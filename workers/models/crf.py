@@ -20,22 +20,35 @@ import numpy as np
 import pycrfsuite
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Document
+from schemas.document import Batch, Document
 from schemas.labels import LabelSet
-from schemas.potentials import Floats, Potentials
+from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from schemas.settings import CrfSettings
 from workers.features.attributes import AttributeMaker
-from workers.features.derived import DERIVED
-from workers.features.scorer import FeatureWeights, Scorer, compile_weights
+from workers.features.derived import read_columns
+from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
 from workers.features.templates import FEATURE_SETS, FeatureSet
-from workers.models.crfsuite_file import read_crfsuite
+from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from workers.models.crfsuite_file import ModelFileError, read_crfsuite
 from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 
 KIND = "crf"
 CRFSUITE_FILE = "model.crfsuite"
 WEIGHTS_FILE = "weights.bin"
-ARRAYS = (*FeatureWeights.__dataclass_fields__, "transition", "missing")
-"""The arrays of `WEIGHTS_FILE`, in order."""
+ARRAYS = (
+    Kind("start", "<i8"),
+    Kind("label", "<i4"),
+    Kind("weight", "<f8"),
+    Kind("attribute_keys", "<u8"),
+    Kind("attribute_rows", "<i4"),
+    Kind("conjunction_keys", "<u8"),
+    Kind("conjunction_rows", "<i4"),
+    Kind("value_keys", "<u8"),
+    Kind("value_rows", "<i4"),
+    Kind("transition", "<f8", 2),
+    Kind("missing", "|b1"),
+)
+"""The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights`, and the model's own two."""
 
 
 class Iteration(NamedTuple):
@@ -63,10 +76,15 @@ class CrfModel:
     manifest: Manifest
     digest: str
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns that the features read, sorted."""
+        return read_columns(self.features)
+
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
 
-        Raises `ValueError` where the batch lacks a column the features read.
+        Raises `ColumnError` where the batch lacks one of ``columns``, `ScoreError` where scores add up to no number.
         """
         unary = self.scorer.unary(batch)
         if self.missing.any():
@@ -92,7 +110,8 @@ def train(
     """Trains a CRF on labelled documents and saves it as the folder ``out``.
 
     Deterministic: equal documents and settings give equal files. Raises `ValueError` where the
-    feature set is unknown, a document has no labels or lacks a column, or there is no token.
+    feature set is unknown, a document has no labels or lacks a column, or there is no token, `ModelError`
+    and `OSError` where the folder cannot be written.
     """
     features = _feature_set(settings.features)
     trainer = _Trainer(settings.max_iterations, progress)
@@ -103,8 +122,11 @@ def train(
     _run(trainer, settings, out / CRFSUITE_FILE)
     training |= {"iterations": trainer.iterations, "loss": trainer.loss}
     labels = LabelSet.infer(names)
-    weights, transition, missing = _convert(out / CRFSUITE_FILE, features, labels)
-    _write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), transition, missing))
+    try:
+        weights, transition, missing = _convert(out / CRFSUITE_FILE, features, labels)
+    except ModelFileError as error:  # CRFsuite does not look whether its file could be written
+        raise ModelError(f"{out}: the model could not be written whole, is the disk full? ({error})") from error
+    write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), transition, missing))
     manifest = Manifest(
         kind=KIND,
         labels=labels.names,
@@ -134,9 +156,25 @@ def load(folder: Path | str) -> CrfModel:
         )
     if WEIGHTS_FILE not in manifest.files:
         raise ModelError(f"{folder / MANIFEST}: lists no {WEIGHTS_FILE}; train again")
-    *arrays, transition, missing = _read_arrays(folder / WEIGHTS_FILE)
     labels = manifest.label_set
-    return CrfModel(labels, features, FeatureWeights(*arrays), transition, missing, manifest, manifest.digest)
+    try:
+        *arrays, transition, missing = read_arrays(folder / WEIGHTS_FILE, ARRAYS)
+        weights = FeatureWeights(*arrays)
+        weights.check(len(labels))
+        _check(transition, missing, len(labels))
+    except (ArraysFileError, FeatureError) as error:
+        raise ModelError(f"{folder / WEIGHTS_FILE}: damaged ({error}); copy the folder again or train again") from error
+    return CrfModel(labels, features, weights, transition, missing, manifest, manifest.digest)
+
+
+def _check(transition: Floats, missing: NDArray[np.bool_], labels: int) -> None:
+    """Raises `FeatureError` where an array is not of so many labels, or not of finite weights."""
+    if transition.shape != (labels, labels) or missing.shape != (labels,):
+        raise FeatureError(f"transition is {transition.shape} and missing {missing.shape} for {labels} labels")
+    if not np.abs(transition).max() <= LARGEST_WEIGHT:
+        raise FeatureError(f"a transition weight is not a number of at most {LARGEST_WEIGHT:g} nats")
+    if missing.view(np.uint8).max() > 1:
+        raise FeatureError("missing holds bytes that are no truth values")
 
 
 class _Trainer(pycrfsuite.Trainer):  # type: ignore[misc]
@@ -171,7 +209,7 @@ def _append(trainer: _Trainer, documents: Iterable[Document], features: FeatureS
     """Feeds all sentences to the trainer; returns the label names seen, and counts with a digest."""
     attributes, seen, digest = AttributeMaker(features), set[str](), hashlib.sha256()
     counts = {"documents": 0, "sentences": 0, "tokens": 0}
-    columns = sorted({TOKENS, *features.columns} - DERIVED.keys())
+    columns = read_columns(features)
     for document in documents:
         if document.labels is None:
             raise ValueError(f"document {document.doc_id!r} has no labels; training needs them on every document")
@@ -213,15 +251,3 @@ def _convert(path: Path, features: FeatureSet, labels: LabelSet) -> tuple[Featur
     missing = np.ones(len(labels), np.bool_)
     missing[order] = False
     return compile_weights(features, raw.attributes, raw.source, order[raw.target], raw.weight), transition, missing
-
-
-def _write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> None:
-    # Arrays one after another: an .npz would hold the time of writing and so break its own hash.
-    with path.open("wb") as file:
-        for array in arrays:
-            np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
-
-
-def _read_arrays(path: Path) -> list[NDArray[Any]]:
-    with path.open("rb") as file:
-        return [np.lib.format.read_array(file, allow_pickle=False) for _ in ARRAYS]

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.errors import InputError
+
 HEADER = struct.Struct("<4sI4s9I")
 CHUNK = struct.Struct("<4sII")
 DATABASE = struct.Struct("<4s5I")
@@ -23,7 +25,7 @@ BYTE_ORDER = 0x62445371
 """Written by CRFsuite in the byte order of its machine; anything else is a foreign file."""
 
 
-class ModelFileError(ValueError):
+class ModelFileError(InputError):
     """A model file that is not whole or not CRFsuite's; the message names the file and the fault."""
 
 

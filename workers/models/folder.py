@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from schemas.errors import InputError
 from schemas.labels import LabelSet, Scheme
+from workers.files import write_whole
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -32,7 +32,7 @@ class Manifest(BaseModel):
 
     kind: str
     version: int = VERSION
-    labels: tuple[str, ...]
+    labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     scheme: Scheme
     features: str
     templates: tuple[str, ...]
@@ -42,6 +42,14 @@ class Manifest(BaseModel):
     files: dict[str, str]
     metrics: dict[str, Any] = Field(default_factory=dict)
     extras: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _labels_make_a_set(self) -> Self:
+        """Engines look up how each type opens and goes on, and what is outside."""
+        complete = LabelSet.infer(self.labels) if self.scheme is Scheme.BIO else self.label_set
+        if set(self.label_set.names) != set(complete.names):
+            raise ValueError(f"labels {', '.join(self.labels)} are not O, and B- and I- of each type")
+        return self
 
     @property
     def label_set(self) -> LabelSet:
@@ -61,6 +69,16 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def parse_manifest(path: Path) -> Manifest:
+    """What a manifest says, its form checked but none of its files. Raises `ModelError`."""
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ModelError(f"{path}: {where}: {first['msg']}; this is no manifest of a concord model") from error
+
+
 def read_manifest(folder: Path, *, kind: str) -> Manifest:
     """The manifest of a model folder, after every file's hash was checked.
 
@@ -70,12 +88,7 @@ def read_manifest(folder: Path, *, kind: str) -> Manifest:
     path = folder / MANIFEST
     if not path.is_file():
         raise ModelError(f"{path}: not there, so {folder} is not a model folder; train one with `concord train`")
-    try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ModelError(f"{path}: {where}: {first['msg']}; this is no manifest of a concord model") from error
+    manifest = parse_manifest(path)
     if manifest.kind != kind or manifest.version != VERSION:
         raise ModelError(
             f"{path}: a model of kind {manifest.kind!r} version {manifest.version}, want {kind!r} version {VERSION}"
@@ -89,10 +102,8 @@ def read_manifest(folder: Path, *, kind: str) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Writes the manifest in one step, so that a folder with a manifest is whole."""
-    draft = folder / f"{MANIFEST}.{os.getpid()}.tmp"
-    draft.write_text(manifest.model_dump_json(indent=2) + "\n")
-    draft.replace(folder / MANIFEST)
+    """Writes the manifest in one step, so that a folder with a manifest is whole. Raises `OutputError`."""
+    write_whole(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
 def update_manifest(
@@ -100,7 +111,7 @@ def update_manifest(
 ) -> Manifest:
     """Adds metrics and extras to a saved model; entries of the same name are replaced.
 
-    Raises `ModelError` as `read_manifest` does.
+    Raises `ModelError` as `read_manifest` does, and `OutputError`.
     """
     manifest = read_manifest(folder, kind=kind)
     updated = manifest.model_copy(

@@ -22,8 +22,8 @@ def load_model(folder: Path) -> Model:
         raise ModelError(
             f"{path}: not there, so {folder} is not a model folder; train one with `concord train`"
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path}: no manifest of a concord model ({error}); train again") from error
-    if kind not in LOADERS:
+    if not isinstance(kind, str) or kind not in LOADERS:
         raise ModelError(f"{path}: a model of unknown kind {kind!r}; this concord loads {', '.join(sorted(LOADERS))}")
     return LOADERS[kind](folder)

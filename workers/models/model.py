@@ -25,6 +25,11 @@ class Model(Protocol):
         """Hex digest of all that decides the scores."""
         ...
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns that a batch must have to be scored."""
+        ...
+
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
 

@@ -1,0 +1,198 @@
+"""Deliberate changes in the code behind the proofs, and the tests that have to notice each of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """``old``, which the file holds once, becomes ``new``; one of ``tests`` has to fail then."""
+
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+CERTIFY = "workers/inference/certify.py"
+CHECKER = "workers/certificates/checker.py"
+COMPONENTS = "workers/inference/components.py"
+GROUPS = "workers/inference/group_kernels.py"
+LATTICE = "workers/inference/lattice.py"
+MODEL = "workers/inference/cpsat_model.py"
+PARTIAL = "workers/inference/partial.py"
+PROOF = "workers/certificates/proof.py"
+RELAXATION = "workers/inference/relaxation.py"
+ROW_BOUND = "workers/inference/row_bound.py"
+ROW_DUAL = "workers/inference/row_dual.py"
+STEPS = "workers/inference/relaxation_kernels.py"
+
+BY_CERTIFY = ("tests/test_certify.py",)
+BY_CHECKER = ("tests/test_checker.py", "tests/test_certificates.py")
+BY_COMPONENTS = ("tests/test_components.py", "tests/test_certify.py")
+BY_CPSAT = ("tests/test_cpsat.py",)
+BY_GROUPS = ("tests/test_relaxation.py",)
+BY_RELAXATION = ("tests/test_relaxation.py",)
+BY_ROWS = ("tests/test_row_dual.py",)
+BY_SEARCH = ("tests/test_search.py",)
+
+RELAXED = [
+    # The price of a pair.
+    (RELAXATION, "+= times[:, None, None] * (upper + upper.T)", "+= 2.0 * times[:, None, None] * (upper + upper.T)"),
+    (RELAXATION, "prices[:, types:-1, :types] += times", "prices[:, types:-1, :types] += 2.0 * times"),
+    (RELAXATION, "prices[:, :types, -1] += times", "prices[:, :types, -1] += 2.0 * times"),
+    (RELAXATION, "np.where(state.per_token[a], width, 1)", "width"),
+    # The bound, and what it rules out.
+    (RELAXATION, "self.best - min(loss, self.upper)", "self.best - min(1.1 * loss, self.upper)"),
+    (RELAXATION, "outside_loss <= self.upper + CLOSE", "outside_loss <= 0.9 * self.upper"),
+    (RELAXATION, "kept = span_loss <= self.upper + CLOSE", "kept = span_loss <= 0.9 * self.upper"),
+    (RELAXATION, "CLOSE = 1e-9", "CLOSE = -1e-3"),
+    (RELAXATION, "return grown[: len(spans)] + span_loss", "return grown[: len(spans)] + 1.2 * span_loss"),
+    (RELAXATION, "chains.inner - sure)", "chains.inner - 2.0 * sure)"),
+    (RELAXATION, "left_out = ~_covered(", "left_out = _covered("),
+    (RELAXATION, "np.repeat(start + 1, later)", "np.repeat(start, later)"),
+    (RELAXATION, "possible[start, opening] = True", "possible[start[1:], opening[1:]] = True"),
+    (STEPS, "- scores.sum() + costs.sum()", "- scores.sum() - costs.sum()"),
+]
+
+GROUPED = [
+    (GROUPS, "cost += pair[r, other] * room.low[r]", "cost += 2.0 * pair[r, other] * room.low[r]"),
+    (GROUPS, "cost -= least * room.low[r]", "cost += least * room.low[r]"),
+    (GROUPS, "least = min(least, pair[r, other])", "least = pair[r, other]"),
+    (GROUPS, "room.low[r] < room.holders[r]", "room.low[r] + 1 < room.holders[r]"),
+    (GROUPS, "room.low[r] += 1", "room.low[r] += 2"),
+    (GROUPS, "elif spent or room.low[r] > MOST_COUNTED", "elif room.low[r] > MOST_COUNTED"),
+    (GROUPS, "elif spent or room.low[r] > MOST_COUNTED", "elif spent"),
+    (GROUPS, "value += added - room.top[other, size]", "value += added"),
+    (GROUPS, "value += max(added, room.top[r, size - 1])", "value += room.top[r, size - 1] + 0.5"),
+    (GROUPS, "excess + room.base[p] - prices[m]", "excess + room.base[p] + prices[m]"),
+]
+
+CERTIFIED = [
+    (CERTIFY, "Pruned.of(self.problem, loss + SLACK)", "Pruned.of(self.problem, 0.9 * loss)"),
+    (CERTIFY, "np.full(sentences, loss + SLACK)", "np.full(sentences, 0.9 * loss)"),
+    (CERTIFY, "= part.loss + SLACK\n", "= 0.9 * part.loss\n"),
+    (
+        CERTIFY,
+        "len(self.problem.potentials.sentence_starts), part.loss + SLACK)",
+        "len(self.problem.potentials.sentence_starts), 0.9 * part.loss)",
+    ),
+    (CERTIFY, "part.best - max(solution.bound, objective)", "part.best - objective"),
+]
+
+COMPONENT = [
+    (COMPONENTS, "previous[e] < 0 or coefficient[e] > 0", "previous[e] < 0"),
+    (COMPONENTS, "best = max(best, gain[other])", "best = min(best, gain[other]) if best > -np.inf else gain[other]"),
+    (COMPONENTS, "allowed) > rows.bound)", "allowed) > rows.bound + 1.0)"),
+    (COMPONENTS, "allowed) > rows.bound)", "allowed) >= rows.bound)"),
+    (COMPONENTS, "return self.token_loss <= most_loss[", "return self.token_loss <= 0.9 * most_loss["),
+    (COMPONENTS, "kept = self.spans.loss <= most_loss[", "kept = self.spans.loss <= 0.9 * most_loss["),
+    (COMPONENTS, "alive = self.spans.loss <= most_loss[", "alive = self.spans.loss <= 0.9 * most_loss["),
+    (COMPONENTS, "if outside[t] and not start[i] <= t < end[i]:", "if outside[t] and t > end[i]:"),
+    (COMPONENTS, "range(start[i], end[i] - w + 1)", "range(start[i], end[i] - w)"),
+]
+
+ROWS = [
+    (ROW_DUAL, "value += dual.now[r] * dual.limit[r]", "value -= dual.now[r] * dual.limit[r]"),
+    (ROW_DUAL, "size * excess[r], 0.0), dual.weight[r])", "size * excess[r], 0.0), 1.1 * dual.weight[r])"),
+    (ROW_DUAL, "max(dual.now[r] + size * excess[r], 0.0)", "max(dual.now[r] + size * excess[r], -1.0)"),
+    (ROW_DUAL, "min(objective, least) - ROUNDING)", "min(objective, least) + 0.1)"),
+    (ROW_DUAL, "dual.edge[t, dual.previous[e], label] -=", "dual.edge[t, dual.previous[e], label] +="),
+    (
+        ROW_DUAL,
+        "return decoded.status in (Status.OPTIMAL,",
+        "return decoded.status in (Status.TIMEOUT, Status.OPTIMAL,",
+    ),
+]
+
+SEARCHED = [
+    (ROW_BOUND, "best = min(best, values[label])", "best = min(best, values[label] + 0.1)"),
+    (ROW_BOUND, "lowest = _lowest(before, alive", "lowest = 0.5 + _lowest(before, alive"),
+    (ROW_BOUND, "before[a] = min(before[a], pairs[a, b])", "before[a] = pairs[a, b]"),
+    (PARTIAL, "losses[b] += now - p.cost[r]", "losses[b] += now"),
+    (PARTIAL, "chain.loss < limit - least - TOLERANCE", "chain.loss < 0.9 * (limit - least)"),
+    (PARTIAL, "for end in range(t + 1 if joins else t, _last_end(p, t)):", "for end in range(t, _last_end(p, t)):"),
+]
+
+SOLVED = [
+    (LATTICE, "(best[:, None, None] - gain)[where])", "0.0 * (best[:, None, None] - gain)[where])"),
+    (LATTICE, "(best[:, None] - gain)[where])", "2.0 * (best[:, None] - gain)[where])"),
+    (LATTICE, "if most <= bound + SLACK_TOLERANCE:", "if most <= bound + 1.0:"),
+    (MODEL, "units = int(np.floor(cost * self.scale))", "units = int(np.ceil(cost * self.scale))"),
+    (MODEL, "units = np.floor(costs * self.scale)", "units = np.ceil(costs * self.scale)"),
+]
+
+CHECKED = [
+    # Bound and shape.
+    (CHECKER, "elif total > limit:", "elif total > limit + (1 << 27):"),
+    (CHECKER, "if not abs(bound) <= 1e6:", "if abs(bound) > 1e6:"),
+    (CHECKER, "for has in (True, False)]\n        elif", "for has in (True,)]\n        elif"),
+    (CHECKER, "if reader.at < len(proof):", "if reader.at > len(proof):"),
+    # Ranges.
+    (PROOF, "prices[item] = self.take(0, MOST)", "prices[item] = self.take(-MOST, MOST)"),
+    (PROOF, "prices[item] = self.take(0, MOST)", "prices[item] = self.take(0, 1 << 62)"),
+    (PROOF, "if item in prices:", "if not item:"),
+    (CHECKER, "rows[r] = reader.take(0, MOST)", "rows[r] = reader.take(-MOST, MOST)"),
+    (CHECKER, "> self.rows.weight[r]:", "> 2 * self.rows.weight[r]:"),
+    (CHECKER, "+ prices > LARGEST:", "+ prices > 8 * LARGEST:"),
+    (CHECKER, "if any(abs(charge) > LARGEST", "if any(abs(charge) > 64 * LARGEST"),
+    (CHECKER, "(a.cost >= 0).all()", "(a.cost >= -9).all()"),
+    (CHECKER, "(rows.weight >= 0).all()", "(rows.weight >= -9).all()"),
+    (CHECKER, "if (opens & (rows.previous != ANY)).any() or", "if"),
+    (CHECKER, "            > POSSIBLE\n        ):", "            > LARGEST\n        ):"),
+    # Rounding.
+    (CHECKER, "np.ceil(np.ldexp(", "np.floor(np.ldexp("),
+    (CHECKER, "return math.floor(math.ldexp(min(nats,", "return math.ceil(math.ldexp(min(nats,"),
+    (CHECKER, "total += math.ceil(multiplier", "total += math.floor(multiplier"),
+    (CHECKER, "+ math.floor(multiplier * coefficient)", "+ math.ceil(multiplier * coefficient)"),
+    (CHECKER, "limit + Fraction(2 * SLACK_TOLERANCE)", "limit"),
+    # Sentences.
+    (CHECKER, "enter + outside + leave)", "enter + outside)"),
+    (CHECKER, "enter[:, None, opening] + scores + after,", "enter[:, None, opening] + scores,"),
+    (CHECKER, "leave[i:, inside]\n", "leave[i:, opening]\n"),
+    (CHECKER, "edges[i, opening, inside] + unary", "edges[i, inside, inside] + unary"),
+    (CHECKER, "end - 1 - first, kind] += price", "end - 1 - first, kind] += 2 * price"),
+    (CHECKER, "unary[start - first, self.outside] -= price", "unary[start - first, self.outside] -= 2 * price"),
+    (CHECKER, "scores -= np.where(scores > POSSIBLE, charge, 0)", "scores += np.where(scores > POSSIBLE, charge, 0)"),
+    (CHECKER, "np.cumsum(end) + end > 0)", "np.cumsum(end) > 0)"),
+    (CHECKER, "return not sure[item.start] and bool(", "return bool("),
+    (CHECKER, "* (width if a.per_token else 1)\n                owed", "* width\n                owed"),
+    (CHECKER, "keys = a.key[sure]", "keys = a.key[~sure]"),
+    # What is struck out.
+    (CHECKER, "Alive(a.spans & (s.spans > low),", "Alive(a.spans & (s.spans > low + (1 << 38)),"),
+    (CHECKER, "a.outside & (s.outside > low))", "a.outside & (s.outside > low + (1 << 38)))"),
+    (CHECKER, "through -= min(loss, LARGEST)", "through -= min(2 * loss, LARGEST)"),
+    (CHECKER, "outside[t] &= (np.arange(outside.shape[1]) == label) == has", "outside[t] &= has"),
+    (CHECKER, "giving[:t, t:, self.inside == label] = True", "giving[:t, t:, self.inside == label] = has"),
+    # Groups.
+    (CHECKER, "cost.get(pair, 0) + _down(float(price))", "cost.get(pair, 0) + 2 * _down(float(price))"),
+    (CHECKER, "* (width if a.per_token else 1)\n        return", "* width\n        return"),
+    (CHECKER, "max(low[split], count + 1)", "max(low[split], count + 2)"),
+    (CHECKER, "min(high[split], count)\n", "min(high[split], count - 1)\n"),
+    (CHECKER, "if any(low[r] > high[r]", "if any(low[r] >= high[r]"),
+    (CHECKER, "gains = {slot: max(0, *(price - charge[r] for r, price in best.items()))",
+     "gains = {slot: max(price - charge[r] for r, price in best.items())"),
+    (CHECKER, "slope = [charge[r] - pairs[r][r] * low[r]", "slope = [charge[r] - pairs[r][r] * high[r]"),
+    (CHECKER, "low[r] * (low[r] + 1) // 2", "low[r] * (low[r] - 1) // 2"),
+    (CHECKER, "itertools.product(*({low[r], high[r]}", "itertools.product(*({high[r]}"),
+    (CHECKER, "bound = sum(gains.values()) + fixed + max(", "bound = sum(gains.values()) + fixed + min("),
+    (CHECKER, "most = max(most, bound)", "most = bound"),
+    (CHECKER, "            if high[role]:", "            if low[role]:"),
+    (CHECKER, "bound - gains[slot] + price - charge[role])", "bound - gains[slot] - charge[role])"),
+    (CHECKER, "max(price, slots.get(slot, {}).get(role, price))", "min(price, slots.get(slot, {}).get(role, price))"),
+    (CHECKER, "{item: most - bound for item", "{item: 2 * (most - bound) for item"),
+]  # fmt: skip
+
+GROUPS_OF_CHANGES = (
+    (CHECKED, BY_CHECKER),
+    (RELAXED, BY_RELAXATION),
+    (CERTIFIED, BY_CERTIFY),
+    (SOLVED, BY_CPSAT),
+    (GROUPED, BY_GROUPS),
+    (COMPONENT, BY_COMPONENTS),
+    (ROWS, BY_ROWS),
+    (SEARCHED, BY_SEARCH),
+)
+
+MUTANTS = [Mutant(*change, tests) for changes, tests in GROUPS_OF_CHANGES for change in changes]
+"""Those that compile no kernel anew come first."""

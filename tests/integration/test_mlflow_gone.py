@@ -1,0 +1,193 @@
+"""An MLflow server that stops answering, or dies, while documents of an object store are labelled with keys."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+
+from flows.tracking import ANSWER_SECONDS
+from tests.integration.conftest import PYTHON, World, free_port, markers, wait_for
+from tests.integration.object_store import object_store
+
+pytestmark = pytest.mark.slow
+
+SECRET = "S3CRET/of+ours"
+"""In every place where an address may hold one."""
+
+TRACES = (b"S3CRET", b"AKIAOURS")
+
+
+class Server(NamedTuple):
+    """An MLflow server of its own; whoever comes with a password may come."""
+
+    uri: str
+    shown: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def signal(self, number: int) -> None:
+        """To the server and its worker processes."""
+        os.killpg(self.process.pid, number)
+
+    def query(self, text: str, value: str) -> dict[str, Any]:
+        with closing(sqlite3.connect(self.folder / "mlflow.db")) as store:
+            return dict(store.execute(text, [value]).fetchall())
+
+    def runs(self, out: Path) -> dict[str, str]:
+        """Status of the runs into a folder, by run id, the first begun first."""
+        return self.query(
+            "select r.run_uuid, r.status from runs r join tags t on r.run_uuid = t.run_uuid "
+            "where t.key = 'predictions' and t.value = ? order by r.start_time",
+            str(out),
+        )
+
+
+@contextmanager
+def mlflow_server(world: World, name: str) -> Iterator[Server]:
+    port, folder = free_port(), world.folder / f"mlflow-{name}"
+    folder.mkdir()
+    process = subprocess.Popen(
+        [
+            *(PYTHON, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"),
+            *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"),
+            *("--artifacts-destination", str(folder / "artifacts")),
+        ],
+        env=world.env | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
+        cwd=world.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    host = f"127.0.0.1:{port}"
+    server = Server(f"http://ada:{quote(SECRET, safe='')}@{host}", f"http://***@{host}", folder, process)
+    try:
+        wait_for(f"http://{host}/health", process)
+        yield server
+    finally:
+        server.signal(signal.SIGKILL)
+        process.wait(30)
+
+
+class Ended(NamedTuple):
+    """A command that has ended: exit code, all that it wrote, its last line for people, seconds since it labelled."""
+
+    code: int
+    wrote: str
+    said: str
+    waited: float
+
+
+def ended(world: World, out: str, process: subprocess.Popen[str]) -> Ended:
+    answer, said = process.communicate(timeout=300)
+    written = [p.stat().st_mtime for p in (world.folder / out / ".shards" / "_shards").glob("*.json")]
+    lines = [line for line in said.splitlines() if not line.startswith("labelling:")]
+    assert len(lines) == 1, said
+    return Ended(process.returncode, answer + said, lines[0], time.time() - max(written))
+
+
+def traces(folder: Path) -> dict[str, bytes]:
+    """The files below that hold a secret, with what stands around it."""
+    found: dict[str, bytes] = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != "environ":
+            data = path.read_bytes()
+            found |= {str(path): data[max(0, at - 80) : at + 40] for t in TRACES if (at := data.find(t)) >= 0}
+    return found
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """For Ray's files, whose sockets need a short path."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="t", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def test_mlflow_dies_and_the_same_command_logs_what_it_missed_and_no_secret_stays(
+    world: World, trained: Any, temporary: Path
+) -> None:
+    """Two runs at once: the server of one is stopped (it hangs), that of the other is killed (it refuses)."""
+    assert trained["documents"] == 80
+    private = replace(world, env=world.env | {"TMPDIR": str(temporary)})
+    shutil.copytree(world.folder / "test", world.folder / "store" / "bucket" / "corpus")
+    with (
+        mlflow_server(world, "hangs") as hangs,
+        mlflow_server(world, "dies") as dies,
+        object_store(world.folder / "store") as host,
+    ):
+
+        def command(name: str, server: Server, *, key: str) -> list[str]:
+            place = f"s3://{key}:{quote(SECRET, safe='')}@bucket/corpus?endpoint_override={host}&scheme=http&region=eu"
+            given = world.reprocess_command(name, "--workers", "1", "--tracking", server.uri)
+            given[given.index("test")] = place
+            return given
+
+        servers = {"hangs": hangs, "dies": dies}
+        first = {name: private.start(*command(name, server, key="AKIAOURS1")) for name, server in servers.items()}
+        deadline = time.monotonic() + 300
+        while not all(markers(world, name) for name in first):
+            assert time.monotonic() < deadline
+            for process in first.values():
+                assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        hangs.signal(signal.SIGSTOP)
+        dies.signal(signal.SIGKILL)
+        assert list(temporary.rglob("*.log"))
+        assert traces(temporary) == {}
+        left = {name: ended(world, name, process) for name, process in first.items()}
+        for name, server in servers.items():
+            assert left[name].code == 5
+            assert left[name].said.startswith(f"concord: MLflow at {server.shown}")
+            assert "the same command logs what MLflow has missed" in left[name].said
+            assert left[name].waited < ANSWER_SECONDS + 60  # on a busy machine; MLflow's own limit is 8 minutes
+            assert (world.folder / name / "manifest.json").is_file()
+            assert markers(world, name) == 12
+
+        # The same commands, with another key: one goes to the server that answers again, one to that which is gone.
+        hangs.signal(signal.SIGCONT)
+        before = world.content("dies")
+        started = time.monotonic()
+        refused = private.start(*command("dies", dies, key="AKIAOURS2"))
+        again = private.run(*command("hangs", hangs, key="AKIAOURS2"))
+        gone = ended(world, "dies", refused)
+        assert gone.code == 5
+        assert gone.said.startswith(f"concord: MLflow at {dies.shown}")
+        assert time.monotonic() - started < 240
+        assert world.content("dies") == before, "a run that could not begin has changed the output"
+
+        assert (again["shards_done"], again["shards_skipped"]) == (0, 12)
+        runs = hangs.runs(world.folder / "hangs")
+        assert list(runs.values()) == ["FINISHED", "FINISHED"]
+        late = hangs.query("select key, value from latest_metrics where run_uuid = ?", next(iter(runs)))
+        assert late["documents"] == again["documents"] == 48
+        assert (late["shards/done"], late["shards/skipped"]) == (12, 0)
+        assert not list((world.folder / "hangs" / ".untracked").iterdir())
+
+        for name in ("hangs", "dies", "mlflow-hangs", "mlflow-dies", "home", "prefect"):
+            assert traces(world.folder / name) == {}
+        assert traces(temporary) == {}
+        for run in (*left.values(), gone):
+            assert not any(trace.decode() in run.wrote for trace in TRACES)
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "postgresql://u:S3CRET@127.0.0.1:9/mlflow"])
+def test_no_mlflow_at_the_start_is_one_line_within_seconds(world: World, trained: Any, uri: str) -> None:
+    assert trained["documents"] == 80
+    _, said = (process := world.start(*world.reprocess_command("never", "--tracking", uri))).communicate(timeout=120)
+    assert process.returncode == 5
+    assert said.startswith("concord: MLflow at ")
+    assert said.count("\n") == 1
+    assert "S3CRET" not in said
+    assert not (world.folder / "never" / ".shards").exists()

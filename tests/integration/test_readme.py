@@ -1,0 +1,195 @@
+"""The README as a newcomer follows it: every command as it is printed, in its order, in a folder with made-up files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.columns import table_from_documents
+from schemas.document import Document
+from tests.integration.conftest import World, free_port
+from tests.integration.processes import descendants
+from workers.synthesis import synthesize
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FOR_MAKE = {"make demo", "make test"}
+"""Not run here: the second one runs this test."""
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Language and text of every fenced block, in order."""
+    return BLOCK.findall((ROOT / "README.md").read_text())
+
+
+def statements(script: str) -> Iterator[str]:
+    """The commands of a shell script one by one; a loop is one command."""
+    lines: list[str] = []
+    for line in script.splitlines():
+        lines.append(line)
+        text = "\n".join(lines)
+        parsed = subprocess.run(["bash", "-n", "-c", text], capture_output=True)
+        if parsed.returncode == 0 and not line.endswith("\\"):
+            yield text
+            lines = []
+    assert not lines, f"not a whole command: {lines}"
+
+
+@dataclass
+class Newcomer:
+    """A terminal in a folder: what a command exports stays, servers go on beside it."""
+
+    folder: Path
+    env: dict[str, str]
+    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def run(self, command: str) -> str:
+        """What the command prints, after a check that it ended well."""
+        kept = shlex.quote(str(self.folder / ".exports"))
+        script = f"test ! -e {kept} || source {kept}\n{command}\nexport -p > {kept}"
+        # Into a file: a server in the background would hold a pipe open.
+        with (self.folder / ".printed").open("w+") as printed:
+            code = subprocess.call(
+                ["bash", "-euo", "pipefail", "-c", script],
+                cwd=self.folder,
+                env=self.env,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                timeout=600,
+            )
+            printed.seek(0)
+            text = printed.read()
+        assert code == 0, f"$ {command}\n{text}"
+        return text
+
+    def start(self, command: str) -> None:
+        """Starts a server that holds its terminal."""
+        script = f"source {shlex.quote(str(self.folder / '.exports'))}\n{command}"
+        with (self.folder / "servers.log").open("ab") as log:
+            started = subprocess.Popen(
+                ["bash", "-c", script],
+                cwd=self.folder,
+                env=self.env,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.servers.append(started)
+
+    def end(self) -> None:
+        """Ends the servers, the last one first."""
+        for process in reversed(self.servers):
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+        with suppress(AssertionError):
+            self.run(".venv/bin/prefect server stop")
+
+
+def conll(documents: list[Document]) -> str:
+    """Documents as a CoNLL-2003 file."""
+    lines: list[str] = []
+    for row in table_from_documents(documents).to_pylist():
+        lines.append("-DOCSTART- -X- O O")
+        starts = set(row["sentence_starts"])
+        for t, columns in enumerate(zip(row["tokens"], row["pos"], row["labels"], strict=True)):
+            lines += [""] if t in starts else []
+            lines.append("{} {} I-X {}".format(*columns))
+        lines.append("")
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def newcomer(world: World, tmp_path: Path) -> Iterator[Newcomer]:
+    made = list(synthesize(52, seed=5, kind="news"))
+    (tmp_path / "eng.train").write_text(conll(made[:40]))
+    (tmp_path / "eng.testa").write_text(conll(made[40:]))
+    (tmp_path / "novels").mkdir()
+    texts = pa.table({"doc_id": ["one", "two"], "text": [" ".join(d.tokens) for d in made[:2]]})
+    pq.write_table(texts, tmp_path / "novels" / "n.parquet")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / "infra").symlink_to(ROOT / "infra")
+    env = {name: value for name, value in world.env.items() if name != "CONCORD_HOME"}
+    env |= {
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_SERVER_API_PORT": str(free_port()),
+        "MLFLOW_PORT": str(free_port()),
+    }
+    found = Newcomer(tmp_path, env)
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+def answer_of(url: str) -> str:
+    """What an address answers; empty where it does not."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 180
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: does not answer"
+        time.sleep(0.3)
+
+
+def test_every_command_does_as_it_is_printed(newcomer: Newcomer) -> None:
+    prefect, mlflow = (f"http://127.0.0.1:{newcomer.env[name]}" for name in ("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"))
+    servers: dict[str, Callable[[], bool]] = {
+        "prefect server start": lambda: answer_of(f"{prefect}/api/health") == "true",
+        "prefect worker start": lambda: '"READY"' in answer_of(f"{prefect}/api/work_pools/concord"),
+        "mlflow ui": lambda: answer_of(f"{mlflow}/health") == "OK",
+    }
+    printed: list[str] = []
+    for language, text in blocks():
+        if language == "yaml":
+            (newcomer.folder / "rules.yaml").write_text(text)
+            continue
+        if language == "python":
+            (newcomer.folder / "notebook.py").write_text(text)
+            printed.append(newcomer.run("python notebook.py"))
+            continue
+        assert language == "bash", f"a block of what? {text}"
+        # Another port, so that a server of the user's own is not in the way.
+        for command in statements(text.replace("http://127.0.0.1:4200", prefect)):
+            if command.partition("#")[0].strip() in FOR_MAKE:
+                continue
+            server = next((name for name in servers if name in command), None)
+            if server is not None and "--background" not in command:
+                newcomer.start(command)
+            else:
+                printed.append(newcomer.run(command))
+            if server is not None:
+                wait_for(servers[server], command)
+    assert len(descendants(newcomer.servers[-1].pid)) <= 5, "mlflow ui: a process for each of its jobs"
+    outputs = [newcomer.folder / name for name in ("out", "out-novels", "out-rules", "out-certify")]
+    for out in [*outputs, *(newcomer.folder / "sweep").iterdir()]:
+        counts = json.loads((out / "manifest.json").read_text())["totals"]
+        assert (counts["documents"], counts["rejected"]) == (2 if out.name == "out-novels" else 12, 0)
+    whole_corpus, one_document = printed[-2:]
+    assert re.search(r"^\d+\.\d% certified; penalty ", whole_corpus, re.MULTILINE)
+    assert re.fullmatch(r"\[('[A-Z-]+'(, )?){7}\] -?[\d.]+ [\d.e-]+\n", one_document)

@@ -1,0 +1,123 @@
+"""The deployment of `infra/prefect.yaml` on a real server, work pool and worker, by a schedule that fires."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import datetime
+from http import HTTPStatus
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.conftest import PYTHON, World
+
+DEPLOYMENT = Path(__file__).parents[2] / "infra" / "prefect.yaml"
+SECONDS = 480
+"""A cron schedule fires on the minute: two of them, each on a busy machine."""
+
+
+def call(world: World, path: str, body: Any = None, *, method: str = "POST") -> Any:
+    """An answer of Prefect's API, which says 503 where its SQLite is busy; Prefect's own client tries again too."""
+    data = None if method == "GET" else json.dumps(body or {}).encode()
+    request = urllib.request.Request(
+        f"{world.prefect}/{path}", data, {"Content-Type": "application/json"}, method=method
+    )
+    for _ in range(20):
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            time.sleep(0.5)
+        else:
+            return json.loads(text) if text else None
+    raise AssertionError(f"Prefect's API is busy for too long: {path}")
+
+
+def prefect(world: World, *arguments: str) -> None:
+    done = subprocess.run(
+        [PYTHON, "-m", "prefect", *arguments],
+        cwd=world.folder,
+        env=world.env | {"CONCORD_ROOT": str(world.folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def deployment(world: World, trained: Any) -> Iterator[str]:
+    """The id of the deployment as it is shipped, but for its parameters and a schedule of every minute."""
+    assert trained["registered"] == "models:/news@champion"
+    shipped = yaml.safe_load(DEPLOYMENT.read_text())
+    (news,) = shipped["deployments"]
+    news["schedules"] = [{"cron": "* * * * *", "timezone": "Etc/UTC", "active": True}]
+    news["parameters"] |= {"corpus": "test", "out": "scheduled"}
+    changed = world.folder / "prefect.yaml"
+    changed.write_text(yaml.safe_dump(shipped))
+    prefect(world, "work-pool", "create", "--type", "process", news["work_pool"]["name"])
+    prefect(world, "--no-prompt", "deploy", "--prefect-file", str(changed), "--name", "news", "--param", "workers=1")
+    with (world.folder / "worker.log").open("w") as log:
+        worker = subprocess.Popen(
+            [PYTHON, "-m", "prefect", "worker", "start", "--pool", news["work_pool"]["name"]],
+            cwd=world.folder,
+            env=world.env | {"PREFECT_WORKER_QUERY_SECONDS": "2"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield call(world, "deployments/name/reprocess/news", method="GET")["id"]
+        finally:
+            worker.terminate()
+            worker.wait(60)
+
+
+def runs_of(world: World, deployment: str) -> list[Any]:
+    """The deployment's runs that have begun, in that order."""
+    found = call(world, "flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}})
+    return sorted((run for run in found if run["start_time"]), key=lambda run: run["start_time"])
+
+
+def seconds(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def test_a_schedule_fires_twice_and_runs_keep_out_of_each_others_way(world: World, deployment: str) -> None:
+    """The first run labels, the others find everything done; one that is started meanwhile waits for its turn."""
+    deadline = time.monotonic() + SECONDS
+    extra: str | None = None
+    waited: set[str] = set()
+    while True:
+        runs = runs_of(world, deployment)
+        if extra is None and any(run["state_type"] == "RUNNING" for run in runs):
+            extra = call(world, f"deployments/{deployment}/create_flow_run", {"state": {"type": "SCHEDULED"}})["id"]
+        if extra is not None:
+            waited.add(call(world, f"flow_runs/{extra}", method="GET")["state_name"])
+        ended = [run for run in runs if run["state_type"] in ("COMPLETED", "FAILED", "CRASHED")]
+        if extra in {run["id"] for run in ended} and sum(run["id"] != extra for run in ended) >= 2:
+            break
+        log = (world.folder / "worker.log").read_text()
+        assert time.monotonic() < deadline, f"{[(r['name'], r['state_name']) for r in runs]}\n{log}"
+        time.sleep(0.5)
+    call(world, f"deployments/{deployment}/pause_deployment")
+    assert {run["state_type"] for run in ended} == {"COMPLETED"}, (world.folder / "worker.log").read_text()
+    assert all(run["auto_scheduled"] for run in ended if run["id"] != extra)
+    assert "AwaitingConcurrencySlot" in waited
+    for first, second in pairwise(ended):
+        assert seconds(first["end_time"]) <= seconds(second["start_time"])
+    manifest = world.folder / "scheduled" / "manifest.json"
+    assert json.loads(manifest.read_text())["totals"]["documents"] == 48
+    written = [p.stat().st_mtime for p in (world.folder / "scheduled" / "predictions").iterdir()]
+    assert written
+    assert max(written) < seconds(ended[0]["end_time"]), "a later run did again what was done"

@@ -1,0 +1,56 @@
+"""Shards labelled in a moment, without Ray: a made-up model, its constraints, and the plain loop."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from schemas.document import TOKENS, Batch
+from schemas.labels import LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.run import RunKey, RunSettings, ShardReport
+from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.constraint_set import ConstraintSet
+from workers.shard import check_settings, label_shard
+from workers.shard_io import Shard
+from workers.synthesis import synthesize
+
+LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
+
+
+class HashModel:
+    """Scores that depend on the word and its place in the sentence: mentions of one name disagree."""
+
+    labels = LABELS
+    digest = "hash-model"
+    columns: tuple[str, ...] = ("tokens",)
+
+    def potentials(self, batch: Batch) -> Potentials:
+        bounds = np.append(batch.sentence_starts, batch.token_count)
+        places = np.arange(batch.token_count) - np.repeat(bounds[:-1], np.diff(bounds))
+        words = batch.columns[TOKENS].strings()
+        unary = [self._scores(word, int(place) % 3) for word, place in zip(words, places, strict=True)]
+        return Potentials(np.array(unary), np.zeros((len(LABELS), len(LABELS))), batch.sentence_starts)
+
+    @staticmethod
+    @cache
+    def _scores(word: str, place: int) -> Floats:
+        return np.random.default_rng([place, *word.encode()]).normal(size=len(LABELS)) * 2
+
+
+def consistency() -> LabelConsistency:
+    return LabelConsistency(PairCounts.of(synthesize(10, seed=5, kind="news"), LABELS))
+
+
+def key_of(constraints: ConstraintSet, **settings: object) -> RunKey:
+    checked = check_settings(RunSettings.model_validate({"options": {"sweeps": 10}} | settings))
+    return RunKey(settings=checked, model=HashModel.digest, constraints=constraints.digest, code="code")
+
+
+def run(shards: list[Shard], store: Path, key: RunKey, constraints: ConstraintSet) -> list[ShardReport]:
+    return [
+        label_shard(shard, model=HashModel(), constraints=constraints, key=key, store=store).marker.report
+        for shard in shards
+    ]

@@ -1,0 +1,72 @@
+"""Proofs of the right shape with random prices, boxes and branches: what a checker may not believe."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.problem import Problem
+from workers.certificates.checker import BITS, Ground, check
+from workers.certificates.proof import CertificateError, Item
+
+UNIT = 1 << BITS
+"""Of a nat."""
+
+
+def accepts(problem: Problem, bound: float, proof: list[int]) -> bool:
+    try:
+        check(problem, bound, proof)
+    except CertificateError:
+        return False
+    return True
+
+
+def items_of(ground: Ground, table: int, key: int) -> list[Item]:
+    """All items that have a part in a group."""
+    found = []
+    for first, last in ground.sentences:
+        for start in range(first, last):
+            for end in range(start + 1, last + 1):
+                for kind in range(-1 if end == start + 1 else 0, len(ground.opening)):
+                    try:
+                        ground.role(table, key, Item(start, end, kind))
+                    except CertificateError:
+                        continue
+                    found.append(Item(start, end, kind))
+    return found
+
+
+def made_up_boxes(rng: np.random.Generator, roles: int, depth: int) -> list[int]:
+    if not roles or depth == 0 or rng.random() < 0.4:
+        return [-1, *(int(rng.normal(0.0, 1.5) * UNIT) for _ in range(roles))]
+    halves = [n for _ in range(2) for n in made_up_boxes(rng, roles, depth - 1)]
+    return [int(rng.integers(roles)), int(rng.integers(3)), *halves]
+
+
+def made_up_group(rng: np.random.Generator, ground: Ground) -> list[int]:
+    table = int(rng.integers(len(ground.tables)))
+    keys = np.unique(ground.tables[table][ground.tables[table] >= 0])
+    if not len(keys):
+        return []
+    key = int(rng.choice(keys))
+    items = [item for item in items_of(ground, table, key) if rng.random() < 0.8]
+    roles = len({ground.role(table, key, item)[1] for item in items})
+    prices = [n for item in items for n in (*item, int(3.0 * rng.random() ** 2 * UNIT))]
+    return [table, key, len(items), *prices, roles, *made_up_boxes(rng, roles, 3)]
+
+
+def made_up_stage(rng: np.random.Generator, ground: Ground) -> list[int]:
+    weights = [min(float(w), 4.0) for w in ground.rows.weight]
+    rows = [n for r, w in enumerate(weights) for n in (r, int(rng.random() * w * UNIT))]
+    groups = [made_up_group(rng, ground) for _ in range(int(rng.integers(4)) if ground.tables else 0)]
+    groups = [group for group in groups if group]
+    return [len(weights), *rows, len(groups), *(n for group in groups for n in group)]
+
+
+def made_up_node(rng: np.random.Generator, ground: Ground, depth: int = 2) -> list[int]:
+    stages = [made_up_stage(rng, ground) for _ in range(int(rng.integers(3)))]
+    node = [len(stages), *(n for stage in stages for n in stage)]
+    if depth == 0 or rng.random() < 0.7:
+        return [*node, -1]
+    token, label = rng.integers(len(ground.problem)), rng.integers(len(ground.problem.labels))
+    children = [n for _ in range(2) for n in made_up_node(rng, ground, depth - 1)]
+    return [*node, int(token), int(label), *children]

@@ -1,0 +1,236 @@
+"""Certificates: what the checker accepts is a true bound, also of proofs that are made up or damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.labels import LabelSet
+from schemas.potentials import Potentials
+from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
+from schemas.settings import CertifySettings
+from tests.made_up_proofs import UNIT, accepts, made_up_node
+from tests.oracle import LABEL_SETS, enumerate_best, naive_keys, random_problem
+from workers.certificates.checker import TOLERANCE, Ground, check
+from workers.certificates.proof import CertificateError
+from workers.certificates.writer import prove
+from workers.inference import certify
+
+SLACK = 1.1 * TOLERANCE
+
+
+def problem_of(seed: int) -> Problem:
+    """Every label set and mixture of constraint kinds in turn."""
+    rng = np.random.default_rng(seed)
+    return random_problem(rng, labels=LABEL_SETS[seed % 4], rows=seed % 3 != 1, agreements=seed % 3 != 2)
+
+
+@settings(max_examples=250)
+@given(st.integers(0, 10**9))
+def test_made_up_proofs_are_accepted_for_true_bounds_only(seed: int) -> None:
+    problem = problem_of(seed)
+    best = enumerate_best(problem)[1]
+    if best == -np.inf:
+        return
+    proof = made_up_node(np.random.default_rng(seed), Ground(problem))
+    for less in (1e-5, 0.01, 0.2, 1.0, 4.0):
+        assert not accepts(problem, best - less, proof), less
+
+
+def damaged(rng: np.random.Generator, proof: list[int]) -> list[int]:
+    """The proof with a few of its numbers changed, a piece lost, or a piece twice."""
+    changed = list(proof)
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(len(changed)))
+        kind = rng.integers(6)
+        if kind == 0:
+            changed[at] = int(rng.choice([-1, 0, 1, 2, 1 << 40, -(1 << 62), (1 << 63) - 1]))
+        elif kind == 1:
+            changed[at] += int(rng.choice([-1, 1]))
+        elif kind == 2:
+            changed[at] = int(changed[at] * rng.random() * 3.0)
+        elif kind == 3:
+            del changed[at:]
+        elif kind == 4:
+            changed[at:at] = changed[at : at + int(rng.integers(1, 6))]
+        else:
+            del changed[at : at + int(rng.integers(1, 6))]
+        if not changed:
+            return [0]
+    return changed
+
+
+@settings(max_examples=120)
+@given(st.integers(0, 10**9))
+def test_damaged_proofs_are_accepted_for_true_bounds_only(seed: int) -> None:
+    problem = problem_of(seed)
+    labels, best = enumerate_best(problem)
+    if best == -np.inf:
+        return
+    rng = np.random.default_rng(seed)
+    proof = prove(problem, labels, best, nodes=60)
+    if proof is None:
+        return
+    assert accepts(problem, best, proof)
+    for _ in range(10):
+        bad = damaged(rng, proof)
+        for less in (1e-5, 0.01, 0.2, 1.0):
+            assert not accepts(problem, best - less, bad), (bad, less)
+
+
+def names(seed: int, cost: float) -> Problem:
+    """Four sentences of five tokens over few words, under all three relations that are priced."""
+    rng = np.random.default_rng(seed)
+    labels, starts = LabelSet.bio(["PER", "ORG"]), np.arange(0, 20, 5)
+    width = len(labels)
+    key = naive_keys(rng.integers(0, 6, 20).tolist(), starts.tolist(), 3)
+    costs = cost * (1.0 - np.eye(2))
+    potentials = Potentials(rng.normal(0.0, 2.0, (20, width)), rng.normal(0.0, 1.0, (width, width)), starts)
+    agreements = (
+        SpanAgreement(0, Relation.EXACT, key, costs),
+        SpanAgreement(1, Relation.CONTAINED, key, costs),
+        SpanAgreement(2, Relation.UNLABELLED, key, np.full((2, 1), 0.3 * cost)),
+    )
+    names = ("exact", "part", "left out")
+    return Problem(potentials.legal(labels), labels, names, LinearRows.none(), agreements)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_certify_proves_gets_a_certificate_that_proves_no_more(seed: int) -> None:
+    problem = names(seed, 0.5)
+    decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))
+    assert decoded.certified
+    proof = prove(problem, decoded.labels, decoded.bound, nodes=60)
+    assert proof is not None
+    check(problem, decoded.bound, proof)
+    # Less than the labelling scores is no bound, however little less.
+    assert not accepts(problem, decoded.objective - SLACK, proof)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_certificate_is_not_one_of_a_problem_that_pays_less(seed: int) -> None:
+    problem = names(seed, 0.5)
+    decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))
+    proof = prove(problem, decoded.labels, decoded.bound, nodes=60)
+    assert proof is not None
+    cheaper = dataclasses.replace(
+        problem, agreements=tuple(dataclasses.replace(a, cost=0.5 * a.cost) for a in problem.agreements)
+    )
+    best = certify.solve(cheaper, config=CertifySettings(), rng=np.random.default_rng(0)).objective
+    assert not accepts(cheaper, best - SLACK, proof)
+
+
+def with_row(problem: Problem) -> Problem:
+    """The same problem, where every token labelled PER beyond the third costs 0.7 nats."""
+    people = [label for label, kind in enumerate(problem.labels.type_of) if kind == problem.labels.types.index("PER")]
+    cells = [(token, label) for token in range(len(problem)) for label in people]
+    position, label = np.array(cells, np.int32).T
+    row = LinearRows(
+        np.array([0, len(cells)]),
+        position,
+        np.full(len(cells), ANY, np.int32),
+        label,
+        np.ones(len(cells)),
+        np.array([3.0]),
+        np.array([0.7]),
+        np.array([len(problem.constraint_names)], np.int32),
+    )
+    return dataclasses.replace(problem, rows=row, constraint_names=(*problem.constraint_names, "few people"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_and_agreement_are_proven_together(seed: int) -> None:
+    problem = with_row(names(seed, 0.5))
+    decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))
+    assert decoded.certified
+    proof = prove(problem, decoded.labels, decoded.bound, nodes=60)
+    assert proof is not None
+    check(problem, decoded.bound, proof)
+    assert not accepts(problem, decoded.objective - SLACK, proof)
+
+
+def test_multipliers_of_rows_close_what_prices_cannot() -> None:
+    apart = proven = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng, labels=LABEL_SETS[seed % 4], rows=True, agreements=False)
+        labels, best = enumerate_best(problem)
+        if best == -np.inf or accepts(problem, best, [0, -1]):
+            continue
+        apart += 1
+        proof = prove(problem, labels, best, nodes=1)
+        if proof is not None:
+            proven += 1
+            check(problem, best, proof)
+            assert not accepts(problem, best - SLACK, proof)
+    assert apart > 10
+    assert proven > 0.3 * apart, (proven, apart)
+
+
+def test_a_document_without_penalty_needs_an_empty_proof() -> None:
+    problem = dataclasses.replace(names(0, 0.5), agreements=())
+    decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))
+    assert prove(problem, decoded.labels, decoded.bound, nodes=1) == [0, -1]
+
+
+def test_the_same_document_has_the_same_proof() -> None:
+    problem = names(1, 0.5)
+    labels = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0)).labels
+    bound = problem.score(labels).objective
+    assert prove(problem, labels, bound, nodes=60) == prove(problem, labels, bound, nodes=60)
+
+
+def faulty(**changes: list[int]) -> list[int]:
+    """A proof for two tokens of one word with one fault."""
+    whole = {
+        "stages": [1],
+        "rows": [0],
+        "head": [1, 0, 0],
+        "members": [2, 0, 1, 0, UNIT, 1, 2, 1, UNIT],
+        "boxes": [2, -1, 0, 0],
+        "end": [-1],
+    }
+    return [n for part in (whole | changes).values() for n in part]
+
+
+@pytest.mark.parametrize(
+    ("proof", "fault"),
+    [
+        ([], "ends after 0 numbers"),
+        (faulty(end=[]), "ends after"),
+        (faulty(end=[-1, 0]), "1 numbers too many"),
+        (faulty(end=[5, 0, 0, -1, 0, -1]), "is 5, not one of -1 to 1"),
+        (faulty(stages=[1 << 40]), "not one of 0 to"),
+        (faulty(head=[1, 7, 0]), "table 7, of 1"),
+        (faulty(head=[1, 7, 0], members=[0], boxes=[0, -1]), "table 7, of 1"),
+        (faulty(head=[1, 0, 3]), "no part in group 3 of table 0"),
+        (faulty(rows=[1, 0, 5]), "number"),
+        (faulty(members=[2, 0, 1, 0, UNIT, 0, 1, 0, UNIT]), "is there twice"),
+        (faulty(members=[2, 0, 1, 0, UNIT, 9, 10, 1, UNIT]), "no part in group"),
+        (faulty(members=[2, 0, 2, 0, UNIT, 1, 2, 1, UNIT]), "no part in group"),
+        (faulty(members=[2, 0, 1, 0, 1 << 62, 1, 2, 1, UNIT]), "not one of 0 to"),
+        (faulty(members=[2, 0, 1, 0, -1, 1, 2, 1, UNIT]), "not one of 0 to"),
+        (faulty(boxes=[3, -1, 0, 0, 0]), "a group of 2 roles says 3"),
+        (faulty(boxes=[2, 2, 0]), "is 2, not one of -1 to 1"),
+    ],
+)
+def test_a_faulty_proof_is_named(proof: list[int], fault: str) -> None:
+    labels = LabelSet.bio(["PER", "ORG"])
+    starts = np.array([0, 1], np.int64)
+    key = naive_keys([4, 4], starts.tolist(), 1)
+    potentials = Potentials(np.array([[0.0, 2.0, 0, 1, 0], [0.0, 1, 0, 2.0, 0]]), np.zeros((5, 5)), starts)
+    agreement = SpanAgreement(0, Relation.EXACT, key, 3.0 * (1.0 - np.eye(2)))
+    problem = Problem(potentials.legal(labels), labels, ("exact",), LinearRows.none(), (agreement,))
+    with pytest.raises(CertificateError, match=fault):
+        check(problem, 4.0, proof)
+    with pytest.raises(CertificateError, match="too high"):
+        check(problem, 2.0, faulty())
+
+
+def test_a_bound_that_is_no_number_is_refused() -> None:
+    with pytest.raises(CertificateError, match="a bound of nan nats"):
+        check(names(0, 0.5), float("nan"), [0, -1])

@@ -1,0 +1,268 @@
+"""The checker alone: what it says of every labelling under made-up prices, how it rounds, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.labels import Labels, LabelSet, Scheme
+from schemas.potentials import Floats, Potentials
+from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
+from tests.made_up_proofs import UNIT, accepts, made_up_stage
+from tests.oracle import LABEL_SETS, all_labellings, local_scores, naive_keys, naive_spans, random_problem
+from workers.certificates.checker import Alive, Ground, Prices, Sentence, check, narrowed
+from workers.certificates.proof import MOST, CertificateError, Item, Reader
+
+X = LabelSet(("O", "x"), Scheme.PLAIN)
+ALMOST = 1 << 12
+"""Units that the sums of floats in an objective may be off: 4e-9 nats."""
+NONE = Prices({}, {})
+
+
+class Labelling(NamedTuple):
+    """A labelling with its objective in units, and the items that it is made of."""
+
+    labels: Labels
+    units: int
+    items: list[Item]
+
+
+def small_problem(seed: int) -> Problem:
+    """At most 250 labellings; agreements in most."""
+    labels = LABEL_SETS[seed % 4]
+    tokens = {2: 6, 3: 5, 5: 3}[len(labels)]
+    return random_problem(np.random.default_rng(seed), labels=labels, tokens=tokens, rows=seed % 3 == 0)
+
+
+def labellings_of(problem: Problem) -> list[Labelling]:
+    found = all_labellings(len(problem), len(problem.labels))
+    starts = problem.potentials.sentence_starts.tolist()
+    made = []
+    for labels in found[np.isfinite(local_scores(problem.potentials, found))]:
+        objective = problem.score(labels).objective
+        if objective == -np.inf:
+            continue
+        items = [Item(*span) for span in naive_spans(labels, problem.labels, starts)]
+        items += [Item(t, t + 1, -1) for t in np.flatnonzero(problem.labels.type_of[labels] < 0).tolist()]
+        made.append(Labelling(labels, int(objective * UNIT), items))
+    return made
+
+
+def cells(ground: Ground, arrays: list[Alive] | list[Sentence], labelling: Labelling) -> Iterator[tuple[int, int]]:
+    """Each item's sentence, and what stands for it in that sentence's arrays."""
+    for start, end, kind in labelling.items:
+        number = int(ground.sentence[start])
+        t = start - ground.sentences[number][0]
+        own = arrays[number]
+        yield (
+            number,
+            int(own.outside[t, labelling.labels[start]] if kind < 0 else own.spans[t, t + end - start - 1, kind]),
+        )
+
+
+def check_bound(ground: Ground, found: tuple[int, list[Sentence]], labellings: list[Labelling]) -> None:
+    """No labelling scores more than the bound, nor than the bound with any of its items."""
+    total, sentences = found
+    for labelling in labellings:
+        assert total >= labelling.units - ALMOST
+        for number, through in cells(ground, sentences, labelling):
+            assert total - sentences[number].best + through >= labelling.units - ALMOST, labelling.labels
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**9))
+def test_under_any_prices_the_bound_holds_of_each_item_and_of_what_is_left(seed: int) -> None:
+    problem = small_problem(seed)
+    labellings = labellings_of(problem)
+    rng, ground = np.random.default_rng(seed), Ground(problem)
+    alive, prices = ground.everything(), NONE
+    for _ in range(3):
+        if not labellings:
+            return
+        found = ground.bound(alive, prices)
+        check_bound(ground, found, labellings)
+        limit = int(rng.choice([labelling.units for labelling in labellings])) - 1
+        alive = narrowed(alive, found[1], limit - found[0])
+        labellings = [labelling for labelling in labellings if labelling.units > limit + ALMOST]
+        assert all(there for labelling in labellings for _, there in cells(ground, alive, labelling))
+        prices = ground.repriced(Reader(made_up_stage(rng, ground)), prices)
+        check_bound(ground, ground.bound(alive, prices), labellings)
+    token, label = int(rng.integers(len(problem))), int(rng.integers(len(problem.labels)))
+    for has in (True, False):
+        branch = ground.branched(alive, token, label, has=has)
+        kept = [labelling for labelling in labellings if (labelling.labels[token] == label) == has]
+        assert all(there for labelling in kept for _, there in cells(ground, branch, labelling))
+        check_bound(ground, ground.bound(branch, prices), kept)
+
+
+def one_labelling(unary: Floats, transition: float = 0.0, *, rows: LinearRows | None = None) -> Problem:
+    """All tokens are x; nothing else is possible."""
+    scores = np.stack([np.full(len(unary), -np.inf), unary], axis=1)
+    potentials = Potentials(scores, np.full((2, 2), transition), np.zeros(1, np.int64))
+    return Problem(potentials, X, ("row",), rows or LinearRows.none())
+
+
+def one_row(coefficients: Floats, bound: float, weight: float) -> LinearRows:
+    """Σ coefficient · 1[y_t = x] ≤ bound."""
+    n = len(coefficients)
+    return LinearRows(
+        np.array([0, n], np.int64),
+        np.arange(n, dtype=np.int32),
+        np.full(n, ANY, np.int32),
+        np.ones(n, np.int32),
+        coefficients,
+        np.array([bound]),
+        np.array([weight]),
+        np.zeros(1, np.int32),
+    )
+
+
+def exactly(*nats: float) -> Fraction:
+    """The sum in units, without rounding."""
+    return sum((Fraction(x) for x in nats), Fraction(0)) * UNIT
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_are_rounded_up_and_by_less_than_a_unit_each(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unary, transition = rng.normal(0.0, 3.0, 6), float(rng.normal())
+    ground = Ground(one_labelling(unary, transition))
+    total, _ = ground.bound(ground.everything(), NONE)
+    assert 0 <= total - exactly(*unary.tolist(), *[transition] * 5) < 11
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_are_rounded_in_favour_of_every_labelling(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unary, coefficients, bound = np.zeros(6), rng.normal(0.0, 1.0, 6), float(rng.normal())
+    ground = Ground(one_labelling(unary, rows=one_row(coefficients, bound, 5.0)))
+    # So few units that the row's tolerance is far less than one.
+    for multiplier in rng.integers(1, 1000, 10).tolist():
+        total, _ = ground.bound(ground.everything(), Prices({0: multiplier}, {}))
+        excess = sum(map(Fraction, coefficients.tolist()), Fraction(0)) - Fraction(bound)
+        assert 0 <= total + multiplier * excess < 8
+
+
+def test_a_row_within_its_tolerance_costs_nothing() -> None:
+    thirds = np.full(3, (1.0 + 0.9 * SLACK_TOLERANCE) / 3.0)
+    problem = one_labelling(np.zeros(3), rows=one_row(thirds, 1.0, np.inf))
+    assert problem.score(np.ones(3, np.int32)).objective == 0.0
+    ground = Ground(problem)
+    assert ground.bound(ground.everything(), Prices({0: MOST}, {}))[0] >= 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_penalties_are_rounded_down(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = LabelSet.bio(["PER", "ORG"])
+    cost = float(rng.uniform(0.1, 2.0))
+    starts = np.array([0, 1], np.int64)
+    unary = np.full((2, 5), -np.inf)
+    unary[0, labels.opening[0]] = unary[1, labels.opening[1]] = 0.0
+    agreement = SpanAgreement(0, Relation.EXACT, naive_keys([4, 4], [0, 1], 1), cost * (1.0 - np.eye(2)))
+    problem = Problem(
+        Potentials(unary, np.zeros((5, 5)), starts).legal(labels), labels, ("e",), LinearRows.none(), (agreement,)
+    )
+    ground, units = Ground(problem), int(exactly(cost))
+    # At most none of the first role; or one, and the second role is charged what they cost.
+    boxes = [0, 0, -1, 1 << 50, 0, -1, 0, units]
+    group = [0, 0, 2, 0, 1, 0, 4 * UNIT, 1, 2, 1, 4 * UNIT, 2, *boxes]
+    total, _ = ground.bound(ground.everything(), ground.repriced(Reader([0, 1, *group]), NONE))
+    assert 0 <= total + exactly(cost) < 2
+
+
+def grown(weight: float) -> Problem:
+    """Two tokens that are x for 3 nats each, or one of them for 3 nats, under Σ x ≤ 1."""
+    unary = np.array([[0.0, 3.0], [0.0, 3.0]])
+    potentials = Potentials(unary, np.zeros((2, 2)), np.zeros(1, np.int64))
+    return Problem(potentials, X, ("row",), one_row(np.ones(2), 1.0, weight))
+
+
+def test_a_multiplier_is_within_its_rows_weight() -> None:
+    # The best is 5 nats, both tokens x; a multiplier of 3 would bound it by 3.
+    assert accepts(grown(1.0), 5.0, [1, 1, 0, UNIT, 0, -1])
+    with pytest.raises(CertificateError, match="multiplier above its weight"):
+        check(grown(1.0), 3.0, [1, 1, 0, 3 * UNIT, 0, -1])
+    with pytest.raises(CertificateError, match="multiplier above its weight"):
+        check(grown(1.0), 5.0, [1, 1, 0, UNIT + 1, 0, -1])
+
+
+def test_a_multiplier_is_not_below_zero() -> None:
+    # At least one of two tokens that each lose 3 nats as x: nothing may be gained by a row that holds by far.
+    problem = grown(1.0)
+    with pytest.raises(CertificateError, match="not one of 0 to"):
+        check(problem, 6.0, [1, 1, 0, -UNIT, 0, -1])
+
+
+def test_both_branches_are_asked_for() -> None:
+    # Without x at the first token the best is 3 nats, and 5 with it.
+    without, having = [0, -1], [1, 1, 0, UNIT, 0, -1]
+    assert accepts(grown(1.0), 5.0, [0, 0, 1, *without, *having])
+    assert accepts(grown(1.0), 5.0, [0, 0, 0, *having, *without])
+    for label in (0, 1):
+        assert not accepts(grown(1.0), 3.0, [0, 0, label, *without])
+
+
+@pytest.mark.parametrize("beyond", [1e-5, 1e-4, 1e-3])
+def test_a_bound_just_below_the_optimum_is_refused(beyond: float) -> None:
+    problem = one_labelling(np.array([1.0, 2.0]))
+    assert accepts(problem, 3.0, [0, -1])
+    assert not accepts(problem, 3.0 - beyond, [0, -1])
+
+
+def test_scores_that_might_not_fit_64_bits_are_refused() -> None:
+    largest = 2.0**16
+    assert accepts(one_labelling(np.full(3, largest)), 3.0 * largest, [0, -1])
+    with pytest.raises(CertificateError, match="scores too large"):
+        check(one_labelling(np.full(5, largest)), 5.0 * largest, [0, -1])
+    with pytest.raises(CertificateError, match="too large"):
+        check(one_labelling(np.full(1, 2.0 * largest)), 2.0 * largest, [0, -1])
+    rows = one_row(np.array([1e4, -1e4]), 0.0, np.inf)
+    with pytest.raises(CertificateError, match="multipliers too large"):
+        check(one_labelling(np.zeros(2), rows=rows), 0.0, [1, 1, 0, 100 * UNIT, 0, -1])
+
+
+def test_problems_that_the_bound_does_not_cover_are_refused() -> None:
+    labels, starts = LabelSet.bio(["PER"]), np.array([0], np.int64)
+    unary = np.zeros((2, 3))
+    key = naive_keys([1, 1], [0], 1)
+    legal = Potentials(unary, np.zeros((3, 3)), starts).legal(labels)
+    forbidden = Potentials(unary, np.zeros((3, 3)), starts)
+    below = SpanAgreement(0, Relation.EXACT, key, np.full((1, 1), -1.0))
+    paid = one_row(np.ones(2), 1.0, -1.0)
+    before = one_row(np.ones(2), 1.0, 1.0)
+    before.previous[:] = 0
+    none = LinearRows.none()
+    for problem, fault in (
+        (Problem(legal, labels, ("c",), none, (below,)), "a penalty below 0"),
+        (Problem(legal, labels, ("c",), paid), "a penalty below 0"),
+        (Problem(legal, labels, ("c",), before), "a label before a sentence"),
+        (Problem(forbidden, labels, ("c",)), "what the label set forbids"),
+    ):
+        with pytest.raises(CertificateError, match=fault):
+            check(problem, 0.0, [0, -1])
+
+
+def test_what_is_charged_once_is_charged_once() -> None:
+    """Places left out for sure are charged to sentences, all others to groups; see that no labelling pays twice."""
+    labels, words = LabelSet.bio(["PER"]), [1, 2, 1, 2, 1, 2]
+    starts = np.array([0, 2, 4], np.int64)
+    key = naive_keys(words, starts.tolist(), 2)
+    for per_token, open_ in itertools.product((False, True), repeat=2):
+        unary = np.zeros((6, 3))
+        unary[4:, 1:] = 0.0 if open_ else -np.inf
+        agreement = SpanAgreement(0, Relation.UNLABELLED, key, np.full((1, 1), 0.7), per_token=per_token)
+        potentials = Potentials(unary, np.zeros((3, 3)), starts).legal(labels)
+        problem = Problem(potentials, labels, ("left out",), LinearRows.none(), (agreement,))
+        ground, rng = Ground(problem), np.random.default_rng(0)
+        labellings = labellings_of(problem)
+        for _ in range(20):
+            prices = ground.repriced(Reader(made_up_stage(rng, ground)), NONE)
+            check_bound(ground, ground.bound(ground.everything(), prices), labellings)

@@ -1,0 +1,129 @@
+"""The digest of code covers what can change an answer, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workers.code import COMPILERS, LABELLING, LIBRARIES, ROOT, files_behind, imports_of
+
+OUT = {
+    "schemas/audit.py": "reports of `concord constraints check`",
+    "schemas/reports.py": "what flows answer",
+    "workers/auditing.py": "looks at constraints before a run",
+    "workers/conflicts.py": "looks at constraints before a run",
+    "workers/evaluation/bootstrap.py": "scores what is labelled",
+    "workers/evaluation/label_ids.py": "scores what is labelled",
+    "workers/evaluation/tally.py": "scores what is labelled",
+    "workers/inference/diagnostics.py": "figures of `concord chains`",
+    "workers/ingestion.py": "writes a corpus, whose rows are in the key",
+    "workers/learning/penalties.py": "trains: what it learns is in the model's digest",
+    "workers/learning/tuning.py": "trains: what it learns is in the model's digest",
+    "workers/readers/citations.py": "read at ingestion",
+    "workers/readers/columns.py": "read at ingestion",
+    "workers/readers/conll.py": "read at ingestion",
+    "workers/readers/lines.py": "read at ingestion",
+    "workers/readers/registry.py": "read at ingestion",
+    "workers/remote.py": "hands shards to `workers.shard`",
+    "workers/synthesis.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis_citations.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis_names.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis_news.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis_text.py": "makes a corpus, whose rows are in the key",
+    "workers/warming.py": "compiles, and throws away what it labels",
+}
+"""Files that labelling does not import, and what they are for."""
+
+CERTIFICATES = "workers/certificates/"
+"""Proofs written and checked beside the predictions, which they leave as they are."""
+
+PARSERS = {"pydantic", "yaml"}
+"""Libraries whose results, settings and constraints, are in the key themselves."""
+
+DISTRIBUTIONS = {"pycrfsuite": "python-crfsuite"}
+
+
+def test_what_labelling_does_not_import_is_known() -> None:
+    """A new file is either in the digest or stands above with its reason."""
+    every = {path for package in ("schemas", "workers") for path in (ROOT / package).rglob("*.py")}
+    apart = {path.relative_to(ROOT).as_posix() for path in every - set(files_behind(LABELLING))}
+    assert {name for name in apart if not name.startswith(CERTIFICATES)} == set(OUT)
+
+
+def test_labelling_imports_nothing_that_the_files_do_not_show() -> None:
+    """What Python really imports to label is among the files found by reading."""
+    script = f"""
+import importlib, sys
+for name in {LABELLING}: importlib.import_module(name)
+for module in list(sys.modules.values()):
+    if (getattr(module, "__name__", "")).startswith(("workers", "schemas")): print(module.__file__)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    imported = {Path(line) for line in run.stdout.splitlines()}
+    assert len(imported) > 60
+    assert imported <= set(files_behind(LABELLING))
+
+
+def test_every_library_that_labelling_imports_is_in_the_digest() -> None:
+    project = {"schemas", "workers", "flows"}
+    roots = {name.split(".")[0] for path in files_behind(LABELLING) for name in imports_of(path)}
+    libraries = {DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - project - PARSERS}
+    assert libraries | {"llvmlite"} == set(LIBRARIES)
+    assert set(COMPILERS) <= set(LIBRARIES)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("tree")
+    for package in ("schemas", "workers"):
+        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def digests(tree: Path) -> tuple[str, str]:
+    script = "from workers.code import code_digest, kernels_digest; print(code_digest(), kernels_digest())"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tree)
+    code, kernels = run.stdout.split()
+    return code, kernels
+
+
+def edited(tree: Path, file: str, change: Callable[[str], str]) -> tuple[str, str]:
+    path = tree / file
+    before = path.read_text()
+    assert change(before) != before
+    path.write_text(change(before))
+    try:
+        return digests(tree)
+    finally:
+        path.write_text(before)
+
+
+def test_docstrings_comments_and_layout_change_nothing(tree: Path) -> None:
+    before = digests(tree)
+    file = "workers/inference/engine.py"
+    assert edited(tree, file, lambda text: text.replace("Nats within which", "Nats up to which")) == before
+    assert edited(tree, file, lambda text: text.replace("What an engine is", "The engine")) == before
+    assert edited(tree, file, lambda text: "# A comment.\n\n" + text) == before
+    assert edited(tree, file, lambda text: text.replace("def proven(", "def proven(\n    ")) == before
+
+
+def test_a_constant_changes_both(tree: Path) -> None:
+    before = digests(tree)
+    after = edited(tree, "workers/inference/engine.py", lambda text: text.replace("1e-9", "1e-8"))
+    assert not set(before) & set(after)
+
+
+def test_what_kernels_do_not_hold_leaves_them_as_they_are(tree: Path) -> None:
+    before = digests(tree)
+    after = edited(tree, "workers/shard_report.py", lambda text: text + "\nX = 1\n")
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
+def test_made_up_news_changes_nothing(tree: Path) -> None:
+    assert edited(tree, "workers/synthesis_text.py", lambda text: text + "\nX = 1\n") == digests(tree)

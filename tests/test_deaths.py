@@ -1,0 +1,79 @@
+"""Who is to blame for workers that die, tried on workers that are only pretended."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Collection
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, UnlabelledError, Work
+from workers.parquet import ParquetLocation
+from workers.shard_io import Shard
+
+FIRST_ROW = 1000
+
+
+def shard_of(rows: int, name: str = "a") -> Shard:
+    return Shard(name, ParquetLocation("", "corpus.parquet", "corpus.parquet"), FIRST_ROW, rows, rows, "")
+
+
+def cut(shard: Shard, parts: int) -> list[Shard]:
+    each = -(-shard.rows // parts)
+    ends = [*range(0, shard.rows, each), shard.rows]
+    return [shard._replace(first_row=shard.first_row + a, rows=b - a) for a, b in pairwise(ends)]
+
+
+def rows_of(work: Work) -> set[int]:
+    """Rows that would be labelled."""
+    first = work.shard.first_row
+    return set(range(first, first + work.shard.rows)) - {first + row for row in work.shard.lethal}
+
+
+def play(rows: int, lethal: Collection[int], order: random.Random) -> tuple[list[Work], int]:
+    """Work on one shard whose ``lethal`` rows kill, done in any order: the shards labelled, and the deaths."""
+    deaths, queue = Deaths(cut), [Work(shard_of(rows))]
+    labelled, died = [], 0
+    while queue:
+        work = queue.pop(order.randrange(len(queue)))
+        if rows_of(work) & {FIRST_ROW + row for row in lethal}:
+            died += 1
+            queue += deaths.lost(work)
+        elif work.rehearsal:
+            queue += deaths.survived(work)
+        else:
+            labelled.append(work)
+    return labelled, died
+
+
+@given(st.integers(1, 3 * PARTS), st.sets(st.integers(0, 10**9), max_size=LETHAL_DOCUMENTS), st.randoms())
+def test_the_lethal_rows_are_taken_out_and_no_others(rows: int, chosen: set[int], order: random.Random) -> None:
+    lethal = sorted({row % rows for row in chosen})
+    labelled, died = play(rows, lethal, order)
+    assert [work.shard for work in labelled] == [shard_of(rows)._replace(lethal=tuple(lethal))]
+    steps = 0 if rows == 1 else 1 if rows <= PARTS else 2
+    assert died <= (ATTEMPTS if lethal else 0) + len(lethal) * (steps - 1 + ATTEMPTS if steps else 0)
+
+
+def test_a_worker_that_was_killed_by_others_blames_no_document() -> None:
+    deaths, whole = Deaths(cut), Work(shard_of(4))
+    assert deaths.lost(whole) == [whole]
+    parts = deque(deaths.lost(whole))
+    assert [rows_of(part) for part in parts] == [{FIRST_ROW + row} for row in range(4)]
+    assert deaths.lost(parts[0]) == [parts[0]]  # once is no proof
+    again = [work for part in parts for work in deaths.survived(part)]
+    assert again == [whole]
+    assert deaths.lost(whole) == [whole]
+    with pytest.raises(UnlabelledError, match="of none of its documents alone"):
+        deaths.lost(whole)
+
+
+def test_more_than_so_many_lethal_documents_end_the_run() -> None:
+    order = random.Random(0)
+    play(LETHAL_DOCUMENTS, range(LETHAL_DOCUMENTS), order)
+    with pytest.raises(ClusterError, match=f"{LETHAL_DOCUMENTS + 1} documents .* corpus.parquet, rows"):
+        play(LETHAL_DOCUMENTS + 1, range(LETHAL_DOCUMENTS + 1), order)

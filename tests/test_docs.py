@@ -1,0 +1,113 @@
+"""What README and docs name is there: commands, options, engines, files; and what they declare can be used."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from flows.cli import app
+from workers.constraints.constraint_file import parse_constraints
+from workers.inference.registry import SOLVERS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
+SPAN = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def code(page: Path) -> Iterator[str]:
+    """Every command line and code span of a page, in one line each."""
+    text = page.read_text()
+    for _, block in FENCE.findall(text):
+        yield from block.replace("\\\n", " ").splitlines()
+    prose = FENCE.sub("", text)
+    yield from INDENTED.findall(prose)
+    yield from (" ".join(span.split()) for span in SPAN.findall(prose))
+
+
+@cache
+def options() -> dict[str, set[str]]:
+    """The options of every command by its name (``constraints check``); under "" those of them all."""
+    found: dict[str, set[str]] = {}
+
+    def walk(command: Any, name: str) -> None:
+        found[name] = {text for part in command.params for text in (*part.opts, *part.secondary_opts)} | {"--help"}
+        for below, inner in getattr(command, "commands", {}).items():
+            walk(inner, f"{name} {below}".strip())
+
+    walk(typer.main.get_command(app), "")
+    found[""] |= set[str]().union(*found.values())
+    return found
+
+
+@cache
+def benchmark_options() -> set[str]:
+    """Those of all scripts: they share a few."""
+    texts = (path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+    return {option for text in texts for option in re.findall(r'"(--[a-z-]+)"', text)}
+
+
+def known_options(line: str) -> set[str] | None:
+    """The options that a line of code may name; None where it is another program's."""
+    if "benchmarks/" in line:
+        return benchmark_options()
+    words = shlex.split(line, comments=True, posix=False)
+    if words and words[0].endswith("concord"):
+        called = " ".join(words[1:])
+        return next(options()[name] for name in sorted(options(), reverse=True) if called.startswith(name))
+    return options()[""] | benchmark_options() if line.startswith("--") else None
+
+
+@pages
+def test_every_option_that_is_named_is_there(page: Path) -> None:
+    for line in code(page):
+        known = known_options(line)
+        strange = set() if known is None else set(FLAG.findall(line)) - known
+        assert not strange, f"{page.name}: {line}: {strange}"
+
+
+@pages
+def test_every_command_that_is_named_is_there(page: Path) -> None:
+    names = {name.split()[0] for name in options() if name}
+    for line in code(page):
+        called = re.match(r"(?:\S+/)?concord (?!-)(\S+)", line)
+        assert called is None or called[1].isupper() or called[1] in names, f"{page.name}: {line}"
+        engine = re.search(r"--engine ([a-z-]+)", line)
+        assert engine is None or engine[1] in SOLVERS, f"{page.name}: {line}"
+
+
+@pages
+def test_every_link_and_file_is_there(page: Path) -> None:
+    text = page.read_text()
+    for target in LINK.findall(text):
+        assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+    for span in SPAN.findall(FENCE.sub("", text)):
+        named = re.fullmatch(r"(?:docs|flows|workers|schemas|infra|benchmarks|tests)/[\w./-]*", span)
+        assert named is None or (ROOT / span).exists() or "NAME" in span, f"{page.name}: {span}"
+
+
+def test_the_examples_of_the_page_on_constraints_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for language, block in FENCE.findall((ROOT / "docs" / "constraints.md").read_text()):
+        if language == "yaml":
+            assert len(parse_constraints(block, file="docs/constraints.md").names) >= 1
+        else:
+            assert language == "python"
+            exec(compile(block, "docs/constraints.md", "exec"), {})
+
+
+def test_every_engine_is_on_the_page_on_engines() -> None:
+    text = (ROOT / "docs" / "engines.md").read_text()
+    assert not [name for name in SOLVERS if f"`{name}`" not in text]

@@ -1,0 +1,118 @@
+"""Files and folders take the place of others as a whole, and are on the disk before they do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.kills import killed_before
+from workers.files import OutputError, point, staged, write_whole
+
+
+def write_folder(target: Path, text: str) -> None:
+    with staged(target) as folder:
+        for name in ("a", "b"):
+            (folder / name).write_text(text)
+
+
+def texts(folder: Path) -> list[str]:
+    return [path.read_text() for path in sorted(folder.iterdir())] if folder.exists() else []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("before", [[], ["old", "old"]])
+def test_a_folder_is_the_old_one_or_the_new_one_after_a_kill_at_any_step(tmp_path: Path, before: list[str]) -> None:
+    states, step, killed = set(), 0, True
+    while killed:
+        step += 1
+        target = tmp_path / str(step) / "out"
+        if before:
+            write_folder(target, "old")
+        killed = killed_before(step, lambda target=target: write_folder(target, "new"))  # type: ignore[misc]
+        found = texts(target)
+        assert found in (before, ["new", "new"], [])
+        if not found and before:  # between two renames the old folder stands beside its place
+            assert texts(target.with_name(".out.old")) == before
+        states.add(tuple(found))
+        with pytest.raises(ValueError, match="stop"), staged(target):
+            raise ValueError("stop")
+        assert texts(target) in (before, ["new", "new"])
+        write_folder(target, "next")
+        assert texts(target) == ["next", "next"]
+        assert [path.name for path in target.parent.iterdir()] == ["out"]
+    assert {tuple(before), ("new", "new")} <= states
+    assert step > 4
+
+
+def test_a_folder_whose_last_rename_fails_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    write_folder(out, "old")
+    replace = Path.replace
+
+    def fail_at_the_last(self: Path, target: Path) -> Path:
+        if self.name.endswith(".partial"):
+            raise OSError(5, "Input/output error", str(self))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", fail_at_the_last)
+    with pytest.raises(OutputError, match=rf"^{out}: cannot be written \(Input/output error\)[^\n]*$"):
+        write_folder(out, "new")
+    assert texts(out) == ["old", "old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_names_itself_where_writing_fails_and_not_where_reading_does(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for bad in ("missing/a", "/dev/full"):  # an error that names a file in the making, and one that names none
+        with pytest.raises(OutputError, match=rf"^{out}: cannot be written"), staged(out) as folder:
+            (folder / bad).write_text("x" * 100)
+    with pytest.raises(FileNotFoundError, match="source"), staged(out):
+        (tmp_path / "source").read_text()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_is_on_the_disk_before_its_name_is_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen by inode: files, then their folder, then the rename, then the folder with the new name."""
+    steps: list[tuple[str, int]] = []
+    replace, fsync = Path.replace, os.fsync
+
+    def note_replace(self: Path, target: Path) -> Path:
+        steps.append(("rename", self.lstat().st_ino))
+        return replace(self, target)
+
+    def note_fsync(handle: int) -> None:
+        steps.append(("sync", os.fstat(handle).st_ino))
+        fsync(handle)
+
+    monkeypatch.setattr(Path, "replace", note_replace)
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    here = tmp_path.stat().st_ino
+    write_whole(tmp_path / "file", b"x")
+    new = (tmp_path / "file").stat().st_ino
+    assert steps == [("sync", new), ("rename", new), ("sync", here)]
+    steps.clear()
+    point(tmp_path / "link", "file")
+    assert steps == [("rename", (tmp_path / "link").lstat().st_ino), ("sync", here)]
+    steps.clear()
+    write_folder(tmp_path / "out", "new")
+    new = (tmp_path / "out").stat().st_ino
+    inside = {("sync", path.stat().st_ino) for path in (tmp_path / "out").iterdir()}
+    assert (set(steps[:2]), steps[2:]) == (inside, [("sync", new), ("rename", new), ("sync", here)])
+
+
+def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(tmp_path / "file", b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match=rf"^{tmp_path / 'file'}: cannot be written \(No space left on device\)"):
+        write_whole(tmp_path / "file", b"new")
+    assert texts(tmp_path) == ["old"]
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,142 @@
+"""Tables on narrow terminals: every name and every figure is there, whatever the width."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from flows.catalogue import engines, listing, readers, templates
+from flows.chains import chains_table
+from flows.constraints_tables import check_table, effects_table, labels_table, templates_table
+from flows.evaluate import Evaluation
+from flows.tables import evaluation_table
+from schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
+from schemas.reports import ChainsReport, DocumentChains, EntityReport, EvaluationReport, TypeFigures
+from workers.constraints.constraint_file import load_constraints
+from workers.evaluation.changes import EntityChanges
+from workers.evaluation.conlleval import EntityCounts
+
+CITATIONS = Path(__file__).parents[1] / "infra" / "constraints" / "citations.yaml"
+WIDTHS = (40, 60, 80, 200)
+
+
+def shown(table: RenderableType, width: int) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(table)
+    lines = out.getvalue().splitlines()
+    assert all(cell_len(line) <= width for line in lines)
+    return "\n".join(lines)
+
+
+def columns(text: str) -> str:
+    """What is printed without blanks, column by column as far as a fold can be undone: letters in a bag."""
+    return "".join(sorted(re.sub(r"\s", "", text)))
+
+
+def whole(table: RenderableType) -> None:
+    """Nothing is cut off: a narrow table has the letters of a wide one, and no ellipsis."""
+    wide = columns(shown(table, 2000))
+    for width in WIDTHS:
+        text = shown(table, width)
+        assert "…" not in text
+        assert columns(text) == wide
+
+
+@pytest.fixture
+def check() -> CheckReport:
+    names = load_constraints(CITATIONS).names
+    breaches = Breaches(documents=37, places=1_136, degree=3, penalty=1_136.5)
+    rows = (
+        ConstraintCheck(
+            name=name, weight=1.25 * i, documents=100, places=3_651, gold=breaches, model=breaches, warnings=()
+        )
+        for i, name in enumerate(names)
+    )
+    return CheckReport(
+        documents=100, tokens=3_651, with_gold=100, searched=50, undecided=0, constraints=tuple(rows), conflicts=()
+    )
+
+
+def test_a_check_keeps_the_names_of_the_shipped_constraints(check: CheckReport) -> None:
+    whole(check_table(check))
+    lines = shown(check_table(check), 80).splitlines()
+    for row in check.constraints:
+        assert any(line.startswith(f"{row.name} ") for line in lines), row.name
+
+
+def test_a_check_without_a_model_or_gold_has_no_columns_for_them(check: CheckReport) -> None:
+    rows = tuple(row.model_copy(update={"model": None}) for row in check.constraints)
+    gold_only = shown(check_table(check.model_copy(update={"constraints": rows})), 80)
+    assert "gold" in gold_only
+    assert "model" not in gold_only
+    rows = tuple(row.model_copy(update={"gold": None}) for row in check.constraints)
+    assert "gold" not in shown(check_table(check.model_copy(update={"constraints": rows})), 80)
+
+
+def test_an_explanation_is_whole() -> None:
+    change = LabelChange(position=3, token="antidisestablishmentarianism", without="O", label="B-MISC")
+    effect = ConstraintEffect(
+        name="a name of many words that says much",
+        degree_before=12.0,
+        degree=1.0,
+        penalty=123.25,
+        cost=0.5,
+        changes=(change,) * 3,
+    )
+    found = Explanation(
+        doc_id="d",
+        tokens=("https://example.org/" + "x" * 120, "a"),
+        gold=("O", "B-MISC"),
+        unconstrained=("O", "O"),
+        labels=("O", "B-MISC"),
+        local=1.0,
+        penalty=2.0,
+        gap=0.0,
+        status="optimal",
+        effects=(effect,),
+    )
+    whole(labels_table(found))
+    whole(effects_table(found))
+
+
+def test_chains_and_scores_are_whole() -> None:
+    row = DocumentChains(
+        doc_id="a-folder/a-novel-with-a-long-name-chapter-000012",
+        tokens=27_747,
+        split_rhat=1.003,
+        effective_samples=12_345.0,
+        flips=23.45,
+        best=123_456.789,
+        viterbi=123_400.125,
+        mixed=True,
+        objective=(),
+    )
+    whole(chains_table(ChainsReport(chains=4, sweeps=1000, rhat_limit=1.05, mixed=1, documents=(row,))))
+    types = TypeFigures(precision=0.925, recall=0.9, f1=0.9123, gold=51_362, predicted=50_000, correct=46_250)
+    entity = EntityReport(precision=0.925, recall=0.9, f1=0.9123, types={"MISC": types, "institution": types})
+    report = EvaluationReport(
+        documents=1, tokens=2, certified=1.0, by_solver=0.0, max_gap=0.0, token_accuracy=1.0, entity=entity
+    )
+    whole(evaluation_table(Evaluation(report, EntityCounts.empty(), EntityChanges.empty(), 0)))
+
+
+def test_what_there_is_to_choose_from_is_whole() -> None:
+    whole(listing(engines()))
+    whole(listing(readers()))
+    whole(templates_table(templates()))
+
+
+def test_options_say_what_they_take() -> None:
+    gibbs = next(entry for entry in engines() if entry.name == "gibbs")
+    text = shown(listing([gibbs]), 200)
+    assert "Sweeps over the document a chain. (from 1)" in text
+    assert "(viterbi or random)" in text
+    evolution = next(entry for entry in engines() if entry.name == "evolution")
+    text = shown(listing([evolution]), 200)
+    assert "(from 1, or null)" in text
+    assert "(above 0 to 1)" in text

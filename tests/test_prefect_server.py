@@ -1,0 +1,115 @@
+"""Prefect only watches: where it is gone, a flow says so in one line, and what is done stays done."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Iterator, Sequence
+
+import httpx
+import pytest
+from prefect import Flow
+from prefect.server.api.server import SubprocessASGIServer
+from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
+from typer.testing import CliRunner
+
+from flows import prefect_server, private_flow
+from flows.cli import app
+from flows.prefect_server import GuardedServer, PrefectError, check_api
+from flows.private_flow import UnwatchedError
+
+ran: list[Sequence[str]] = []
+
+
+@private_flow.private_flow("double", run_name="doubles")
+def double(words: Sequence[str], *, fail: bool = False) -> list[str]:
+    ran.append(words)
+    if fail:
+        raise KeyError("its own")
+    return [*words, *words]
+
+
+@pytest.fixture
+def mute() -> Iterator[str]:
+    """A port that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://u:S3CRET@127.0.0.1:{listening.getsockname()[1]}/api"
+
+
+def test_an_api_that_refuses_or_says_nothing_is_one_line_before_anything_is_begun(
+    mute: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran.clear()
+    for url, reason in (("http://u:S3CRET@127.0.0.1:9/api", "refused"), (mute, "did not answer within 0.5 s")):
+        monkeypatch.setattr(prefect_server, "REACH_SECONDS", 0.5 if url == mute else 20.0)
+        started = time.monotonic()
+        with temporary_settings({PREFECT_API_URL: url}), pytest.raises(PrefectError, match=reason) as left:
+            double(["a"])
+        said = str(left.value)
+        assert said.startswith(f"Prefect's API at {url.replace('u:S3CRET', '***')}")
+        assert "unset PREFECT_API_URL" in said
+        assert "\n" not in said
+        assert time.monotonic() - started < 15
+    assert ran == []
+
+
+def gone_after(flow: Flow[..., object], *args: object, **kwargs: object) -> object:
+    """What Prefect's engine does whose server dies while the function runs."""
+    flow.validate_parameters({"words": ["a"]})
+    try:
+        flow.fn(*args, **kwargs)
+    finally:
+        raise httpx.ConnectError("Connection refused\nby the peer")
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_flow, "check_api", lambda: None)
+    monkeypatch.setattr(Flow, "__call__", gone_after)
+
+
+@pytest.mark.usefixtures("dying")
+def test_what_is_done_comes_with_the_error_when_the_api_goes_away_meanwhile() -> None:
+    with pytest.raises(UnwatchedError, match="the output is finished") as left:
+        double(["a"])
+    assert left.value.report == ["a", "a"]
+    assert "\n" not in str(left.value)
+
+
+@pytest.mark.usefixtures("dying")
+def test_an_error_of_the_flow_goes_before_that_of_the_api(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyError, match="its own"):
+        double(["a"], fail=True)
+    assert "Prefect's API at" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Timed out"), httpx.ReadTimeout("late")])
+def test_a_temporary_server_that_does_not_start_is_one_line(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_server: SubprocessASGIServer, timeout: int | None = None) -> None:
+        raise error
+
+    monkeypatch.setattr(SubprocessASGIServer, "start", fail)
+    server = object.__new__(GuardedServer)
+    with pytest.raises(PrefectError, match=r"Prefect's temporary server did not start within 7 s; ") as left:
+        server.start(7)
+    assert left.value.__suppress_context__
+
+
+def test_what_prefect_cannot_send_is_not_written_between_our_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect's log handler goes by the first; its client of events warns with the server's password."""
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    assert CliRunner().invoke(app, ["engines", "--json"]).exit_code == 0
+    assert not logging.raiseExceptions
+    assert not logging.getLogger("prefect.events.clients").isEnabledFor(logging.WARNING)
+    assert Settings().internal.logging_level == "CRITICAL"
+
+
+def test_an_api_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def api_healthcheck(self) -> None:
+            return None
+
+    monkeypatch.setattr(prefect_server, "get_client", lambda **_: Client())
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        check_api()

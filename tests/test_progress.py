@@ -1,0 +1,39 @@
+"""What people are told while they wait."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+
+from flows import cluster
+from flows.pool import Pool
+from flows.progress import explained
+
+
+def test_a_long_wait_is_explained_and_a_short_one_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with explained("quick", after=60.0):
+        pass
+    with explained("compiling", after=0.01):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "compiling\n"
+
+
+def test_a_cold_machine_is_told_that_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = SimpleNamespace(fill=lambda _: None, close=lambda: None, flying=[])
+    monkeypatch.setattr(Pool, "of", lambda *_, **__: pool)
+    monkeypatch.setattr(ray, "put", lambda part: part)
+    monkeypatch.setattr(cluster.Cluster, "_warm_nodes", lambda *_: time.sleep(0.2))
+    monkeypatch.setattr(cluster, "explained", partial(explained, after=0.01))
+    key = SimpleNamespace(code="")
+    job: Any = SimpleNamespace(model=None, constraints=None, key=key, store=Path(), sample=object())
+    interrupts: Any = None
+    assert list(cluster.Cluster(1, interrupts).label_shards([], job)) == []
+    assert capsys.readouterr().err == cluster.COMPILING + "\n"

@@ -1,0 +1,185 @@
+"""The main job from plan to report, with its shards labelled in this process in the place of Ray's workers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+import flows.reprocess
+from flows.cluster import Job
+from flows.failures import Exit, reported
+from flows.jobs import NothingLabelledError, ShardsFailedError
+from flows.pool import Done
+from flows.published import published
+from flows.reprocess import Request, label_corpus
+from flows.tracking import Outcome
+from schemas.columns import REJECTS as REJECTS_LAYOUT
+from schemas.columns import rejects_from_table
+from schemas.run import RunReport, RunSettings
+from tests.made_runs import HashModel, consistency
+from workers.files import OutputError
+from workers.ingestion import write_corpus
+from workers.output import REJECTS
+from workers.shard import label_shard
+from workers.shard_io import Shard
+from workers.synthesis import synthesize
+
+CONSTRAINTS = consistency()
+
+
+class Here:
+    """In the place of a cluster: a failed shard is one whose place cannot be written to, as in a worker."""
+
+    def label_shards(self, shards: Sequence[Shard], job: Job) -> Iterator[Done]:
+        for shard in shards:
+            try:
+                result = label_shard(shard, model=job.model, constraints=job.constraints, key=job.key, store=job.store)
+            except OutputError as error:
+                yield Done(shard, None, str(error))
+            else:
+                yield Done(shard, result)
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
+    """Has runs stay in this process; what MLflow would be told of their ends."""
+    told: list[Outcome] = []
+
+    class NoTracking:
+        def __init__(self, _uri: str | None) -> None:
+            pass
+
+        @contextmanager
+        def run(self, _name: str, **_: object) -> Iterator[Any]:
+            yield SimpleNamespace(id="run", params=lambda *_: None, dataset=lambda **_: None, end=told.append)
+
+    opened = SimpleNamespace(model=HashModel())
+    monkeypatch.setattr(flows.reprocess, "Tracking", NoTracking)
+    monkeypatch.setattr(flows.reprocess, "open_model", lambda *_: opened)
+    monkeypatch.setattr(flows.reprocess, "open_constraints", lambda *_, **__: CONSTRAINTS)
+    monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here()))
+    return told
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    write_corpus(synthesize(6, seed=1, kind="news"), tmp_path / "corpus", source="test")
+    return tmp_path / "corpus"
+
+
+def label(corpus: Path, out: Path) -> RunReport:
+    settings = RunSettings(engine="viterbi")
+    request = Request(corpus=str(corpus), model="made up", out=str(out), settings=settings, shard_bytes=1)
+    report: RunReport = label_corpus.fn(request)
+    return report
+
+
+def spoil(corpus: Path, ids: list[str | None]) -> None:
+    """Gives the documents other ids; one without an id is a reject."""
+    path = corpus / "part-00000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(0, table.schema.field(0).with_nullable(True), pa.array(ids, pa.string())), path)
+
+
+def test_a_corpus_of_rejects_alone_is_one_line_and_they_are_published(
+    corpus: Path, tmp_path: Path, outcomes: list[Outcome], capfd: pytest.CaptureFixture[str]
+) -> None:
+    spoil(corpus, [None] * 6)
+    for done, skipped in ((6, 0), (0, 6)):  # the same command again says the same
+        with pytest.raises(NothingLabelledError) as raised:
+            label(corpus, tmp_path / "out")
+        report = raised.value.report
+        assert (report.documents, report.rejected, report.shards_done, report.shards_skipped) == (0, 6, done, skipped)
+        assert (outcomes[-1].status, list(outcomes[-1].tags.values())) == ("FAILED", [str(raised.value)])
+    rejects = [
+        r for t in published(str(tmp_path / "out")).tables(REJECTS, REJECTS_LAYOUT) for r in rejects_from_table(t)
+    ]
+    assert [reject.row for reject in rejects] == list(range(6))
+    capfd.readouterr()
+    with pytest.raises(typer.Exit) as left, reported():
+        label(corpus, tmp_path / "out")
+    assert left.value.exit_code == Exit.INPUT
+    path = corpus / "part-00000.parquet"
+    assert capfd.readouterr().err.splitlines()[-1] == (
+        f"concord: none of the 6 documents could be labelled: {path}, row 0: {rejects[0].reason}"
+    )
+
+
+def test_one_good_document_is_enough(corpus: Path, tmp_path: Path, outcomes: list[Outcome]) -> None:
+    spoil(corpus, [None] * 5 + ["good"])
+    report = label(corpus, tmp_path / "out")
+    assert (report.documents, report.rejected) == (1, 5)
+    assert (outcomes[-1].status, outcomes[-1].tags) == ("FINISHED", {})
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 100 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if shutil.which("mount") is None:
+        pytest.skip("there is no mount here")
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def remount(disk: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", disk], check=True)
+
+
+def test_a_disk_that_is_full_or_read_only_is_one_line_and_the_same_run_goes_on_when_it_is_not(
+    corpus: Path, disk: Path, tmp_path: Path, outcomes: list[Outcome], capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = disk / "out"
+    label(corpus, tmp_path / "wanted")
+    (disk / "ballast").write_bytes(bytes(60 << 10))
+    with pytest.raises(ShardsFailedError) as raised:
+        label(corpus, out)
+    report = raised.value.report
+    assert (report.shards_failed > 0, report.shards_done + report.shards_failed) == (True, 6)
+    for error in report.errors:
+        assert f": {out}/" in error
+        assert "cannot be written (No space left on device)" in error
+        assert "\n" not in error
+    assert outcomes[-1].status == "FAILED"
+    assert not (out / "manifest.json").exists()
+    assert list(out.rglob(".tmp-*")) == []
+    with pytest.raises(typer.Exit) as left, reported():
+        label(corpus, out)
+    assert left.value.exit_code == Exit.SHARDS
+
+    (disk / "ballast").unlink()
+    remount(disk, "ro")
+    capfd.readouterr()
+    with pytest.raises(typer.Exit) as left, reported():
+        label(corpus, out)
+    assert left.value.exit_code == Exit.INPUT
+    said = capfd.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"concord: {out}")
+    assert "cannot be written (Read-only file system)" in said
+
+    remount(disk, "rw,size=10m")
+    assert label(corpus, out).shards_skipped >= report.shards_done
+    assert seen(out) == seen(tmp_path / "wanted")
+
+
+def seen(out: Path) -> dict[str, bytes]:
+    found = [out / "manifest.json", *(out / "predictions").iterdir()]
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}

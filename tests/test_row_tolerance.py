@@ -1,0 +1,123 @@
+"""A row exceeded by no more than `SLACK_TOLERANCE` holds, and one exceeded by more does not: for every engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from schemas.labels import LabelSet, Scheme
+from schemas.potentials import Potentials
+from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from tests.oracle import enumerate_best
+from tests.test_engines import EXACT, check_answer, run
+from workers.inference.registry import SOLVERS
+from workers.inference.row_dual import dual_bound
+
+ENGINES = tuple(SOLVERS)
+LABELS = LabelSet(("O", "x"), Scheme.PLAIN)
+
+
+def thirds(excess: float, weight: float, others: int = 0) -> Problem:
+    """Three tokens that gain 2.5 nats each as x, under Σ x / 3 ≤ 1, which all three together exceed by ``excess``.
+
+    ``others`` rows of one token cost 0.25 nats each, so that none ends at the local optimum.
+    """
+    n = 3
+    unary = np.stack([np.zeros(n), np.full(n, 2.5)], axis=1)
+    size = n + others
+    rows = LinearRows(
+        np.array([0, n, *range(n + 1, size + 1)], np.int64),
+        np.array([0, 1, 2, *[0] * others], np.int32),
+        np.full(size, ANY, np.int32),
+        np.ones(size, np.int32),
+        np.array([(1.0 + excess) / 3.0] * n + [1.0] * others),
+        np.array([1.0] + [0.0] * others),
+        np.array([weight] + [0.25] * others),
+        np.arange(1 + others, dtype=np.int32),
+    )
+    names = tuple(f"c{r}" for r in range(1 + others))
+    return Problem(Potentials(unary, np.zeros((2, 2)), np.zeros(1, np.int64)), LABELS, names, rows)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("weight", [np.inf, 1e6, 1e10])
+def test_at_the_edge_of_the_tolerance(engine: str, weight: float) -> None:
+    for share in (-1.0, 0.3, 0.9, 1.5, 3.0, 30.0):
+        check_edge(engine, weight, share)
+
+
+def check_edge(engine: str, weight: float, share: float) -> None:
+    problem = thirds(share * SLACK_TOLERANCE, weight, others=1)
+    best = enumerate_best(problem)[1]
+    if share < 1.0:
+        assert best == pytest.approx(7.25, abs=1e-12)
+    decoded = run(engine, problem)
+    check_answer(problem, decoded, best)
+    if engine in EXACT:
+        assert decoded.objective == pytest.approx(best, abs=1e-6)
+        assert decoded.bound <= best + 1e-5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_rows_at_the_edge(engine: str) -> None:
+    """Rows of real coefficients that hold, or not, by less or more than the tolerance for some labelling."""
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        n, size = 5, 12
+        share = rng.choice([-0.5, 0.3, 0.9, 3.0])
+        coefficient = rng.uniform(0.0, 1.0, size)
+        position, label = rng.integers(0, n, size).astype(np.int32), rng.integers(0, 2, size).astype(np.int32)
+        wanted = rng.integers(0, 2, n).astype(np.int32)
+        pointer = np.array([0, 6, size], np.int64)
+        held = coefficient * (wanted[position] == label)
+        sums = np.array([held[:6].sum(), held[6:].sum()])
+        weight = np.array([np.inf, float(rng.choice([1.0, 1e5, np.inf]))])
+        rows = LinearRows(
+            pointer,
+            position,
+            np.full(size, ANY, np.int32),
+            label,
+            coefficient,
+            sums - share * SLACK_TOLERANCE,
+            weight,
+            np.zeros(2, np.int32),
+        )
+        p = Potentials(rng.normal(0.0, 1.0, (n, 2)), rng.normal(0.0, 1.0, (2, 2)), np.zeros(1, np.int64))
+        problem = Problem(p, LABELS, ("edge",), rows)
+        best = enumerate_best(problem)[1]
+        check_answer(problem, run(engine, problem), best)
+
+
+@pytest.mark.parametrize("weight", [1e8, 1e10])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_the_dual_does_not_charge_for_what_holds(weight: float, share: float) -> None:
+    """Multipliers of a million nats make what the tolerance allows worth more than the bound's rounding."""
+    small = thirds(share * SLACK_TOLERANCE, weight)
+    p = small.potentials
+    problem = replace(small, potentials=Potentials(p.unary * 1e6, p.transition, p.sentence_starts))
+    start = np.zeros(3, np.int32)
+    dual = dual_bound(problem, np.ones((3, 2), np.bool_), start, steps=1000, tolerance=1e-6)
+    assert dual.bound >= enumerate_best(problem)[1]
+
+
+@pytest.mark.parametrize("engine", EXACT)
+def test_what_only_looks_integral(engine: str) -> None:
+    """Twelve coefficients that are each 1 but for a tenth of the tolerance: together they exceed it."""
+    n = 12
+    rows = LinearRows(
+        np.array([0, n], np.int64),
+        np.arange(n, dtype=np.int32),
+        np.full(n, ANY, np.int32),
+        np.ones(n, np.int32),
+        np.full(n, 1.0 + 0.095 * SLACK_TOLERANCE),
+        np.array([float(n)]),
+        np.array([np.inf]),
+        np.zeros(1, np.int32),
+    )
+    unary = np.stack([np.zeros(n), np.ones(n)], axis=1)
+    problem = Problem(Potentials(unary, np.zeros((2, 2)), np.zeros(1, np.int64)), LABELS, ("twelve",), rows)
+    decoded = run(engine, problem)
+    assert decoded.certified
+    assert decoded.objective == pytest.approx(n - 1.0, abs=1e-6)

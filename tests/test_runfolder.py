@@ -1,0 +1,310 @@
+"""The output folder: readers see the last whole run or the new one, whatever happens in between."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from flows.published import PublishedError, published
+from flows.runfolder import (
+    CURRENT,
+    MANIFEST,
+    PUBLISHED,
+    SEEN,
+    STORE,
+    RunFolderError,
+    claim,
+    exclusive,
+    find_done,
+    publish,
+)
+from flows.shards import plan
+from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
+from schemas.columns import TEXT, table_from_documents
+from schemas.document import Document
+from schemas.run import RowReject, RunKey, ShardMarker, ShardReport
+from tests.kills import killed_before
+from tests.made_runs import consistency, key_of, run
+from workers.files import TEMPORARY, OutputError
+from workers.ingestion import write_corpus
+from workers.output import MARKERS, PREDICTIONS, REJECTS, TIMES, shard_key, shard_name, write_marker, write_table
+from workers.sealed import seal, unseal
+from workers.shard_io import Shard, read_shard
+from workers.synthesis import synthesize
+
+CONSTRAINTS = consistency()
+KEY = key_of(CONSTRAINTS)
+*NEWS, LATER = synthesize(4, seed=1, kind="news")
+
+
+def make_corpus(folder: Path, documents: list[Document]) -> Path:
+    write_corpus(documents, folder, source="test", overwrite=True)
+    return folder
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return make_corpus(tmp_path / "corpus", NEWS)
+
+
+def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[list[Shard], int]:
+    """What a run does, up to publication: its shards, and how many it had to label."""
+    claim(out, str(corpus))
+    shards = plan(corpus, shard_bytes=1)
+    done = find_done(out, shards, key)
+    todo = [shard for shard in shards if shard.id not in done]
+    run(todo, out / STORE, key, CONSTRAINTS)
+    return shards, len(todo)
+
+
+def made_up_work(shards: list[Shard], store: Path, key: RunKey, _: object) -> None:
+    """In the place of labelling: a file and a marker, and a reject for every row without an id."""
+    for shard in shards:
+        ids, name = read_shard(shard)["doc_id"].to_pylist(), shard_name(shard, key)
+        write_table(pa.table({"doc_id": ids}), store, TIMES, name)
+        file = write_table(pa.table({"doc_id": ids}), store, PREDICTIONS, name)
+        rejects = tuple(RowReject(row=row, doc_id=None, reason="none") for row, i in enumerate(ids) if i is None)
+        write_marker(
+            ShardMarker(key=shard_key(shard, key), files=(file,), rejects=rejects, report=ShardReport()), store
+        )
+
+
+def whole_run(out: Path, corpus: Path, key: RunKey = KEY) -> int:
+    """A run to its end: how many shards it had to label."""
+    with exclusive(out):
+        shards, labelled = label(out, corpus, key)
+        publish(out, key, shards, find_done(out, shards, key))
+    return labelled
+
+
+def seen(out: Path) -> dict[str, bytes]:
+    """What a reader finds who looks for files by name, times apart."""
+    found = [*out.glob("predictions/*.parquet"), *out.glob("_rejects/*.parquet"), *out.glob(MANIFEST)]
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
+
+
+def content(out: Path) -> dict[str, bytes]:
+    """All that must not depend on how the runs went, hidden files too; the number of the published folder apart."""
+    files = [
+        path for path in out.rglob("*") if path.is_file() and TIMES not in path.parts and CURRENT not in path.parts
+    ]
+    names = {path: path.relative_to(out).as_posix() for path in files}
+    hidden = {name: path.read_bytes() for path, name in names.items() if not name.startswith(PUBLISHED)}
+    return hidden | seen(out)
+
+
+def test_a_whole_run_is_seen_by_every_kind_of_reader(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert whole_run(out, corpus) == 3
+    ids = [document.doc_id for document in NEWS]
+    assert [
+        i for path in sorted((out / PREDICTIONS).glob("*.parquet")) for i in pq.read_table(path)["doc_id"].to_pylist()
+    ] == ids
+    assert pq.read_table(out / PREDICTIONS)["doc_id"].to_pylist() == ids
+    assert ds.dataset(out / PREDICTIONS).to_table()["doc_id"].to_pylist() == ids
+    run_seen = published(str(out))
+    assert [i for t in run_seen.tables(PREDICTIONS, PREDICTIONS_LAYOUT) for i in t["doc_id"].to_pylist()] == ids
+    assert (run_seen.unfinished, run_seen.manifest["totals"]["documents"]) == (0, 3)
+    assert len(list((out / TIMES).glob("*.parquet"))) == 3
+    files = run_seen.manifest["files"]
+    assert len(files) == 3
+    assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in files} == files
+    assert [(s["file"], s["first_row"], s["rows"]) for s in run_seen.manifest["shards"]] == [
+        ("part-00000.parquet", first, 1) for first in range(3)
+    ]
+
+
+def test_a_run_that_does_not_come_to_its_end_takes_nothing_away(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    whole_run(out, corpus)
+    before = seen(out)
+    make_corpus(corpus, [*NEWS, LATER])
+    with exclusive(out):
+        claim(out, str(corpus))
+        find_done(out, plan(corpus, shard_bytes=1), KEY)
+    assert seen(out) == before
+    with exclusive(out):
+        label(out, corpus, key_of(CONSTRAINTS, seed=3))
+    assert seen(out) == before
+    assert published(str(out)).unfinished == 4
+    whole_run(out, corpus)
+    assert published(str(out)).manifest["totals"]["documents"] == 4
+
+
+def test_the_same_run_again_changes_nothing_at_all(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    whole_run(out, corpus)
+    before = {path: path.lstat().st_ctime_ns for path in out.rglob("*") if path.name != ".lock"}
+    assert whole_run(out, corpus) == 0
+    assert {path: path.lstat().st_ctime_ns for path in out.rglob("*") if path.name != ".lock"} == before
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_after_a_kill_at_any_step_readers_see_the_old_run_or_the_new_one_and_the_same_command_finishes(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run takes a shard away and adds one; a bad row makes a reject."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # these kills leave the power on
+    monkeypatch.setitem(globals(), "run", made_up_work)
+    (corpus / "part-00000.parquet").unlink()
+    for name, document in zip("abc", NEWS, strict=False):
+        pq.write_table(table_from_documents([document]), corpus / f"{name}.parquet")
+    whole_run(tmp_path / "old", corpus)
+    bad = pq.read_table(corpus / "a.parquet").set_column(0, "doc_id", pa.array([None], pa.string()))
+    pq.write_table(bad, corpus / "a.parquet")
+    whole_run(tmp_path / "new", corpus)
+    (tmp_path / "fresh").mkdir()
+    wanted = {name: seen(tmp_path / name) for name in ("old", "new", "fresh")}
+    assert any(name.startswith(REJECTS) for name in wanted["new"])
+    for start in ("old", "fresh"):
+        states, step = set(), 0
+        while True:
+            step += 1
+            out = tmp_path / f"{start}-{step}"
+            shutil.copytree(tmp_path / start, out, symlinks=True)
+            killed = killed_before(step, lambda out=out: whole_run(out, corpus))  # type: ignore[misc]
+            found = seen(out)
+            (state,) = [name for name in (start, "new") if found == wanted[name]]
+            states.add(state)
+            whole_run(out, corpus)
+            assert content(out) == content(tmp_path / "new")
+            assert {path.name for path in out.iterdir()} == {path.name for path in (tmp_path / "new").iterdir()}
+            assert len(list((out / PUBLISHED).iterdir())) == 1
+            if not killed:
+                break
+        assert states == {start, "new"}
+        assert step > 30
+
+
+def test_a_name_stands_for_the_same_bytes_in_the_old_run_and_in_the_new_one(corpus: Path, tmp_path: Path) -> None:
+    """So a reader that lists the one and opens the other never mixes them."""
+    out = tmp_path / "out"
+    states = []
+    for key in (KEY, key_of(CONSTRAINTS, seed=1), key_of(CONSTRAINTS, engine="viterbi", options={})):
+        whole_run(out, corpus, key)
+        states.append(seen(out))
+    (corpus / "part-00000.parquet").rename(corpus / "other.parquet")
+    assert whole_run(out, corpus, key) == 0
+    states.append(seen(out))
+    for i, old in enumerate(states):
+        for new in states[i + 1 :]:
+            assert [name for name in old.keys() & new.keys() if old[name] != new[name]] in ([], [MANIFEST])
+    assert not states[0].keys() & states[1].keys() - {MANIFEST}
+
+
+@pytest.mark.parametrize("name", ["predictions", "manifest.json"])
+@pytest.mark.parametrize("damage", ["flip", "remove", "replace"])
+def test_what_readers_see_is_mended(corpus: Path, tmp_path: Path, name: str, damage: str) -> None:
+    """A flipped byte in a prediction is in the store as well: that shard alone is labelled again."""
+    out = tmp_path / "out"
+    whole_run(out, corpus)
+    good = content(out)
+    path = out / name if name == MANIFEST else min((out / name).iterdir())
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    if damage == "flip":
+        path.write_bytes(data)
+    else:
+        path.unlink() if name == PREDICTIONS else (out / CURRENT / name).unlink()
+        if damage == "replace":
+            (out / CURRENT / path.relative_to(out)).write_bytes(data)
+    with pytest.raises(PublishedError, match=r"damaged|missing|no whole run"):
+        list(published(str(out)).tables(PREDICTIONS, PREDICTIONS_LAYOUT))
+    assert whole_run(out, corpus) == (1 if (name, damage) == (PREDICTIONS, "flip") else 0)
+    assert content(out) == good
+
+
+def test_a_folder_without_a_whole_run_is_refused(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with exclusive(out):
+        label(out, corpus)
+    for uri in (str(out), f"file://{out}", str(corpus)):
+        with pytest.raises(PublishedError, match=r"no manifest\.json, so there is no whole run"):
+            published(uri)
+    whole_run(out, corpus)
+    assert published(f"file://{out}").manifest["totals"]["documents"] == 3
+
+
+def test_what_killed_workers_left_and_what_no_run_needs_any_more_goes(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    pq.write_table(table_from_documents([LATER]), corpus / "later.parquet")
+    assert whole_run(out, corpus) == 4
+    (out / STORE / PREDICTIONS / f"{TEMPORARY}half").write_bytes(b"half")
+    assert whole_run(out, corpus) == 0
+    (corpus / "later.parquet").unlink()
+    assert whole_run(out, corpus) == 0
+    for folder in (PREDICTIONS, TIMES, MARKERS):
+        assert len(list((out / STORE / folder).iterdir())) == 3
+    assert len(list((out / PREDICTIONS).iterdir())) == 3
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    with exclusive(tmp_path / "out"), pytest.raises(RunFolderError, match="another run"), exclusive(tmp_path / "out"):
+        pass
+    with exclusive(tmp_path / "out"):
+        pass
+
+
+def test_another_corpus_is_kept_out_of_a_folder_with_work_in_it(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    claim(out, "mistyped")
+    with exclusive(out):
+        label(out, corpus)
+    with pytest.raises(RunFolderError, match=f"holds the predictions of {corpus}"):
+        claim(out, "elsewhere")
+    whole_run(out, corpus)
+    shutil.rmtree(out / STORE)
+    with pytest.raises(RunFolderError, match=f"holds the predictions of {corpus}"):
+        claim(out, "elsewhere")
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_another_program_put_there_is_left_alone(corpus: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "out" / name).mkdir(parents=True)
+    with pytest.raises(RunFolderError, match=f"{name}: not written by this version"):
+        whole_run(tmp_path / "out", corpus)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+
+
+def test_a_file_system_without_hard_links_gets_copies(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    whole_run(tmp_path / "linked", corpus)
+    monkeypatch.setattr(os, "link", refuse)
+    whole_run(tmp_path / "copied", corpus)
+    assert seen(tmp_path / "copied") == seen(tmp_path / "linked")
+    assert whole_run(tmp_path / "copied", corpus) == 0
+
+
+def test_a_seal_is_broken_by_any_change() -> None:
+    content = {"b": [1, 2.5, "inf", None], "a": {"x": "é"}}
+    data = seal(content)
+    assert unseal(data) == content
+    assert unseal(json.dumps(json.loads(data)).encode()) == content
+    for place in range(len(data) - 1):
+        bad = bytearray(data)
+        bad[place] ^= 1
+        changed = unseal(bytes(bad))
+        assert changed is None or (changed == content and chr(data[place]).isspace())
+    for other in (b"", b"null", b"[1]", b"{}", b"\xff", b"[" * 100_000):
+        assert unseal(other) is None
+
+
+def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(TEXT)
+    with (
+        pytest.raises(OutputError, match=r"file/out: cannot be written \(Not a directory\)"),
+        exclusive(tmp_path / "file" / "out"),
+    ):
+        pass

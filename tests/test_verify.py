@@ -1,0 +1,127 @@
+"""`concord verify` on runs made in a moment: what it confirms, and what it finds damaged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows import verify as flow
+from flows.runfolder import MANIFEST, STORE, Sources, find_done, publish, write_sources
+from flows.shards import plan
+from flows.sources import OpenModel
+from flows.verify import VerifyError, verify
+from schemas.run import RunKey
+from schemas.settings import IngestSettings
+from tests.made_runs import HashModel, consistency, key_of, run
+from workers.inference.registry import EngineError
+from workers.ingestion import write_corpus
+from workers.output import CERTIFICATES
+from workers.parquet import table_bytes
+from workers.sealed import seal, unseal
+from workers.synthesis import synthesize
+
+KEY: dict[str, object] = {"engine": "certify", "options": {}, "certificates": True}
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A whole run with certificates over two shards of four documents."""
+    write_corpus(
+        synthesize(8, seed=3, kind="news"),
+        tmp_path / "corpus",
+        source="made up",
+        layout=IngestSettings(group_documents=4),
+    )
+    constraints = consistency()
+    monkeypatch.setattr(flow, "open_model", lambda name, registry: OpenModel(HashModel(), Path(name)))
+    monkeypatch.setattr(flow, "open_constraints", lambda opened, files, consistency: constraints)
+    folder = tmp_path / "out"
+    publish_run(folder, tmp_path / "corpus", key_of(constraints, **KEY))
+    return folder
+
+
+def publish_run(out: Path, corpus: Path, key: RunKey) -> None:
+    out.mkdir()
+    shards = plan(corpus)
+    run(shards, out / STORE, key, consistency())
+    write_sources(out, Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
+    publish(out, key, shards, find_done(out, shards, key))
+
+
+def rewritten(out: Path, change: Callable[[list[int]], list[int]]) -> None:
+    """Changes the longest proof, and all digests with it."""
+    manifest = unseal((out / MANIFEST).read_bytes())
+    assert manifest is not None
+    tables = {path: pq.read_table(out / path) for path in manifest["files"] if path.startswith(CERTIFICATES)}
+    path = max(tables, key=lambda name: max(map(len, tables[name]["proof"].to_pylist())))
+    proofs = tables[path]["proof"].to_pylist()
+    longest = max(range(len(proofs)), key=lambda i: len(proofs[i]))
+    proofs[longest] = change(proofs[longest])
+    data = table_bytes(tables[path].set_column(1, "proof", pa.array(proofs, pa.list_(pa.int64()))))
+    (out / path).write_bytes(data)
+    manifest["files"][path] = hashlib.sha256(data).hexdigest()
+    (out / MANIFEST).write_bytes(seal(manifest))
+
+
+def test_a_run_with_certificates_is_confirmed_document_by_document(out: Path) -> None:
+    report = verify(str(out))
+    assert (report.documents, report.verified, report.by_solver, report.open, report.failed) == (8, 8, 0, 0, ())
+    assert report.cpu_seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda proof: proof[:-3], "ends after"),
+        (lambda proof: [*proof, 7], "1 numbers too many"),
+        (lambda proof: [0, -1], "nats too high"),
+        (lambda proof: [], "ends after 0 numbers"),
+        (lambda proof: [1 << 62, *proof], "not one of 0 to"),
+    ],
+)
+def test_a_proof_that_proves_nothing_is_named(out: Path, change: Callable[[list[int]], list[int]], fault: str) -> None:
+    rewritten(out, change)
+    report = verify(str(out))
+    assert report.verified == 7
+    assert [fault in failure.reason for failure in report.failed] == [True]
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "other"])
+def test_a_damaged_file_fails_its_documents_and_no_others(out: Path, damage: str) -> None:
+    path = min((out / CERTIFICATES).glob("*.parquet"))
+    data, documents = path.read_bytes(), pq.read_table(path).num_rows
+    if damage == "flipped":
+        path.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    elif damage == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(table_bytes(pa.table({"doc_id": ["a"]})))
+    report = verify(str(out))
+    assert (report.verified, len(report.failed)) == (8 - documents, documents)
+    assert all(path.name in failure.reason for failure in report.failed)
+
+
+def test_another_model_or_corpus_is_refused(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(HashModel, "digest", "another")
+        with pytest.raises(VerifyError, match="the model model is not what this run was made from"):
+            verify(str(out))
+    write_corpus(synthesize(9, seed=3, kind="news"), tmp_path / "corpus", source="made up", overwrite=True)
+    with pytest.raises(VerifyError, match=r"the corpus .* is not what this run was made from"):
+        verify(str(out))
+
+
+def test_certificates_are_of_certify_alone_and_have_to_be_asked_for(tmp_path: Path, out: Path) -> None:
+    with pytest.raises(EngineError, match="engine gibbs writes no certificates; use --engine certify"):
+        key_of(consistency(), certificates=True)
+    publish_run(tmp_path / "without", tmp_path / "corpus", key_of(consistency(), engine="certify", options={}))
+    with pytest.raises(VerifyError, match="a run without certificates"):
+        verify(str(tmp_path / "without"))
+    assert out.is_dir()

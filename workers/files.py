@@ -1,0 +1,167 @@
+"""Writing to a disk so that a kill, a full disk or a power failure leaves a file or folder whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from schemas.errors import InputError
+
+TEMPORARY = ".tmp-"
+"""How the name of a file in the making starts; a killed process may leave one behind."""
+
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EMLINK, errno.ENOSYS)
+"""What file systems that cannot give a file a second name answer."""
+
+
+class OutputError(InputError):
+    """A place that cannot be written to: names it, what the system says, and what to do."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the system says against writing at ``path``, for the length of the block, into an `OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror or error}); see to that place, or give another one, "
+            "and run the same command again"
+        ) from error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Makes an `OSError` that names no file name this one: a read from a failing disk does not say where."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
+def make_folder(path: Path) -> None:
+    """The folder and those above it, where they are not there yet. Raises `OutputError`."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file under another name, then renames it; it is on the disk when this returns.
+
+    Raises `OutputError`; what was at ``path`` before is then still there.
+    """
+    make_folder(path.parent)
+    with _replacing(path) as temporary, temporary.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def staged(target: Path) -> Iterator[Path]:
+    """A folder beside ``target`` that takes its place, on the disk, when the block ends well and goes away when not.
+
+    What ``target`` held stays until then; where it is a link, the folder it leads to is meant. A kill between the
+    two renames that this takes leaves the old folder beside it, and the next call puts that back. Raises
+    `OutputError`; an `OSError` of the block that names a file elsewhere, such as one that is read, goes on as it is.
+    """
+    target = Path(os.path.realpath(target))
+    partial, retired = target.with_name(f".{target.name}.partial"), target.with_name(f".{target.name}.old")
+    with writing(target):
+        _put_back(retired, target)
+        if partial.exists():
+            shutil.rmtree(partial)
+        partial.mkdir(parents=True)
+    try:
+        with _writing_below(partial, target):
+            yield partial
+        with writing(target):
+            _sync_below(partial)
+            if target.exists():
+                shutil.rmtree(retired, ignore_errors=True)
+                target.replace(retired)
+            partial.replace(target)
+            sync(target.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        _put_back(retired, target)
+        raise
+    shutil.rmtree(retired, ignore_errors=True)
+
+
+def _put_back(retired: Path, target: Path) -> None:
+    if retired.exists() and not target.exists():
+        retired.replace(target)
+
+
+@contextmanager
+def _writing_below(folder: Path, target: Path) -> Iterator[None]:
+    """What the system says against writing in ``folder``, which will be ``target``, becomes an `OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and folder not in Path(os.fsdecode(error.filename)).parents:
+            raise
+        with writing(target):
+            raise
+
+
+def _sync_below(folder: Path) -> None:
+    """Puts the files of a folder on the disk, whoever wrote them, and then their names."""
+    for path in folder.iterdir():
+        sync(path)
+    sync(folder)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A name in the same folder, which nobody else has, for what takes the place of ``path`` when the block ends well.
+
+    Raises `OutputError`; then nothing is left under that name.
+    """
+    temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
+    with writing(path):
+        try:
+            yield temporary
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Puts a file on the disk, or the names in a folder: a rename alone may be lost with the power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def second_name(path: Path, other: Path) -> None:
+    """Gives the file at ``path`` the name ``other`` too: a hard link, or a copy where there is no such thing.
+
+    Raises `OutputError`.
+    """
+    with writing(other):
+        try:
+            os.link(path, other)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            write_whole(other, path.read_bytes())
+
+
+def point(link: Path, target: str) -> None:
+    """Makes ``link`` a symbolic link to ``target``, in one step wherever it pointed before. Raises `OutputError`."""
+    if link.is_symlink() and str(link.readlink()) == target:
+        return
+    with _replacing(link) as temporary:
+        temporary.symlink_to(target)

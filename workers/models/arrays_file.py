@@ -1,0 +1,68 @@
+"""Arrays one after another in one file, read back without trusting a byte of it.
+
+An ``.npz`` would hold the time of writing, and so break its own hash. Each array is written in NumPy's
+own format, version 1.0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00(?s:..)\{'descr': '([<|=][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
+)
+"""The only header that `write_arrays` makes; NumPy's own reader evaluates it, and allocates what it says."""
+
+LONGEST_HEADER = 256
+
+
+class ArraysFileError(ValueError):
+    """A file that does not hold the arrays it should; the message names the array and the fault."""
+
+
+class Kind(NamedTuple):
+    """What an array has to be: its name in messages, its type and its number of axes."""
+
+    name: str
+    dtype: str
+    axes: int = 1
+
+
+def write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> None:
+    """Writes arrays one after another; equal arrays give equal bytes."""
+    with path.open("wb") as file:
+        for array in arrays:
+            np.lib.format.write_array(file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+
+
+def read_arrays(path: Path, kinds: Sequence[Kind]) -> list[NDArray[Any]]:
+    """The arrays of a file, which has these and nothing else. Raises `ArraysFileError`."""
+    data = path.read_bytes()
+    arrays: list[NDArray[Any]] = []
+    at = 0
+    for kind in kinds:
+        header = HEADER.match(data, at, at + LONGEST_HEADER)
+        if header is None:
+            raise ArraysFileError(f"array {kind.name!r} has no header at byte {at}")
+        dtype = np.dtype(kind.dtype)
+        shape = tuple(int(size) for size in header[2].replace(b" ", b"").split(b",") if size)
+        if header[1].decode() != dtype.str or len(shape) != kind.axes:
+            raise ArraysFileError(
+                f"array {kind.name!r} is {header[1].decode()} of {len(shape)} axes, want {dtype.str} of {kind.axes}"
+            )
+        count, first = math.prod(shape), header.end()
+        at = first + count * dtype.itemsize
+        if at > len(data):
+            raise ArraysFileError(f"array {kind.name!r} goes beyond the end of the file")
+        # A copy, because bytes are not aligned, and numba compiles anew for what is not.
+        arrays.append(np.frombuffer(data, dtype, count, first).reshape(shape).copy())
+    if at != len(data):
+        raise ArraysFileError(f"{len(data) - at} bytes after the last array")
+    return arrays

@@ -1,0 +1,101 @@
+"""What the rows of a corpus hold, as digests: the same however a file is named, cut into row groups or compressed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.columns import raw_strings
+
+DIGEST_BYTES = 16
+COUNT_BYTES = 8
+NULL = -1
+"""In the place of a count or a length."""
+
+
+def row_digests(table: pa.Table) -> list[bytes]:
+    """A digest of each row: of the names of the columns, and of what they hold, decoded.
+
+    Takes strings, lists of strings and lists of integers, dictionary-encoded or not, of any width.
+    """
+    columns = [_Stored.of(table[name]) for name in sorted(table.column_names)]
+    names = "\0".join(sorted(table.column_names)).encode()
+    return [
+        hashlib.sha256(b"".join([names, *(part for column in columns for part in column.row(row))])).digest()[
+            :DIGEST_BYTES
+        ]
+        for row in range(len(table))
+    ]
+
+
+def row_sizes(column: pa.ChunkedArray) -> list[int]:
+    """Bytes of the strings of each row and one for each string, about the length of their text; null counts 1."""
+    stored = _Stored.of(column)
+    return [end - start + max(1, last - first) for first, last, start, end in stored.bounds]
+
+
+def digest_of_rows(digests: Sequence[bytes]) -> str:
+    """Hex digest of a run of rows, of their digests in order."""
+    return hashlib.sha256(b"".join(digests)).hexdigest()[: 2 * DIGEST_BYTES]
+
+
+class _Stored(NamedTuple):
+    """A column as bytes: the count of each row (of its values), the length of each value, the values.
+
+    ``bounds`` has for each row its first and last value and their first and last byte. Counts, lengths and bytes
+    together say where each value ends, so different rows are different bytes.
+    """
+
+    counts: memoryview
+    lengths: memoryview
+    data: memoryview
+    bounds: list[tuple[int, int, int, int]]
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> _Stored:
+        array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+            counts = pc.list_value_length(array).fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64)
+            values = array.flatten()
+        else:
+            counts, values = np.ones(len(array), np.int64), array
+        places = np.concatenate([[0], np.cumsum(np.maximum(counts, 0))])
+        lengths, offsets, data = _integers(values) if pa.types.is_integer(values.type) else _strings(values)
+        starts = offsets[places].tolist()
+        values_at = places.tolist()
+        bounds = list(zip(values_at[:-1], values_at[1:], starts[:-1], starts[1:], strict=True))
+        return cls(memoryview(counts.tobytes()), memoryview(lengths.tobytes()), data, bounds)
+
+    def row(self, row: int) -> tuple[memoryview, memoryview, memoryview]:
+        """The bytes that stand for a row."""
+        first, last, start, end = self.bounds[row]
+        counts = self.counts[COUNT_BYTES * row : COUNT_BYTES * (row + 1)]
+        return counts, self.lengths[COUNT_BYTES * first : COUNT_BYTES * last], self.data[start:end]
+
+
+_Values = tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.int64]], memoryview]
+"""Lengths (n,), offsets (n + 1,) into the data, data."""
+
+
+def _strings(values: pa.Array) -> _Values:
+    if not len(values):
+        return np.zeros(0, np.int64), np.zeros(1, np.int64), memoryview(b"")
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    plain = pa.concat_arrays(raw_strings(pa.chunked_array([values])).chunks)
+    _, offsets_buffer, data = plain.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64)[plain.offset : plain.offset + len(plain) + 1]
+    lengths = np.where(plain.is_null().to_numpy(zero_copy_only=False), NULL, np.diff(offsets))
+    return lengths, offsets, memoryview(b"" if data is None else data)
+
+
+def _integers(values: pa.Array) -> _Values:
+    null = values.is_null().to_numpy(zero_copy_only=False)
+    numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    lengths = np.where(null, NULL, COUNT_BYTES).astype(np.int64)
+    return lengths, COUNT_BYTES * np.arange(len(numbers) + 1, dtype=np.int64), memoryview(numbers.tobytes())
