@@ -21,7 +21,7 @@ demo: $(READY)  ## label a small made-up corpus end to end, and see where everyt
 	$(BIN)/python -m flows.demo
 
 test: lint  ## all checks and tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadgroup --durations 25
 
 test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow that goes away
 	$(BIN)/python -m pytest -m slow

@@ -17,8 +17,14 @@ from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_STARTUP_T
 from flows.patience import within
 from schemas.errors import ServiceError
 
-# Its warning that the server has gone away holds the whole address, with a password.
-logging.getLogger("prefect.events.clients").setLevel(logging.ERROR)
+
+def _errors_only(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
+
+
+# Its warning that the server has gone away holds the whole address, with a password. A filter, because
+# Prefect's own set-up of logging, at the first flow, takes levels back and leaves filters.
+logging.getLogger("prefect.events.clients").addFilter(_errors_only)
 
 REACH_SECONDS = 20.0
 """How long Prefect's API may take to say that it is there, before anything else is begun."""

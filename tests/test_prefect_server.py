@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import httpx
 import pytest
 from prefect import Flow
+from prefect.logging.configuration import setup_logging
 from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 from typer.testing import CliRunner
@@ -101,7 +102,10 @@ def test_what_prefect_cannot_send_is_not_written_between_our_lines(monkeypatch: 
     monkeypatch.setattr(logging, "raiseExceptions", True)
     assert CliRunner().invoke(app, ["engines", "--json"]).exit_code == 0
     assert not logging.raiseExceptions
-    assert not logging.getLogger("prefect.events.clients").isEnabledFor(logging.WARNING)
+    setup_logging(incremental=False)
+    clients = logging.getLogger("prefect.events.clients")
+    assert not clients.filter(clients.makeRecord(clients.name, logging.WARNING, "", 0, "with a password", (), None))
+    assert clients.filter(clients.makeRecord(clients.name, logging.ERROR, "", 0, "an error", (), None))
     assert Settings().internal.logging_level == "CRITICAL"
 
 
