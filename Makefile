@@ -18,7 +18,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 2 minutes)
-	$(BIN)/python -m flows.demo
+	$(BIN)/python -m flows.cli.demo
 
 test: lint  ## all checks and tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadgroup --durations 25

@@ -25,17 +25,17 @@ import numpy as np
 from common import RESULTS, consistency_of, labelled_corpora, machine, options, save, trained_model
 from problems import citation_task, citations
 
-from flows.shards import plan
 from schemas.problem import Problem
 from schemas.settings import CertifySettings, TextSettings
 from workers.certificates.checker import TOLERANCE, check
 from workers.certificates.proof import CertificateError
 from workers.certificates.writer import prove
 from workers.constraints.constraint_set import build_problems
-from workers.inference import certify
-from workers.inference.engine import document_rng
+from workers.corpus.plan import plan
+from workers.corpus.shards import read_batch
+from workers.inference.certify import engine as certify
+from workers.inference.core.engine import document_rng
 from workers.models.loaders import load_model
-from workers.shard_io import read_batch
 
 FEATURES = "rich"
 NODES = 100

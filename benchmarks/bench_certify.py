@@ -27,9 +27,10 @@ from schemas.settings import CertifySettings, GibbsSettings
 from workers.constraints.consistency import AS_COUNTED, LabelConsistency
 from workers.constraints.constraint_set import build_problem
 from workers.evaluation.conlleval import EntityCounts
-from workers.inference import certify, gibbs
-from workers.inference.chain import viterbi
-from workers.inference.engine import document_rng
+from workers.inference.certify import engine as certify
+from workers.inference.core.chain import viterbi
+from workers.inference.core.engine import document_rng
+from workers.inference.sampling import gibbs
 from workers.models.loaders import load_model
 from workers.models.model import Model
 

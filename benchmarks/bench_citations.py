@@ -19,7 +19,7 @@ import numpy as np
 from problems import Citations, Task, citation_task, citations
 
 from schemas.decoded import Decoded, Status
-from workers.inference.engine import document_rng
+from workers.inference.core.engine import document_rng
 from workers.inference.registry import SOLVERS
 from workers.learning.penalties import count_weights
 

@@ -29,7 +29,7 @@ from schemas.potentials import Potentials
 from schemas.problem import Problem
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.constraint_set import build_problem
-from workers.inference.engine import document_rng
+from workers.inference.core.engine import document_rng
 from workers.inference.registry import SOLVERS
 from workers.models.crf import load
 

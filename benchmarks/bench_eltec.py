@@ -38,14 +38,14 @@ from common import (
 )
 from numpy.typing import NDArray
 
-from flows.shards import plan
 from schemas.columns import DOC_ID, PREDICTIONS, TIMES
 from schemas.document import TOKENS
 from schemas.settings import TextSettings
-from workers.parquet import read_tables
-from workers.readers.text import batch_from_text_table
-from workers.readers.tokenizer import RARE_SPACE, load_tokenizer
-from workers.shard_io import read_shard
+from workers.corpus.parquet import read_tables
+from workers.corpus.plan import plan
+from workers.corpus.readers.text import batch_from_text_table
+from workers.corpus.readers.tokenizer import RARE_SPACE, load_tokenizer
+from workers.corpus.shards import read_shard
 
 FEATURES = "rich-nopos"
 PAIRS = 3
@@ -179,7 +179,7 @@ def _stages(run: str) -> dict[str, float]:
     os.environ |= environment()
     import mlflow
 
-    from flows.tracking import Tracking
+    from flows.tracking.tracking import Tracking
 
     metrics = mlflow.MlflowClient(Tracking(None).uri).get_run(run).data.metrics
     prefix = "worker_seconds/"

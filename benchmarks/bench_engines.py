@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from problems import Task, citation_task, citations, news_task
 
 from schemas.decoded import Budget, Decoded, Improvement
-from workers.inference.chain import viterbi
-from workers.inference.engine import document_rng
+from workers.inference.core.chain import viterbi
+from workers.inference.core.engine import document_rng
 from workers.inference.registry import SOLVERS
 
 RESULT = "engines"

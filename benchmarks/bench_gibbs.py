@@ -19,8 +19,8 @@ from schemas.settings import GibbsSettings
 from workers.constraints.consistency import LabelConsistency
 from workers.constraints.constraint_set import build_problem
 from workers.features.attributes import AttributeMaker
-from workers.inference import gibbs
-from workers.inference.engine import document_rng
+from workers.inference.core.engine import document_rng
+from workers.inference.sampling import gibbs
 from workers.models.crf import CRFSUITE_FILE, CrfModel, load
 
 FEATURES = "rich"

@@ -20,9 +20,9 @@ from schemas.labels import Labels
 from schemas.problem import LinearRows
 from schemas.settings import GibbsSettings
 from workers.evaluation.conlleval import EntityCounts
-from workers.inference import gibbs
-from workers.inference.chain import viterbi
-from workers.inference.engine import document_rng
+from workers.inference.core.chain import viterbi
+from workers.inference.core.engine import document_rng
+from workers.inference.sampling import gibbs
 
 
 def f1(task: Task, answers: list[Labels]) -> float:

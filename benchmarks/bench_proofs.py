@@ -22,7 +22,7 @@ from common import ROOT, save
 from schemas.decoded import Status
 from schemas.labels import Labels
 from schemas.problem import Problem
-from workers.inference.engine import document_rng
+from workers.inference.core.engine import document_rng
 from workers.inference.registry import SOLVERS
 
 sys.path.insert(0, str(ROOT))  # the referees are part of the tests, which are not installed

@@ -17,13 +17,13 @@ import numpy as np
 import pycrfsuite
 from common import labelled_corpora, options, save, tokenised_novels, trained_model
 
-from flows.shards import plan
 from schemas.document import Batch
 from schemas.labels import Labels
+from workers.corpus.plan import plan
+from workers.corpus.shards import Shard, read_batch
 from workers.features.attributes import AttributeMaker
-from workers.inference.chain import viterbi
+from workers.inference.core.chain import viterbi
 from workers.models.crf import CRFSUITE_FILE, CrfModel, load
-from workers.shard_io import Shard, read_batch
 
 FEATURES = "rich-nopos"
 

@@ -20,11 +20,11 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from flows.environment import command
-from flows.shards import plan
 from schemas.document import Batch
 from workers.constraints.consistency import LabelConsistency
+from workers.corpus.plan import plan
+from workers.corpus.shards import read_batch
 from workers.learning.saved_consistency import saved_consistency
-from workers.shard_io import read_batch
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT.parent / "shared" / "data"

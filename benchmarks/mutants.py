@@ -14,18 +14,18 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
-CERTIFY = "workers/inference/certify.py"
+CERTIFY = "workers/inference/certify/engine.py"
 CHECKER = "workers/certificates/checker.py"
-COMPONENTS = "workers/inference/components.py"
-GROUPS = "workers/inference/group_kernels.py"
-LATTICE = "workers/inference/lattice.py"
-MODEL = "workers/inference/cpsat_model.py"
-PARTIAL = "workers/inference/partial.py"
+COMPONENTS = "workers/inference/certify/components.py"
+GROUPS = "workers/inference/relaxation/groups.py"
+LATTICE = "workers/inference/cpsat/lattice.py"
+MODEL = "workers/inference/cpsat/draft.py"
+PARTIAL = "workers/inference/search/partial.py"
 PROOF = "workers/certificates/proof.py"
-RELAXATION = "workers/inference/relaxation.py"
-ROW_BOUND = "workers/inference/row_bound.py"
-ROW_DUAL = "workers/inference/row_dual.py"
-STEPS = "workers/inference/relaxation_kernels.py"
+RELAXATION = "workers/inference/relaxation/relaxation.py"
+ROW_BOUND = "workers/inference/core/row_bound.py"
+ROW_DUAL = "workers/inference/relaxation/row_dual.py"
+STEPS = "workers/inference/relaxation/ascent.py"
 
 BY_CERTIFY = ("tests/test_certify.py",)
 BY_CHECKER = ("tests/test_checker.py", "tests/test_certificates.py")

@@ -11,7 +11,7 @@ import common
 import numpy as np
 
 from flows.sources import open_constraints, open_model
-from flows.tracking import Tracking
+from flows.tracking.tracking import Tracking
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
 from schemas.problem import Problem
@@ -19,11 +19,11 @@ from schemas.settings import CitationSettings, CrfSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.constraints.declared import DeclaredConstraints
+from workers.corpus.readers.citations import read_citations
+from workers.labelling.report import with_gold
 from workers.models import crf
 from workers.models.model import Model
-from workers.readers.citations import read_citations
-from workers.shard_report import with_gold
-from workers.synthesis import synthesize
+from workers.synthesis.made_up import synthesize
 
 CORA = common.REAL / "cora"
 CITATION_CONSTRAINTS = common.ROOT / "infra" / "constraints" / "citations.yaml"

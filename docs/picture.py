@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from flows.evaluate import evaluate
-from flows.examples import mended_name
-from flows.shards import plan
+from flows.commands.evaluate import evaluate
+from flows.commands.examples import mended_name
 from schemas.columns import DOC_ID, LABELS, PREDICTIONS
 from schemas.document import Document
-from workers.parquet import read_tables
-from workers.shard import VITERBI_LABELS
-from workers.shard_io import read_batch
+from workers.corpus.parquet import read_tables
+from workers.corpus.plan import plan
+from workers.corpus.shards import read_batch
+from workers.labelling.shard import VITERBI_LABELS
 
 DEMO = Path("demo")
 COLOURS = {"PER": "#4477aa", "LOC": "#228833", "ORG": "#ee6677", "MISC": "#ccbb44", "O": "#dddddd"}

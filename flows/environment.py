@@ -26,14 +26,14 @@ DEFAULTS = {
     # The start of Prefect's temporary server is slow on a busy machine, and its banner is noise here.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_LOGGING_LEVEL": "WARNING",
-    # Its threads would print what they cannot send to a server that has gone; flows/private_flow.py says it once.
+    # Its threads would print what they cannot send to a server that has gone: flows/prefect/private_flow.py does, once.
     "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
-    # A server that has gone away costs half a minute at the end of a run and not six; see flows/private_flow.py.
+    # A server that has gone away costs half a minute at the end of a run, not six; see flows/prefect/private_flow.py.
     "PREFECT_API_REQUEST_TIMEOUT": "20",
     "PREFECT_CLIENT_MAX_RETRIES": "2",
     # Whatever MLflow warns of before it gives up comes as an error too.
     "MLFLOW_LOGGING_LEVEL": "ERROR",
-    # A server that has gone away is noticed within seconds and not within 8 minutes; see also flows/tracking.py.
+    # A server that has gone away is noticed within seconds, not 8 minutes; see flows/tracking/tracking.py.
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from prefect.runtime import flow_run
 
-from flows.runfolder import RunFolderError
+from flows.runfolder.runfolder import RunFolderError
 from schemas.errors import InputError, ServiceError, ShardsError
 from schemas.run import RunReport
 from schemas.secrets import place_of
-from workers.parquet import resolve
+from workers.corpus.parquet import resolve
 
 NAMED = 8
 """Failed shards that one message names; a report has them all."""

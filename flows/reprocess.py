@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from flows.cluster import Job, cluster
+from flows.cluster.cluster import Job, cluster
 from flows.jobs import (
     NothingLabelledError,
     ShardsFailedError,
@@ -21,10 +21,10 @@ from flows.jobs import (
     folder_place,
     run_tags,
 )
-from flows.prefect_server import guard_server
-from flows.private_flow import private_flow
+from flows.prefect.prefect_server import guard_server
+from flows.prefect.private_flow import private_flow
 from flows.progress import meter, say
-from flows.runfolder import (
+from flows.runfolder.runfolder import (
     STORE,
     Sources,
     claim,
@@ -35,21 +35,21 @@ from flows.runfolder import (
     publish,
     write_sources,
 )
-from flows.shards import SHARD_BYTES, survey
 from flows.sources import REGISTRY, OpenModel, check_columns, open_constraints, open_model
-from flows.tracking import Outcome, Run, Tracking, TrackingError
-from flows.untracked import catch_up, end_or_keep
+from flows.tracking.tracking import Outcome, Run, Tracking, TrackingError
+from flows.tracking.untracked import catch_up, end_or_keep
 from schemas.decoded import Status
 from schemas.document import Document
 from schemas.run import Counts, OnInfeasible, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
 from schemas.secrets import masked_errors, redact
 from schemas.settings import Settings, TextSettings
-from workers.code import code_digest
+from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
+from workers.corpus.parquet import CorpusError
+from workers.corpus.plan import SHARD_BYTES, survey
+from workers.corpus.shards import Shard, read_batch
 from workers.evaluation.conlleval import EntityCounts
-from workers.parquet import CorpusError
-from workers.shard import check_settings
-from workers.shard_io import Shard, read_batch
+from workers.labelling.shard import check_settings
 
 
 class Request(Settings):

@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from flows.shards import plan
 from schemas.document import Batch, Document
 from schemas.settings import TextSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from workers.constraints.declared import JoinedConstraints
+from workers.corpus.parquet import CorpusError
+from workers.corpus.plan import plan
+from workers.corpus.shards import Shard, file_columns, read_batch
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
 from workers.models.model import Model
-from workers.parquet import CorpusError
-from workers.shard_io import Shard, file_columns, read_batch
 
 REGISTRY = "models:/"
 
 
 class Registry(Protocol):
-    """Where models are kept: `flows.tracking.Tracking`, or `LateRegistry`."""
+    """Where models are kept: `flows.tracking.tracking.Tracking`, or `LateRegistry`."""
 
     def fetch(self, reference: str) -> Path:
         """The folder of ``models:/NAME@ALIAS``."""
@@ -35,8 +35,8 @@ class LateRegistry(NamedTuple):
     uri: str | None
 
     def fetch(self, reference: str) -> Path:
-        """See `flows.tracking.Tracking.fetch`."""
-        from flows.tracking import Tracking
+        """See `flows.tracking.tracking.Tracking.fetch`."""
+        from flows.tracking.tracking import Tracking
 
         return Tracking(self.uri).fetch(reference)
 

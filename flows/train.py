@@ -13,12 +13,11 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.jobs import check_apart, corpus_name, corpus_place, folder_place, run_tags
-from flows.prefect_server import guard_server
-from flows.private_flow import private_flow
+from flows.prefect.prefect_server import guard_server
+from flows.prefect.private_flow import private_flow
 from flows.progress import meter
-from flows.runfolder import dataset_digest
-from flows.shards import plan
-from flows.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
+from flows.runfolder.runfolder import dataset_digest
+from flows.tracking.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
 from schemas.document import Document
 from schemas.errors import InputError
 from schemas.labels import LabelError
@@ -26,13 +25,14 @@ from schemas.run import TrainReport
 from schemas.secrets import masked_errors
 from schemas.settings import CrfSettings, Settings
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.files import staged
+from workers.corpus.plan import plan
+from workers.corpus.shards import Shard, read_batch
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
 from workers.models import crf
 from workers.models.crf import CrfModel, Iteration
 from workers.models.folder import MANIFEST, update_manifest
-from workers.shard_io import Shard, read_batch
+from workers.storage.files import staged
 
 
 class TrainingError(InputError):

@@ -83,7 +83,7 @@ class DocumentChains(Figures):
     """How several Gibbs chains did on one document; objectives in nats.
 
     ``split_rhat``, ``effective_samples``, ``flips`` (a sweep) and ``best`` as in
-    `workers.inference.diagnostics.Diagnostic`; ``viterbi`` is the objective of the Viterbi labelling.
+    `workers.inference.sampling.diagnostics.Diagnostic`; ``viterbi`` is the objective of the Viterbi labelling.
     ``objective`` has a row a chain: what it was at after each sweep.
     """
 

@@ -13,9 +13,9 @@ from schemas.potentials import Floats, Potentials
 from schemas.run import RunKey, RunSettings, ShardReport
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.constraint_set import ConstraintSet
-from workers.shard import check_settings, label_shard
-from workers.shard_io import Shard
-from workers.synthesis import synthesize
+from workers.corpus.shards import Shard
+from workers.labelling.shard import check_settings, label_shard
+from workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 

@@ -24,12 +24,12 @@ from schemas.errors import InputError
 from schemas.run import RunSettings
 from workers.constraints.constraint_set import Unconstrained
 from workers.constraints.declared import JoinedConstraints
+from workers.labelling.shard import check_settings, label_batch
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.arrays_file import read_arrays, write_arrays
 from workers.models.crf import ARRAYS, WEIGHTS_FILE
 from workers.models.folder import MANIFEST, file_digest
 from workers.models.loaders import load_model
-from workers.shard import check_settings, label_batch
 
 WORDS = [["Ada", "Byron", "said", "Basel"], ["Ems", "Öl", "AG", "in", "1996"], ["Byron"]]
 SAMPLE = Batch.of([Document.build(f"d{i}", WORDS[i:], pos=[["X"] * len(s) for s in WORDS[i:]]) for i in range(3)])

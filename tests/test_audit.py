@@ -12,16 +12,16 @@ from schemas.audit import CheckReport, ConstraintCheck
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet, Scheme
 from schemas.potentials import Floats, Potentials
-from workers.auditing import Decoder, check, explain
-from workers.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
+from workers.audit.auditing import Decoder, check, explain
+from workers.audit.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.features import TokenFeature
-from workers.constraints.presence import MustAppear, StartsWith
-from workers.constraints.repeats import Consistent
 from workers.constraints.rows import ConstraintError
-from workers.constraints.runs import AppearsOnce, AtMostRuns
-from workers.constraints.template import Template, TokenTest
-from workers.constraints.words import Lexicon, ShouldBeTagged
+from workers.constraints.templates.features import TokenFeature
+from workers.constraints.templates.presence import MustAppear, StartsWith
+from workers.constraints.templates.repeats import Consistent
+from workers.constraints.templates.runs import AppearsOnce, AtMostRuns
+from workers.constraints.templates.template import Template, TokenTest
+from workers.constraints.templates.words import Lexicon, ShouldBeTagged
 
 LABELS = LabelSet(("author", "title", "date"), Scheme.PLAIN)
 HARD = float("inf")

@@ -13,11 +13,12 @@ from schemas.potentials import Potentials
 from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CertifySettings, GibbsSettings
 from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
-from workers.inference import certify, gibbs
-from workers.inference.chain import viterbi, viterbi_score
-from workers.inference.components import Pruned, part_of
-from workers.inference.relaxation import relax
-from workers.inference.spans import candidate_spans
+from workers.inference.certify import engine as certify
+from workers.inference.certify.components import Pruned, part_of
+from workers.inference.core.chain import viterbi, viterbi_score
+from workers.inference.core.spans import candidate_spans
+from workers.inference.relaxation.relaxation import relax
+from workers.inference.sampling import gibbs
 
 PEOPLE = LabelSet.bio(["PER", "ORG", "LOC"])
 

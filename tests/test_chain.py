@@ -8,7 +8,7 @@ import pytest
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from tests.oracle import all_labellings, local_scores, random_potentials
-from workers.inference.chain import log_partition, marginals, max_marginals, viterbi, viterbi_score
+from workers.inference.core.chain import log_partition, marginals, max_marginals, viterbi, viterbi_score
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 

@@ -7,14 +7,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from flows.chains import LEVELS, WIDTH, picture
-from flows.cli import app
+from flows.cli.app import app
+from flows.cli.chains import LEVELS, WIDTH, picture
 from schemas.document import Document
 from schemas.reports import ChainsReport, DocumentChains
 from schemas.settings import CrfSettings, IngestSettings
-from workers.ingestion import write_corpus
+from workers.corpus.ingestion import write_corpus
 from workers.models import crf
-from workers.synthesis import synthesize
+from workers.synthesis.made_up import synthesize
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from schemas.columns import Reject
 from schemas.document import Document
 from schemas.labels import LabelSet, Scheme
 from schemas.settings import CitationSettings
-from workers.readers.citations import read_citations
-from workers.readers.registry import READERS
+from workers.corpus.readers.citations import read_citations
+from workers.corpus.readers.registry import READERS
 
 CORA = Path(__file__).parents[2] / "shared" / "data" / "cora"
 

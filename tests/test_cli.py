@@ -18,16 +18,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli.app import app
 from flows.options import OptionError, option_values, parse_options
 from flows.progress import meter
-from flows.runfolder import MANIFEST
+from flows.runfolder.runfolder import MANIFEST
 from schemas.settings import ColumnsSettings, DiscrepancySettings, GibbsSettings, Settings
-from workers.constraints.templates import TEMPLATES
+from workers.constraints.templates.registry import TEMPLATES
+from workers.corpus.readers.registry import READERS
 from workers.inference.registry import SOLVERS
-from workers.output import PREDICTIONS as FOLDER
-from workers.readers.registry import READERS
-from workers.sealed import seal
+from workers.labelling.output import PREDICTIONS as FOLDER
+from workers.storage.sealed import seal
 
 runner = CliRunner()
 
@@ -55,7 +55,9 @@ def test_every_command_has_help_with_an_example_or_commands(name: str) -> None:
 def test_help_lists_the_exit_codes_and_waits_for_no_heavy_library() -> None:
     text = " ".join(call("--help").output.split())
     assert "Exit codes: 0 done" in text
-    script = "import sys; from flows.cli import app; print({'ray', 'prefect', 'mlflow', 'numba'} & set(sys.modules))"
+    script = (
+        "import sys; from flows.cli.app import app; print({'ray', 'prefect', 'mlflow', 'numba'} & set(sys.modules))"
+    )
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "set()"
 

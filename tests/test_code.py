@@ -10,32 +10,37 @@ from pathlib import Path
 
 import pytest
 
-from workers.code import COMPILERS, LABELLING, LIBRARIES, ROOT, files_behind, imports_of
+from workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, ROOT, files_behind, imports_of
 
 OUT = {
     "schemas/audit.py": "reports of `concord constraints check`",
     "schemas/reports.py": "what flows answer",
-    "workers/auditing.py": "looks at constraints before a run",
-    "workers/conflicts.py": "looks at constraints before a run",
+    "workers/audit/auditing.py": "looks at constraints before a run",
+    "workers/audit/conflicts.py": "looks at constraints before a run",
     "workers/evaluation/bootstrap.py": "scores what is labelled",
     "workers/evaluation/label_ids.py": "scores what is labelled",
     "workers/evaluation/tally.py": "scores what is labelled",
-    "workers/inference/diagnostics.py": "figures of `concord chains`",
-    "workers/ingestion.py": "writes a corpus, whose rows are in the key",
+    "workers/inference/sampling/diagnostics.py": "figures of `concord chains`",
+    "workers/audit/__init__.py": "looks at constraints before a run",
+    "workers/synthesis/__init__.py": "makes a corpus, whose rows are in the key",
+    "workers/corpus/plan.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/row_runs.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/repeated_ids.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
     "workers/learning/penalties.py": "trains: what it learns is in the model's digest",
     "workers/learning/tuning.py": "trains: what it learns is in the model's digest",
-    "workers/readers/citations.py": "read at ingestion",
-    "workers/readers/columns.py": "read at ingestion",
-    "workers/readers/conll.py": "read at ingestion",
-    "workers/readers/lines.py": "read at ingestion",
-    "workers/readers/registry.py": "read at ingestion",
-    "workers/remote.py": "hands shards to `workers.shard`",
-    "workers/synthesis.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis_citations.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis_names.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis_news.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis_text.py": "makes a corpus, whose rows are in the key",
-    "workers/warming.py": "compiles, and throws away what it labels",
+    "workers/corpus/readers/citations.py": "read at ingestion",
+    "workers/corpus/readers/columns.py": "read at ingestion",
+    "workers/corpus/readers/conll.py": "read at ingestion",
+    "workers/corpus/readers/lines.py": "read at ingestion",
+    "workers/corpus/readers/registry.py": "read at ingestion",
+    "workers/labelling/remote.py": "hands shards to `workers.labelling.shard`",
+    "workers/synthesis/made_up.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis/citations.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis/names.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis/news.py": "makes a corpus, whose rows are in the key",
+    "workers/synthesis/text.py": "makes a corpus, whose rows are in the key",
+    "workers/labelling/warming.py": "compiles, and throws away what it labels",
 }
 """Files that labelling does not import, and what they are for."""
 
@@ -86,7 +91,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def digests(tree: Path) -> tuple[str, str]:
-    script = "from workers.code import code_digest, kernels_digest; print(code_digest(), kernels_digest())"
+    script = "from workers.compiling.code import code_digest, kernels_digest; print(code_digest(), kernels_digest())"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tree)
     code, kernels = run.stdout.split()
     return code, kernels
@@ -105,7 +110,7 @@ def edited(tree: Path, file: str, change: Callable[[str], str]) -> tuple[str, st
 
 def test_docstrings_comments_and_layout_change_nothing(tree: Path) -> None:
     before = digests(tree)
-    file = "workers/inference/engine.py"
+    file = "workers/inference/core/engine.py"
     assert edited(tree, file, lambda text: text.replace("Nats within which", "Nats up to which")) == before
     assert edited(tree, file, lambda text: text.replace("What an engine is", "The engine")) == before
     assert edited(tree, file, lambda text: "# A comment.\n\n" + text) == before
@@ -114,16 +119,16 @@ def test_docstrings_comments_and_layout_change_nothing(tree: Path) -> None:
 
 def test_a_constant_changes_both(tree: Path) -> None:
     before = digests(tree)
-    after = edited(tree, "workers/inference/engine.py", lambda text: text.replace("1e-9", "1e-8"))
+    after = edited(tree, "workers/inference/core/engine.py", lambda text: text.replace("1e-9", "1e-8"))
     assert not set(before) & set(after)
 
 
 def test_what_kernels_do_not_hold_leaves_them_as_they_are(tree: Path) -> None:
     before = digests(tree)
-    after = edited(tree, "workers/shard_report.py", lambda text: text + "\nX = 1\n")
+    after = edited(tree, "workers/labelling/report.py", lambda text: text + "\nX = 1\n")
     assert after[0] != before[0]
     assert after[1] == before[1]
 
 
 def test_made_up_news_changes_nothing(tree: Path) -> None:
-    assert edited(tree, "workers/synthesis_text.py", lambda text: text + "\nX = 1\n") == digests(tree)
+    assert edited(tree, "workers/synthesis/text.py", lambda text: text + "\nX = 1\n") == digests(tree)

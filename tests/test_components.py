@@ -11,7 +11,7 @@ from schemas.labels import LabelSet, Scheme
 from schemas.potentials import Potentials
 from schemas.problem import ANY, LinearRows, Problem
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, random_problem
-from workers.inference.components import Pruned, part_of
+from workers.inference.certify.components import Pruned, part_of
 
 
 @settings(max_examples=120)

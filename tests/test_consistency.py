@@ -13,9 +13,9 @@ from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales, document_keys
 from workers.constraints.constraint_set import build_problem
+from workers.corpus.readers.registry import READERS
 from workers.learning.saved_consistency import consistency_extra
 from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
-from workers.readers.registry import READERS
 
 LABELS = LabelSet.bio(["PER", "LOC", "ORG", "MISC"])
 TRAINING = Path(__file__).parents[2] / "shared/data/conll2003/eng.train"

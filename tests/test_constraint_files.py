@@ -17,10 +17,10 @@ from schemas.document import Batch, Document
 from schemas.labels import LabelSet, Scheme
 from workers.constraints.constraint_file import ConstraintFileError, load_constraints, parse_constraints
 from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-from workers.constraints.presence import MustAppear, StartsWith
 from workers.constraints.rows import ConstraintError
-from workers.constraints.template import TokenTest
-from workers.constraints.words import Lexicon
+from workers.constraints.templates.presence import MustAppear, StartsWith
+from workers.constraints.templates.template import TokenTest
+from workers.constraints.templates.words import Lexicon
 
 LABELS = LabelSet(("author", "title", "date", "no", "3"), Scheme.PLAIN)
 SHIPPED = Path(__file__).parents[1] / "infra" / "constraints"

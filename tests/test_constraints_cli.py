@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.constraints_cli import app
+from flows.cli.constraints_cli import app
 from schemas.audit import CheckReport, Explanation
 from schemas.document import Document
 from schemas.settings import CrfSettings, IngestSettings
-from workers.constraints.templates import TEMPLATES
-from workers.ingestion import write_corpus
+from workers.constraints.templates.registry import TEMPLATES
+from workers.corpus.ingestion import write_corpus
 from workers.models import crf
-from workers.synthesis import synthesize
+from workers.synthesis.made_up import synthesize
 
 FILE = """
 constraints:

@@ -16,9 +16,10 @@ from schemas.problem import Problem
 from schemas.settings import CertifySettings, GibbsSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.constraint_set import build_problem
-from workers.inference import certify, gibbs
-from workers.inference.certify import RELAXED
-from workers.inference.engine import document_rng
+from workers.inference.certify import engine as certify
+from workers.inference.certify.engine import RELAXED
+from workers.inference.core.engine import document_rng
+from workers.inference.sampling import gibbs
 
 LABELS = LabelSet.bio(["PER", "ORG", "LOC", "MISC"])
 

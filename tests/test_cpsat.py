@@ -14,11 +14,12 @@ from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CpSatSettings
 from tests import oracle
 from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, naive_keys, random_problem
-from workers.inference import cpsat, lattice_spans
-from workers.inference.chain import max_marginals, viterbi, viterbi_score
-from workers.inference.cpsat import solve_model
-from workers.inference.cpsat_model import TRUE, ModelDraft
-from workers.inference.lattice import NoLabellingError, build_model
+from workers.inference.core.chain import max_marginals, viterbi, viterbi_score
+from workers.inference.cpsat import engine as cpsat
+from workers.inference.cpsat import lattice_spans
+from workers.inference.cpsat.draft import TRUE, ModelDraft
+from workers.inference.cpsat.engine import solve_model
+from workers.inference.cpsat.lattice import NoLabellingError, build_model
 
 
 def solve(problem: Problem, **settings: float) -> tuple[Labels, float, float]:

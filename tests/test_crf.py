@@ -16,12 +16,12 @@ from schemas.document import Batch, Document
 from schemas.labels import Scheme
 from schemas.potentials import Potentials
 from schemas.settings import ConllSettings, CrfSettings
+from workers.corpus.readers.conll import read_conll
 from workers.features.attributes import AttributeMaker
-from workers.inference.chain import log_partition, viterbi
+from workers.inference.core.chain import log_partition, viterbi
 from workers.models.crf import CRFSUITE_FILE, KIND, WEIGHTS_FILE, CrfModel, Iteration, load, train
 from workers.models.crfsuite_file import read_crfsuite
 from workers.models.folder import MANIFEST, ModelError, update_manifest
-from workers.readers.conll import read_conll
 
 NAMES = ("Ada Byron", "Basel", "Cora Bank", "Delft", "Ems Öl AG")
 TYPES = ("PER", "LOC", "ORG", "LOC", "ORG")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, UnlabelledError, Work
-from workers.parquet import ParquetLocation
-from workers.shard_io import Shard
+from flows.cluster.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, UnlabelledError, Work
+from workers.corpus.parquet import ParquetLocation
+from workers.corpus.shards import Shard
 
 FIRST_ROW = 1000
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from flows.cli import app
+from flows.cli.app import app
 from workers.constraints.constraint_file import parse_constraints
 from workers.inference.registry import SOLVERS
 

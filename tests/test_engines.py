@@ -13,8 +13,8 @@ from schemas.decoded import Budget, Decoded, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from tests.oracle import LABEL_SETS, enumerate_best, random_labelling, random_problem
-from workers.inference.chain import viterbi
-from workers.inference.engine import UNLIMITED, document_rng
+from workers.inference.core.chain import viterbi
+from workers.inference.core.engine import UNLIMITED, document_rng
 from workers.inference.registry import SOLVERS
 
 TOLERANCE = 1e-6

@@ -18,7 +18,7 @@ from tests.test_engines import EXACT, check_answer, run
 from tests.test_templates import random_text, template
 from workers.constraints.constraint_set import build_problem
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.template import Template
+from workers.constraints.templates.template import Template
 from workers.inference.registry import SOLVERS
 
 SHAPES = ((1,), (3,), (2, 1), (5,), (3, 2))

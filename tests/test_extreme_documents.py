@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.shards import plan
 from schemas.document import Batch, Document
 from schemas.run import RunKey, RunSettings
 from schemas.settings import CrfSettings
@@ -19,10 +18,11 @@ from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.constraint_file import parse_constraints
 from workers.constraints.constraint_set import ConstraintSet
 from workers.constraints.declared import JoinedConstraints
+from workers.corpus.plan import plan
 from workers.features import scorer
+from workers.labelling.output import PREDICTIONS
+from workers.labelling.shard import check_settings, label_shard
 from workers.models.crf import CrfModel, train
-from workers.output import PREDICTIONS
-from workers.shard import check_settings, label_shard
 
 Form = dict[str, Any]
 

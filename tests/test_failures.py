@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 import typer
 
-from flows.failures import Exit, HungUp, Terminated, reported
+from flows.cli.failures import Exit, HungUp, Terminated, reported
 from flows.options import OptionError
 from schemas.errors import ServiceError
 from workers.constraints.constraint_file import ConstraintFileError
-from workers.parquet import CorpusError
+from workers.corpus.parquet import CorpusError
 
 
 @pytest.mark.parametrize(

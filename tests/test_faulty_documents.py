@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.shards import plan
 from schemas.decoded import Status
 from schemas.document import TOKENS, Batch, Document
 from schemas.errors import DocumentError
@@ -19,17 +18,18 @@ from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem
 from schemas.run import RunKey, RunSettings
 from tests.made_runs import HashModel
-from workers.constraints import template
 from workers.constraints.constraint_set import ConstraintSet
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.order import PresencePrecedence
-from workers.constraints.repeats import Consistent
-from workers.inference.engine import document_rng
+from workers.constraints.templates import template
+from workers.constraints.templates.order import PresencePrecedence
+from workers.constraints.templates.repeats import Consistent
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.plan import plan
+from workers.inference.core.engine import document_rng
 from workers.inference.registry import SOLVERS
-from workers.ingestion import write_corpus
-from workers.output import PREDICTIONS, in_place
-from workers.shard import check_settings, label_batch, label_shard
-from workers.synthesis import synthesize
+from workers.labelling.output import PREDICTIONS, in_place
+from workers.labelling.shard import check_settings, label_batch, label_shard
+from workers.synthesis.made_up import synthesize
 
 FAULTS = (np.nan, -np.nan, np.inf)
 

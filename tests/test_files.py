@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kills import killed_before
-from workers.files import OutputError, point, staged, write_whole
+from workers.storage.files import OutputError, point, staged, write_whole
 
 
 def write_folder(target: Path, text: str) -> None:

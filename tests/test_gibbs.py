@@ -12,13 +12,13 @@ from schemas.labels import Labels, LabelSet, Scheme
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from tests.oracle import enumerate_best, enumerate_marginals, random_labelling, random_problem
-from workers.inference import gibbs
-from workers.inference.agreement import codec, count_labels, empty_state, labels_cost
-from workers.inference.chain import viterbi
-from workers.inference.diagnostics import diagnose, effective_samples, split_rhat
-from workers.inference.gibbs_chain import WORK
-from workers.inference.gibbs_kernels import anneal
-from workers.inference.rows import row_penalty, row_state, set_label
+from workers.inference.core.agreement import codec, count_labels, empty_state, labels_cost
+from workers.inference.core.chain import viterbi
+from workers.inference.core.rows import row_penalty, row_state, set_label
+from workers.inference.sampling import gibbs
+from workers.inference.sampling.diagnostics import diagnose, effective_samples, split_rhat
+from workers.inference.sampling.state import WORK
+from workers.inference.sampling.sweep import anneal
 
 HARD = 30.0
 

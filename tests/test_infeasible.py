@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.shards import plan
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet, Scheme
 from schemas.potentials import Potentials
 from schemas.run import OnInfeasible, RunKey, RunSettings, ShardReport
 from schemas.settings import IngestSettings
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.order import ShouldNotPrecede
-from workers.constraints.presence import MustAppear, StartsWith
-from workers.constraints.words import Lexicon
-from workers.infeasible import relaxed
-from workers.ingestion import write_corpus
-from workers.output import MARKERS, PREDICTIONS, read_marker
-from workers.shard import check_settings, label_batch, label_shard
+from workers.constraints.templates.order import ShouldNotPrecede
+from workers.constraints.templates.presence import MustAppear, StartsWith
+from workers.constraints.templates.words import Lexicon
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.plan import plan
+from workers.labelling.infeasible import relaxed
+from workers.labelling.output import MARKERS, PREDICTIONS, read_marker
+from workers.labelling.shard import check_settings, label_batch, label_shard
 
 LABELS = LabelSet(("author", "note", "title"), Scheme.PLAIN)
 HARD = DeclaredConstraints(

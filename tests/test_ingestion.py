@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.shards import plan
 from schemas.columns import REJECTS, Reject, SchemaError, batch_from_table, rejects_from_table
 from schemas.document import Document
 from schemas.settings import ColumnsSettings, IngestSettings
-from workers.ingestion import IngestError, IngestReport, ingest, write_corpus
-from workers.parquet import CorpusError, read_tables
-from workers.shard_io import read_batch
+from workers.corpus.ingestion import IngestError, IngestReport, ingest, write_corpus
+from workers.corpus.parquet import CorpusError, read_tables
+from workers.corpus.plan import plan
+from workers.corpus.shards import read_batch
 
 SMALL = IngestSettings(group_documents=3, group_tokens=12, part_bytes=4000)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.interrupts import noted_interrupts
-from flows.prefect_server import _deaf_children
+from flows.cluster.interrupts import noted_interrupts
+from flows.prefect.prefect_server import _deaf_children
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

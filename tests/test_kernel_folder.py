@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from workers import kernel_folder
-from workers.code import ROOT
-from workers.kernel_folder import KEPT, PREFIX, USED, _hold, _remove_unused
+from workers.compiling import kernel_folder
+from workers.compiling.code import ROOT
+from workers.compiling.kernel_folder import KEPT, PREFIX, USED, _hold, _remove_unused
 
 CALLED = """
-from workers.kernel import kernel
+from workers.compiling.kernel import kernel
 
 @kernel
 def called(x):
@@ -25,7 +25,7 @@ def called(x):
 
 CALLING = """
 from workers.called import called
-from workers.kernel import FOLDER, kernel
+from workers.compiling.kernel import FOLDER, kernel
 
 @kernel
 def calling(x):

@@ -17,12 +17,12 @@ from tests.oracle import enumerate_best, naive_keys, naive_objective, random_lab
 from tests.referees.problems import Kind, problem_of_kind
 from tests.test_engines import EXACT, check_answer, run
 from workers.constraints.consistency import span_keys
-from workers.inference.agreement import codec, empty_state, labels_cost
-from workers.inference.chain import viterbi
-from workers.inference.group_kernels import PricedGroups
-from workers.inference.relaxation import chains_of, relax
-from workers.inference.relaxation_kernels import ascend
-from workers.inference.spans import candidate_spans
+from workers.inference.core.agreement import codec, empty_state, labels_cost
+from workers.inference.core.chain import viterbi
+from workers.inference.core.spans import candidate_spans
+from workers.inference.relaxation.ascent import ascend
+from workers.inference.relaxation.groups import PricedGroups
+from workers.inference.relaxation.relaxation import chains_of, relax
 
 LABELS = LabelSet(("x", "y"), Scheme.PLAIN)
 

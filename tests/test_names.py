@@ -10,9 +10,9 @@ from schemas.potentials import Potentials
 from schemas.problem import Problem, Relation, SpanAgreement
 from tests.oracle import enumerate_best, random_labelling, random_problem
 from workers.constraints.consistency import span_keys
-from workers.inference.engine import UNLIMITED
-from workers.inference.race import Race
-from workers.inference.settling import settle
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Race
+from workers.inference.sampling.settling import settle
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 HARD = 50.0

@@ -16,14 +16,14 @@ from typer.testing import CliRunner
 
 import flows.reprocess
 import flows.train
-from flows.cli import app
-from flows.failures import Exit, reported
+from flows.cli.app import app
+from flows.cli.failures import Exit, reported
 from schemas.run import RunSettings
 from schemas.settings import CrfSettings, IngestSettings
-from workers.files import naming, staged
-from workers.ingestion import write_corpus
+from workers.corpus.ingestion import write_corpus
 from workers.models import crf
-from workers.synthesis import synthesize
+from workers.storage.files import naming, staged
+from workers.synthesis.made_up import synthesize
 
 CONSTRAINTS = "constraints: [{template: legality, weight: hard}]\n"
 

@@ -14,8 +14,8 @@ from schemas.document import Batch, Document
 from schemas.labels import LabelSet, Scheme
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.patterns import PatternError, Strings, matches, translated
-from workers.constraints.template import TokenTest
-from workers.constraints.words import Lexicon
+from workers.constraints.templates.template import TokenTest
+from workers.constraints.templates.words import Lexicon
 
 WORDS = [
     "",

@@ -9,10 +9,10 @@ import pytest
 from schemas.document import Document
 from schemas.labels import LabelSet, Scheme
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.features import TokenFeature
-from workers.constraints.presence import StartsWith
-from workers.constraints.runs import AppearsOnce
-from workers.constraints.words import Lexicon
+from workers.constraints.templates.features import TokenFeature
+from workers.constraints.templates.presence import StartsWith
+from workers.constraints.templates.runs import AppearsOnce
+from workers.constraints.templates.words import Lexicon
 from workers.learning.penalties import count_weights, with_weights
 
 LABELS = LabelSet(("author", "date", "title"), Scheme.PLAIN)

@@ -10,11 +10,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from flows.catalogue import engines, listing, readers, templates
-from flows.chains import chains_table
-from flows.constraints_tables import check_table, effects_table, labels_table, templates_table
-from flows.evaluate import Evaluation
-from flows.tables import evaluation_table
+from flows.cli.catalogue import engines, listing, readers, templates
+from flows.cli.chains import chains_table
+from flows.cli.constraints_tables import check_table, effects_table, labels_table, templates_table
+from flows.cli.tables import evaluation_table
+from flows.commands.evaluate import Evaluation
 from schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
 from schemas.reports import ChainsReport, DocumentChains, EntityReport, EvaluationReport, TypeFigures
 from workers.constraints.constraint_file import load_constraints

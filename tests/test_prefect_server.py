@@ -15,10 +15,10 @@ from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 from typer.testing import CliRunner
 
-from flows import prefect_server, private_flow
-from flows.cli import app
-from flows.prefect_server import GuardedServer, PrefectError, check_api
-from flows.private_flow import UnwatchedError
+from flows.cli.app import app
+from flows.prefect import prefect_server, private_flow
+from flows.prefect.prefect_server import GuardedServer, PrefectError, check_api
+from flows.prefect.private_flow import UnwatchedError
 
 ran: list[Sequence[str]] = []
 

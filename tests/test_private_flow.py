@@ -7,7 +7,7 @@ from typing import Any
 
 from prefect import Flow
 
-from flows.private_flow import private_flow
+from flows.prefect.private_flow import private_flow
 
 
 @private_flow("read", run_name="reads {corpus}")

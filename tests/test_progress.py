@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import ray
 
-from flows import cluster
-from flows.pool import Pool
+from flows.cluster import cluster
+from flows.cluster.pool import Pool
 from flows.progress import explained
 
 

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from schemas.columns import Reject, SchemaError
 from schemas.document import Document
 from schemas.settings import ColumnsSettings
-from workers.parquet import CorpusError
-from workers.readers.registry import READERS
-from workers.readers.tokenizer import RUN_LIMIT, Tokenizer, load_tokenizer
+from workers.corpus.parquet import CorpusError
+from workers.corpus.readers.registry import READERS
+from workers.corpus.readers.tokenizer import RUN_LIMIT, Tokenizer, load_tokenizer
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 
@@ -198,7 +198,7 @@ def test_a_tokenizer_made_anew_cuts_the_same(monkeypatch: pytest.MonkeyPatch) ->
     tokenizer = Tokenizer("en", 500)
     texts = ["She's here, isn't she? Yes—at 5 p.m.", "U.S. towns"]
     before = tokenizer(texts)
-    monkeypatch.setattr("workers.readers.tokenizer.STRING_LIMIT", 0)
+    monkeypatch.setattr("workers.corpus.readers.tokenizer.STRING_LIMIT", 0)
     after = tokenizer(texts)
     assert after.tokens.strings() == before.tokens.strings()
     assert after.sentence_starts.tolist() == before.sentence_starts.tolist()

@@ -15,13 +15,14 @@ from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CpSatSettings
 from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.test_certify import names_in_sentences
-from workers.inference import cpsat, relaxation
-from workers.inference.agreement import empty_state
-from workers.inference.block_descent import descend, finish, start_at
-from workers.inference.chain import viterbi, viterbi_score
-from workers.inference.group_kernels import PricedGroups, group_cost, member_losses, room_for
-from workers.inference.relaxation import chains_of, relax
-from workers.inference.spans import candidate_spans
+from workers.inference.core.agreement import empty_state
+from workers.inference.core.chain import viterbi, viterbi_score
+from workers.inference.core.spans import candidate_spans
+from workers.inference.cpsat import engine as cpsat
+from workers.inference.relaxation import relaxation
+from workers.inference.relaxation.block_descent import descend, finish, start_at
+from workers.inference.relaxation.groups import PricedGroups, group_cost, member_losses, room_for
+from workers.inference.relaxation.relaxation import chains_of, relax
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -16,23 +16,23 @@ import pytest
 import typer
 
 import flows.reprocess
-from flows.cluster import Job
-from flows.failures import Exit, reported
+from flows.cli.failures import Exit, reported
+from flows.cluster.cluster import Job
+from flows.cluster.pool import Done
 from flows.jobs import NothingLabelledError, ShardsFailedError
-from flows.pool import Done
-from flows.published import published
 from flows.reprocess import Request, label_corpus
-from flows.tracking import Outcome
+from flows.runfolder.published import published
+from flows.tracking.tracking import Outcome
 from schemas.columns import REJECTS as REJECTS_LAYOUT
 from schemas.columns import rejects_from_table
 from schemas.run import RunReport, RunSettings
 from tests.made_runs import HashModel, consistency
-from workers.files import OutputError
-from workers.ingestion import write_corpus
-from workers.output import REJECTS
-from workers.shard import label_shard
-from workers.shard_io import Shard
-from workers.synthesis import synthesize
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.shards import Shard
+from workers.labelling.output import REJECTS
+from workers.labelling.shard import label_shard
+from workers.storage.files import OutputError
+from workers.synthesis.made_up import synthesize
 
 CONSTRAINTS = consistency()
 

@@ -7,9 +7,9 @@ import pytest
 
 from schemas.problem import Problem
 from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
-from workers.inference.engine import UNLIMITED
-from workers.inference.race import Race
-from workers.inference.row_dual import ROUNDING, dual_bound, prove_rows
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Race
+from workers.inference.relaxation.row_dual import ROUNDING, dual_bound, prove_rows
 
 SEEDS = range(60)
 

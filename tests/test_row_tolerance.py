@@ -13,7 +13,7 @@ from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
 from tests.oracle import enumerate_best
 from tests.test_engines import EXACT, check_answer, run
 from workers.inference.registry import SOLVERS
-from workers.inference.row_dual import dual_bound
+from workers.inference.relaxation.row_dual import dual_bound
 
 ENGINES = tuple(SOLVERS)
 LABELS = LabelSet(("O", "x"), Scheme.PLAIN)

@@ -13,8 +13,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from flows.published import PublishedError, published
-from flows.runfolder import (
+from flows.runfolder.published import PublishedError, published
+from flows.runfolder.runfolder import (
     CURRENT,
     MANIFEST,
     PUBLISHED,
@@ -26,19 +26,28 @@ from flows.runfolder import (
     find_done,
     publish,
 )
-from flows.shards import plan
 from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from schemas.columns import TEXT, table_from_documents
 from schemas.document import Document
 from schemas.run import RowReject, RunKey, ShardMarker, ShardReport
 from tests.kills import killed_before
 from tests.made_runs import consistency, key_of, run
-from workers.files import TEMPORARY, OutputError
-from workers.ingestion import write_corpus
-from workers.output import MARKERS, PREDICTIONS, REJECTS, TIMES, shard_key, shard_name, write_marker, write_table
-from workers.sealed import seal, unseal
-from workers.shard_io import Shard, read_shard
-from workers.synthesis import synthesize
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.plan import plan
+from workers.corpus.shards import Shard, read_shard
+from workers.labelling.output import (
+    MARKERS,
+    PREDICTIONS,
+    REJECTS,
+    TIMES,
+    shard_key,
+    shard_name,
+    write_marker,
+    write_table,
+)
+from workers.storage.files import TEMPORARY, OutputError
+from workers.storage.sealed import seal, unseal
+from workers.synthesis.made_up import synthesize
 
 CONSTRAINTS = consistency()
 KEY = key_of(CONSTRAINTS)

@@ -35,16 +35,18 @@ from tests.oracle import (
     random_rows,
     random_words,
 )
-from workers.inference import anytime, astar, beam, constrained_viterbi, csp, discrepancy, evolution, two_stage
-from workers.inference.agreement import codec
-from workers.inference.chain import viterbi
-from workers.inference.engine import UNLIMITED, document_rng
-from workers.inference.partial import Partial, chain_loss, expand, pop, push, start_partial
-from workers.inference.price import Band
-from workers.inference.race import Race
+from workers.inference.chains import constrained_viterbi
+from workers.inference.core.agreement import codec
+from workers.inference.core.chain import viterbi
+from workers.inference.core.engine import UNLIMITED, document_rng
+from workers.inference.core.incumbent import Race
 from workers.inference.registry import SOLVERS
-from workers.inference.variation import DRAWS, breed
-from workers.inference.walker import evaluate, new_walker
+from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
+from workers.inference.search.partial import Partial, chain_loss, expand, pop, push, start_partial
+from workers.inference.search.variation import DRAWS, breed
+from workers.inference.search.walker import evaluate, new_walker
+from workers.inference.two_stage import engine as two_stage
+from workers.inference.two_stage.price import Band
 
 SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")
 

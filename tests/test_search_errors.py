@@ -13,9 +13,9 @@ from schemas.labels import Labels, LabelSet
 from schemas.run import RunSettings, ShardReport
 from tests.made_runs import LABELS, HashModel, consistency
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
-from workers.shard import check_settings, label_batch
-from workers.shard_report import report_of
-from workers.synthesis import synthesize
+from workers.labelling.report import report_of
+from workers.labelling.shard import check_settings, label_batch
+from workers.synthesis.made_up import synthesize
 
 SMALL = LabelSet.bio(["ORG", "PER"])
 START = np.zeros(1, np.int64)

@@ -10,21 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.shards import plan
 from schemas.document import Batch, Document
 from schemas.labels import LabelError
 from schemas.run import ConstraintFigures, RunSettings, ShardReport
 from schemas.settings import IngestSettings
 from tests.made_runs import LABELS, HashModel, consistency, key_of, run
-from workers import shard as shard_module
 from workers.constraints.constraint_set import Unconstrained
-from workers.files import OutputError
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.plan import plan
 from workers.inference.registry import EngineError
-from workers.ingestion import write_corpus
-from workers.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
-from workers.shard import check_settings, label_batch
-from workers.shard_report import report_of
-from workers.synthesis import synthesize
+from workers.labelling import shard as shard_module
+from workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
+from workers.labelling.report import report_of
+from workers.labelling.shard import check_settings, label_batch
+from workers.storage.files import OutputError
+from workers.synthesis.made_up import synthesize
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.row_runs import cut
-from flows.shards import SHARD_BYTES, largest_first, plan, survey
 from flows.sources import check_columns
 from schemas.columns import Reject, SchemaError, table_from_documents
 from schemas.document import Document
@@ -24,13 +22,15 @@ from schemas.settings import TextSettings
 from tests.made_runs import HashModel
 from workers.constraints.constraint_set import Unconstrained
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.linear import Linear, Term
-from workers.constraints.runs import TransitionOn
-from workers.constraints.template import TokenTest
-from workers.output import in_place, without_place
-from workers.parquet import WRITE_OPTIONS, CorpusError
-from workers.row_digests import row_digests
-from workers.shard_io import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch
+from workers.constraints.templates.linear import Linear, Term
+from workers.constraints.templates.runs import TransitionOn
+from workers.constraints.templates.template import TokenTest
+from workers.corpus.parquet import WRITE_OPTIONS, CorpusError
+from workers.corpus.plan import SHARD_BYTES, largest_first, plan, survey
+from workers.corpus.row_digests import row_digests
+from workers.corpus.row_runs import cut
+from workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch
+from workers.labelling.output import in_place, without_place
 
 
 def table(first: int, count: int, *, word: str = "w") -> pa.Table:

@@ -14,9 +14,9 @@ import pytest
 
 from schemas.document import Document
 from schemas.labels import LabelSet, Scheme
-from workers.synthesis import Kind, synthesize
-from workers.synthesis_names import COUNTRIES, FIRMS, GIVEN, PLACES, SURNAMES, Draws, Inventory, adjective, words
-from workers.synthesis_text import TAG_OF, WORD_TAGS
+from workers.synthesis.made_up import Kind, synthesize
+from workers.synthesis.names import COUNTRIES, FIRMS, GIVEN, PLACES, SURNAMES, Draws, Inventory, adjective, words
+from workers.synthesis.text import TAG_OF, WORD_TAGS
 
 KINDS: tuple[Kind, ...] = ("news", "citations")
 FIELDS = frozenset(

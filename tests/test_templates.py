@@ -19,12 +19,12 @@ from tests.naive_templates import BIO, CASES, PLAIN, WORDS, Sentences
 from workers.constraints import constraint_set
 from workers.constraints.constraint_set import build_problem
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.order import Precedence, PresencePrecedence
-from workers.constraints.presence import MustAppear, StartsWith
-from workers.constraints.repeats import Value, minutes, value_keys
 from workers.constraints.rows import edges_in
-from workers.constraints.template import MOST_ENTRIES, FeatureTemplate, Site, Template
-from workers.constraints.templates import TEMPLATES
+from workers.constraints.templates.order import Precedence, PresencePrecedence
+from workers.constraints.templates.presence import MustAppear, StartsWith
+from workers.constraints.templates.registry import TEMPLATES
+from workers.constraints.templates.repeats import Value, minutes, value_keys
+from workers.constraints.templates.template import MOST_ENTRIES, FeatureTemplate, Site, Template
 
 FEATURES = {"transition_feature", "token_feature"}
 

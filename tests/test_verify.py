@@ -10,20 +10,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows import verify as flow
-from flows.runfolder import MANIFEST, STORE, Sources, find_done, publish, write_sources
-from flows.shards import plan
+from flows.commands import verify as flow
+from flows.commands.verify import VerifyError, verify
+from flows.runfolder.runfolder import MANIFEST, STORE, Sources, find_done, publish, write_sources
 from flows.sources import OpenModel
-from flows.verify import VerifyError, verify
 from schemas.run import RunKey
 from schemas.settings import IngestSettings
 from tests.made_runs import HashModel, consistency, key_of, run
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.parquet import table_bytes
+from workers.corpus.plan import plan
 from workers.inference.registry import EngineError
-from workers.ingestion import write_corpus
-from workers.output import CERTIFICATES
-from workers.parquet import table_bytes
-from workers.sealed import seal, unseal
-from workers.synthesis import synthesize
+from workers.labelling.output import CERTIFICATES
+from workers.storage.sealed import seal, unseal
+from workers.synthesis.made_up import synthesize
 
 KEY: dict[str, object] = {"engine": "certify", "options": {}, "certificates": True}
 

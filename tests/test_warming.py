@@ -13,9 +13,9 @@ from numba.core.dispatcher import Dispatcher
 from schemas.document import Batch, Document
 from schemas.run import RunSettings
 from tests.made_runs import LABELS, HashModel, consistency
-from workers.shard import check_settings, label_batch
-from workers.synthesis import synthesize
-from workers.warming import warm
+from workers.labelling.shard import check_settings, label_batch
+from workers.synthesis.made_up import synthesize
+from workers.labelling.warming import warm
 
 def compiled():
     kernels = {

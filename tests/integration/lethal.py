@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from flows.cluster import Job
+from flows.cluster.cluster import Job
 from schemas.document import Batch, Document
 from schemas.potentials import Potentials
 from schemas.run import RunKey, RunSettings
 from tests.made_runs import HashModel
-from workers.code import code_digest
+from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import Unconstrained
-from workers.shard import check_settings
+from workers.labelling.shard import check_settings
 
 LETHAL = "lethal"
 """Documents whose id starts so end whoever scores them."""

@@ -12,22 +12,22 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from flows.shards import plan
 from schemas.document import Batch, Document
 from tests.integration.conftest import PYTHON
 from tests.integration.lethal import LETHAL, lethal_job
 from tests.made_runs import HashModel
-from workers.ingestion import write_corpus
-from workers.output import PREDICTIONS, TIMES, finished
-from workers.shard import label_batch, label_shard
-from workers.shard_io import LETHAL as REASON
-from workers.shard_io import REPEATED
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.plan import plan
+from workers.corpus.shards import LETHAL as REASON
+from workers.corpus.shards import REPEATED
+from workers.labelling.output import PREDICTIONS, TIMES, finished
+from workers.labelling.shard import label_batch, label_shard
 
 DRIVER = """
 import json, sys
 from pathlib import Path
-from flows.cluster import cluster
-from flows.shards import plan
+from flows.cluster.cluster import cluster
+from workers.corpus.plan import plan
 from tests.integration.lethal import lethal_job
 with cluster(None, workers=2) as running:
     job = lethal_job(Path(sys.argv[2]))._replace(sample=None)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import pytest
 
-from flows.tracking import ANSWER_SECONDS
+from flows.tracking.tracking import ANSWER_SECONDS
 from tests.integration.conftest import PYTHON, World, free_port, markers, wait_for
 from tests.integration.object_store import object_store
 

@@ -27,7 +27,7 @@ LISTENS = "0A"
 
 DRIVER = """
 import json, sys
-from flows.cluster import cluster
+from flows.cluster.cluster import cluster
 import ray
 from tests.integration.lethal import lethal_job
 with cluster(None, workers=1) as running:

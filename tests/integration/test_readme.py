@@ -24,7 +24,7 @@ from schemas.columns import table_from_documents
 from schemas.document import Document
 from tests.integration.conftest import World, free_port
 from tests.integration.processes import descendants
-from workers.synthesis import synthesize
+from workers.synthesis.made_up import synthesize
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from flows.shards import plan
 from tests.integration.conftest import World, markers
 from tests.integration.processes import command_line, descendants, gone, workers_of
+from workers.corpus.plan import plan
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], *, seconds: float = 120) -> None:

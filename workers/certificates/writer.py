@@ -1,6 +1,6 @@
 """Writes certificates: multipliers and prices that the relaxations learn, in integers, and branching for the rest.
 
-Rows come first (`workers.inference.row_dual`): agreement is priced on the chain that carries their multipliers.
+Rows come first (`inference.relaxation.row_dual`): agreement is priced on the chain that carries their multipliers.
 
 Nothing here has to be believed: what is written is looked at with the checker's own eyes until it closes.
 """
@@ -21,10 +21,10 @@ from schemas.problem import ANY, LinearRows, Problem
 from workers.certificates.boxes import Boxes
 from workers.certificates.checker import BITS, TOLERANCE, Alive, Ground, Mask, Prices, narrowed
 from workers.certificates.proof import LEAF, MOST, MOST_ROLES, CertificateError, Item, Reader, ReadGroup
-from workers.inference.chain import viterbi_score
-from workers.inference.relaxation import Prices as Learned
-from workers.inference.relaxation import relax
-from workers.inference.row_dual import STEPS, dual_bound
+from workers.inference.core.chain import viterbi_score
+from workers.inference.relaxation.relaxation import Prices as Learned
+from workers.inference.relaxation.relaxation import relax
+from workers.inference.relaxation.row_dual import STEPS, dual_bound
 
 NOTHING_NEW = [0, 0]
 """A stage that sets no price: one more look at what the last one left."""

@@ -37,8 +37,8 @@ from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Potentials
 from schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
+from workers.compiling.kernel import kernel
 from workers.constraints.constraint_set import Ground
-from workers.kernel import kernel
 
 WIDTH = 12
 """Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""

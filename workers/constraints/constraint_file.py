@@ -27,9 +27,9 @@ from pydantic import ValidationError
 
 from workers.constraints.declared import DeclaredConstraints, Origin
 from workers.constraints.rows import ConstraintError
-from workers.constraints.template import Location, Template, nearest
-from workers.constraints.templates import TEMPLATES
-from workers.files import naming
+from workers.constraints.templates.registry import TEMPLATES
+from workers.constraints.templates.template import Location, Template, nearest
+from workers.storage.files import naming
 
 ROOT = "constraints"
 

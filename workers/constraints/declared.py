@@ -19,8 +19,15 @@ from schemas.potentials import Potentials
 from schemas.problem import LinearRows, SpanAgreement
 from workers.constraints.constraint_set import ConstraintSet, Ground
 from workers.constraints.rows import ConstraintError, Weighed, laid_out
-from workers.constraints.template import AgreementTemplate, FeatureTemplate, Location, RowTemplate, Site, Template
-from workers.constraints.templates import TEMPLATES
+from workers.constraints.templates.registry import TEMPLATES
+from workers.constraints.templates.template import (
+    AgreementTemplate,
+    FeatureTemplate,
+    Location,
+    RowTemplate,
+    Site,
+    Template,
+)
 
 KINDS = {template: name for name, template in TEMPLATES.items()}
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from schemas.errors import InputError
 from schemas.potentials import Floats, Ints
 from schemas.problem import ANY, LinearRows
-from workers.kernel import kernel
+from workers.compiling.kernel import kernel
 
 Mask = NDArray[np.bool_]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from workers.compiling.kernel import inlined, kernel, kernel_in_place
 from workers.features.extractors import Pieces
-from workers.kernel import inlined, kernel, kernel_in_place
 
 _WHOLE, _SUBSTRINGS, _PREFIXES = int(Pieces.WHOLE), int(Pieces.SUBSTRINGS), int(Pieces.PREFIXES)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)

@@ -16,21 +16,13 @@ from schemas.settings import (
     GibbsSettings,
     TwoStageSettings,
 )
-from workers.inference import (
-    anytime,
-    astar,
-    beam,
-    certify,
-    constrained_viterbi,
-    cpsat,
-    csp,
-    discrepancy,
-    evolution,
-    gibbs,
-    two_stage,
-    viterbi,
-)
-from workers.inference.engine import Solver
+from workers.inference.certify import engine as certify
+from workers.inference.chains import constrained_viterbi, viterbi
+from workers.inference.core.engine import Solver
+from workers.inference.cpsat import engine as cpsat
+from workers.inference.sampling import gibbs
+from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
+from workers.inference.two_stage import engine as two_stage
 
 SOLVERS: dict[str, Solver] = {
     "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),

@@ -19,7 +19,7 @@ import numpy as np
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.template import RowTemplate
+from workers.constraints.templates.template import RowTemplate
 
 PRIOR = 0.5
 """Rows that hold, and rows that break, taken as seen before anything is counted."""

@@ -14,8 +14,8 @@ from schemas.settings import GibbsSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.constraints.constraint_set import build_problems
 from workers.evaluation.conlleval import EntityCounts
-from workers.inference import gibbs
-from workers.inference.engine import document_rng
+from workers.inference.core.engine import document_rng
+from workers.inference.sampling import gibbs
 from workers.models.model import Model
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)

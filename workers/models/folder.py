@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from schemas.errors import InputError
 from schemas.labels import LabelSet, Scheme
-from workers.files import write_whole
+from workers.storage.files import write_whole
 
 MANIFEST = "manifest.json"
 VERSION = 1

@@ -1,0 +1,404 @@
+"""The console script. Heavy imports stay inside the commands: ``concord --help`` answers at once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from flows.cli.arguments import (
+    Consistency,
+    Constraints,
+    Corpus,
+    Engine,
+    Json,
+    ModelName,
+    Options,
+    Overwrite,
+    Seed,
+    Tracking,
+    print_json,
+)
+from flows.cli.constraints_cli import app as constraints_app
+from flows.cli.failures import Exit, reported
+from flows.progress import say
+from schemas.errors import InputError
+from schemas.run import RunReport, TrainReport
+
+app = typer.Typer(
+    name="concord",
+    help="Labels the words of document corpora so that the labels agree: with the local evidence, with each other "
+    "across a document, and with declared knowledge.",
+    epilog="Exit codes: 0 done, 1 an error in concord, 2 wrong usage, 3 a corpus, model or folder that cannot be "
+    "used, 4 some shards failed, 5 Ray or MLflow out of reach, 129, 130 and 143 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    add_completion=False,
+)
+app.add_typer(constraints_app, name="constraints")
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"concord {version('concord')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is, and leave.")
+]
+
+
+@app.callback()
+def main(*, _version: Version = False) -> None:
+    """Sets up what every command shares."""
+    # The flow's own errors are shown once, by this command line; Prefect keeps its logs for its pages.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
+
+
+@app.command(epilog="Example: concord synthesize --documents 2000 --out corpus/")
+def synthesize(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
+    documents: Annotated[int, typer.Option(min=1, help="How many documents.")] = 2000,
+    kind: Annotated[Literal["news", "citations"], typer.Option(help="What to make up.")] = "news",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same corpus.")] = 0,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Make up a corpus with gold labels, of any size."""
+    with reported():
+        from flows.commands.corpora import synthesize_corpus
+        from schemas.settings import IngestSettings
+
+        report = synthesize_corpus(
+            out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
+        )
+        _show_ingest(report._asdict(), out, as_json=as_json)
+
+
+@app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
+def ingest(
+    reader: Annotated[str, typer.Argument(help="What the source is; `concord readers` lists them.")],
+    source: Annotated[str, typer.Argument(help="File or folder to read.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
+    option: Options = None,
+    group_documents: Annotated[int, typer.Option(min=1, help="Documents a row group, at most.")] = 64,
+    group_tokens: Annotated[int, typer.Option(min=1, help="Tokens that end a row group.")] = 50_000,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Turn files of other formats into a Parquet corpus; what cannot be read becomes a counted reject."""
+    with reported():
+        from flows.commands.corpora import first_reason, ingest_corpus
+        from flows.options import OptionError, parse_options
+        from schemas.settings import IngestSettings
+        from workers.corpus.readers.registry import READERS
+
+        if reader not in READERS:
+            raise OptionError(f"no reader is called {reader!r}; there are {', '.join(READERS)}")
+        report = ingest_corpus(
+            reader,
+            source,
+            out,
+            settings=parse_options(option or [], READERS[reader].settings, owner=f"reader {reader}"),
+            layout=IngestSettings(group_documents=group_documents, group_tokens=group_tokens),
+            overwrite=overwrite,
+        )
+        _show_ingest(report._asdict(), out, as_json=as_json)
+        if not report.written:
+            raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
+
+
+@app.command(epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/")
+def train(
+    *,
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    features: Annotated[str, typer.Option(help="Feature set: finkel, rich, fields; -nopos without tags.")] = "rich",
+    option: Options = None,
+    consistency: Annotated[
+        bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
+    ] = True,
+    held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of documents held out for that.")] = 0.2,
+    register: Annotated[str | None, typer.Option(help="Name in MLflow's model registry.")] = None,
+    alias: Annotated[str, typer.Option(help="Alias the new version gets there.")] = "champion",
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Train a CRF and its label consistency on a labelled corpus."""
+    with reported():
+        from flows.options import option_values
+        from flows.prefect.private_flow import UnwatchedError
+        from flows.train import train as run_training
+        from schemas.settings import CrfSettings
+
+        try:
+            report = run_training(
+                corpus,
+                str(out),
+                features=features,
+                options=option_values(option or [], CrfSettings, owner="the CRF"),
+                consistency=consistency,
+                held_out=held_out,
+                register_as=register,
+                alias=alias,
+                tracking=tracking,
+            )
+        except UnwatchedError as error:
+            _show_training(error.report, as_json=as_json)
+            raise
+        _show_training(report, as_json=as_json)
+
+
+def _show_training(report: TrainReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.model_dump_json())
+        return
+    say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+    if report.held_out_f1 is not None:
+        say(
+            f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
+            f"and {report.unlabelled_scale:g} (unlabelled); "
+            f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
+        )
+    say(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
+
+
+@app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --engine gibbs --out out/")
+def reprocess(
+    *,
+    corpus: Corpus,
+    model: ModelName,
+    out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
+    engine: Engine = "gibbs",
+    option: Options = None,
+    constraints: Constraints = None,
+    consistency: Consistency = True,
+    seed: Seed = 0,
+    work: Annotated[int | None, typer.Option(min=1, help="Limit of deterministic work a document.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Limit of time a document; output then depends on the machine.")
+    ] = None,
+    on_infeasible: Annotated[
+        Literal["reject", "relax", "viterbi"],
+        typer.Option(
+            help="A document whose hard constraints cannot all hold: to the rejects, decoded with them "
+            "made soft, or out with its Viterbi labels; always counted and marked."
+        ),
+    ] = "viterbi",
+    certificates: Annotated[
+        bool, typer.Option("--certificates", help="Write proofs that `concord verify` checks; for engine certify.")
+    ] = False,
+    text_column: Annotated[str, typer.Option(help="Column of raw text, for a corpus without tokens.")] = "text",
+    id_column: Annotated[str, typer.Option(help="Column of document ids, for a corpus without tokens.")] = "doc_id",
+    shard_kib: Annotated[
+        int, typer.Option(min=1, help="KiB of text a shard, about; less for few documents that take long.")
+    ] = 256,
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")] = None,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
+    with reported():
+        from flows.jobs import NothingLabelledError, ShardsFailedError, UntrackedError
+        from flows.options import option_values
+        from flows.prefect.private_flow import UnwatchedError
+        from flows.reprocess import reprocess as run_reprocess
+        from workers.inference.registry import solver_named
+
+        try:
+            report = run_reprocess(
+                corpus,
+                model,
+                str(out),
+                engine=engine,
+                options=option_values(option or [], solver_named(engine).settings, owner=f"engine {engine}"),
+                seed=seed,
+                work=work,
+                seconds=seconds,
+                on_infeasible=on_infeasible,
+                text={"text_column": text_column, "id_column": id_column},
+                certificates=certificates,
+                constraints=[str(path.absolute()) for path in constraints or []],
+                consistency=consistency,
+                shard_bytes=shard_kib << 10,
+                ray=ray,
+                workers=workers,
+                tracking=tracking,
+            )
+        except (NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError) as error:
+            _show_run(error.report, as_json=as_json)
+            raise
+        _show_run(report, as_json=as_json)
+
+
+@app.command(epilog="Example: concord verify out/")
+def verify(
+    out: Annotated[str, typer.Argument(help="Output folder of `concord reprocess --engine certify --certificates`.")],
+    *,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Check a run's certificates: confirm every bound with plain integer arithmetic, or name the document."""
+    with reported():
+        from flows.commands.verify import verify as run_verify
+
+        report = run_verify(out, tracking=tracking)
+        if as_json:
+            print_json(report.model_dump_json())
+        else:
+            say(
+                f"{report.documents:,} documents: {report.verified:,} verified, "
+                f"{report.by_solver:,} on a solver's word, {report.open:,} open, "
+                f"{len(report.failed):,} failed; {report.cpu_seconds:.1f} CPU seconds"
+            )
+        for failure in report.failed:
+            say(f"failed: {failure.doc_id}: {failure.reason}", style="red")
+        if report.failed:
+            raise typer.Exit(Exit.INPUT)
+
+
+@app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/")
+def evaluate(
+    *,
+    predictions: Annotated[str, typer.Option(help="Output folder of `concord reprocess`.")],
+    gold: Annotated[str, typer.Option(help="Corpus with gold labels.")],
+    as_json: Json = False,
+) -> None:
+    """Score predictions against gold as conlleval does, and show what changed against Viterbi."""
+    with reported():
+        from flows.cli.tables import evaluation_lines, evaluation_table
+        from flows.commands.evaluate import evaluate as run_evaluate
+
+        evaluation = run_evaluate(predictions, gold)
+        if evaluation.unfinished:
+            say(
+                f"{predictions}: a later run is not finished ({evaluation.unfinished} of its shards are done); "
+                "these are the scores of the last whole one",
+                style="yellow",
+            )
+        if as_json:
+            print_json(evaluation.report.model_dump_json())
+            return
+        Console().print(evaluation_table(evaluation))
+        for line in evaluation_lines(evaluation):
+            say(line)
+
+
+@app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
+def chains(
+    *,
+    corpus: Corpus,
+    model: ModelName,
+    doc: Annotated[str | None, typer.Option(help="Id of one document; otherwise the first of the corpus.")] = None,
+    documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 20,
+    number: Annotated[int, typer.Option("--chains", min=2, help="Chains a document, from random labellings.")] = 4,
+    option: Options = None,
+    constraints: Constraints = None,
+    consistency: Consistency = True,
+    seed: Seed = 0,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Tell whether Gibbs chains mix: split R̂, effective samples and, of one document, a picture.
+
+    Chains that agree from different starts have seen what there is. The temperature does not fall.
+    """
+    with reported():
+        from flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
+
+        report = diagnose_chains(
+            corpus,
+            model,
+            doc_id=doc,
+            documents=documents,
+            chains=number,
+            options=option or [],
+            constraints=[str(path) for path in constraints or []],
+            consistency=consistency,
+            seed=seed,
+            tracking=tracking,
+        )
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        Console().print(chains_table(report))
+        for line in picture(report.documents[0]) if doc is not None else []:
+            typer.echo(line)
+        say(chains_line(report))
+
+
+@app.command(epilog="Example: concord engines")
+def engines(*, as_json: Json = False) -> None:
+    """List the engines and their options."""
+    from flows.cli import catalogue
+
+    entries = catalogue.engines()
+    if as_json:
+        print_json(json.dumps({"engines": [entry.model_dump() for entry in entries]}))
+        return
+    Console().print(catalogue.listing(entries))
+
+
+@app.command(epilog="Example: concord readers")
+def readers(*, as_json: Json = False) -> None:
+    """List what `concord ingest` reads, and the readers' options."""
+    from flows.cli import catalogue
+
+    entries = catalogue.readers()
+    if as_json:
+        print_json(json.dumps({"readers": [entry.model_dump() for entry in entries]}))
+        return
+    Console().print(catalogue.listing(entries))
+
+
+def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json(json.dumps(counts | {"out": str(out)}))
+        return
+    say(
+        f"{counts['read']:,} documents read, {counts['written']:,} written ({counts['tokens']:,} tokens, "
+        f"{counts['sentences']:,} sentences), {counts['rejected']:,} rejected"
+    )
+    say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if counts["rejected"] else ""))
+
+
+def _show_run(done: RunReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(done.model_dump_json())
+        return
+    report = done.model_dump()
+    say(
+        f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
+        f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
+    )
+    say(
+        f"{report['seconds']:.1f} s, {report['tokens_per_second']:,.0f} tokens a second; "
+        f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word"
+    )
+    say(
+        f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
+        f"penalty {report['penalty_before']:,.1f} → {report['penalty']:,.1f} nats"
+    )
+    if report["infeasible"]:
+        say(
+            f"{report['infeasible']:,} documents cannot keep all hard constraints; their status says so", style="yellow"
+        )
+    errors = report["search_errors"]
+    if errors:
+        say(
+            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of engine gibbs "
+            f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
+        )
+    say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")

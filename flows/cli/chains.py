@@ -1,0 +1,127 @@
+"""Do the sampler's chains mix? Several on each document, from random labellings, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from flows.cli.plain_tables import figures_table
+from flows.options import OptionError, parse_options
+from flows.progress import meter
+from flows.sources import LateRegistry, find_document, first_documents, open_constraints, open_model
+from schemas.document import Batch, Document
+from schemas.potentials import Floats
+from schemas.problem import Problem
+from schemas.reports import ChainsReport, DocumentChains
+from schemas.settings import GibbsSettings
+from workers.constraints.constraint_set import build_problems
+from workers.corpus.plan import plan
+from workers.inference.core.chain import viterbi
+from workers.inference.core.engine import document_rng
+from workers.inference.sampling.diagnostics import diagnose
+
+SWEEPS = 1000
+"""Without another number: a diagnostic needs more sweeps than a good labelling does."""
+
+RHAT_LIMIT = 1.05
+"""Split R̂ above which chains count as not mixed."""
+
+WIDTH = 60
+LEVELS = "▁▂▃▄▅▆▇█"
+
+
+def diagnose_chains(
+    corpus: str,
+    model: str,
+    *,
+    doc_id: str | None,
+    documents: int,
+    chains: int,
+    options: Sequence[str],
+    constraints: Sequence[str],
+    consistency: bool,
+    seed: int,
+    tracking: str | None,
+) -> ChainsReport:
+    """`workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ``documents`` of a corpus.
+
+    ``options`` are those of the engine gibbs. Raises `OptionError`, `CorpusError` where the document is
+    not there, and what reading corpus, model and constraints raises.
+    """
+    config = parse_options([f"sweeps={SWEEPS}", *options], GibbsSettings, owner="engine gibbs")
+    if config.sweeps < 8:
+        raise OptionError(f"--option sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
+    opened = open_model(model, LateRegistry(tracking))
+    declared = open_constraints(opened, constraints, consistency=consistency)
+    if doc_id is None:
+        shards = plan(corpus)
+        total = min(documents, sum(shard.rows for shard in shards))
+        batches: Iterator[Batch] = first_documents(shards, documents)
+    else:
+        total, batches = 1, iter([Batch.of([find_document(corpus, doc_id)])])
+    found: list[DocumentChains] = []
+    with meter("sampling", total) as bar:
+        for batch in batches:
+            problems = build_problems(batch, opened.model.potentials(batch), opened.model.labels, declared)
+            for document, problem in zip(batch, problems, strict=True):
+                found.append(_diagnosed(document, problem, config, chains, seed))
+                bar.advance()
+    mixed = sum(row.mixed for row in found)
+    return ChainsReport(chains=chains, sweeps=config.sweeps, rhat_limit=RHAT_LIMIT, mixed=mixed, documents=tuple(found))
+
+
+def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chains: int, seed: int) -> DocumentChains:
+    rng = document_rng(seed, document.doc_id)
+    found = diagnose(problem, config=config, rng=rng, chains=chains)
+    return DocumentChains(
+        doc_id=document.doc_id,
+        tokens=len(document),
+        split_rhat=found.split_rhat,
+        effective_samples=found.effective_samples,
+        flips=found.flips,
+        best=found.best,
+        viterbi=problem.score(viterbi(problem.potentials)).objective,
+        mixed=found.split_rhat < RHAT_LIMIT,
+        objective=tuple(tuple(chain.tolist()) for chain in found.objective),
+    )
+
+
+# For people
+
+
+def chains_table(report: ChainsReport) -> Table:
+    """A line a document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives in nats."""
+    table = figures_table("document", "tokens", "R̂", "samples", "flips", "best", "Viterbi")
+    for row in sorted(report.documents, key=lambda row: -row.split_rhat):
+        figures = (f"{row.effective_samples:,.0f}", f"{row.flips:.2f}", f"{row.best:,.3f}", f"{row.viterbi:,.3f}")
+        rhat = Text(f"{row.split_rhat:.3f}", style="" if row.mixed else "bold red")
+        table.add_row(Text(row.doc_id), f"{row.tokens:,}", rhat, *figures)
+    return table
+
+
+def chains_line(report: ChainsReport) -> str:
+    """How many documents mixed, and by what measure."""
+    kept = report.chains * (report.sweeps - report.sweeps // 2)
+    return (
+        f"{report.mixed} of {len(report.documents)} documents mixed (split R̂ below {report.rhat_limit:g}); "
+        f"{report.chains} chains of {report.sweeps:,} sweeps, of which {kept:,} count"
+    )
+
+
+def picture(row: DocumentChains) -> list[str]:
+    """The objective of each chain from its first sweep to its last, a line a chain, on one scale (nats)."""
+    traces = [_means(np.array(chain)) for chain in row.objective]
+    low, high = min(float(t.min()) for t in traces), max(float(t.max()) for t in traces)
+    steps = max(high - low, 1e-12) / (len(LEVELS) - 1)
+    lines = ["".join(LEVELS[round((value - low) / steps)] for value in trace.tolist()) for trace in traces]
+    return [*lines, f"{LEVELS[0]} {low:,.2f} to {LEVELS[-1]} {high:,.2f} nats, each the mean of some sweeps"]
+
+
+def _means(chain: Floats) -> Floats:
+    """(at most `WIDTH`,) means of equal stretches."""
+    bounds = np.linspace(0, len(chain), min(WIDTH, len(chain)) + 1).astype(np.int64)
+    means: Floats = np.add.reduceat(chain, bounds[:-1]) / np.diff(bounds)
+    return means

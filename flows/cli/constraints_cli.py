@@ -1,0 +1,103 @@
+"""`concord constraints`: what a constraint file does, before it is used. Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flows.cli.arguments import Corpus, Engine, Json, ModelName, Options, Seed, Tracking, print_json
+from flows.cli.failures import reported
+
+app = typer.Typer(no_args_is_help=True, help="Check a constraint file on a corpus, or explain it on a document.")
+
+File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
+
+
+@app.command(epilog="Example: concord constraints check constraints.yaml --corpus corpora/dev/ --model models/cite/")
+def check(
+    file: File,
+    *,
+    corpus: Corpus,
+    model: Annotated[str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: looks at its output.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="How that output is decoded; viterbi shows it unconstrained.")
+    ] = "viterbi",
+    option: Options = None,
+    documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 1000,
+    conflicts: Annotated[int, typer.Option(min=0, help="Documents to search for contradictions.")] = 50,
+    seed: Seed = 0,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Count how often each constraint applies, holds and is broken in gold and in a model's output."""
+    with reported():
+        from flows.cli.constraints_tables import check_lines, check_table
+        from flows.commands.constraints import check_file
+
+        report = check_file(
+            file,
+            corpus,
+            model=model,
+            engine=engine,
+            options=option or [],
+            documents=documents,
+            conflict_documents=conflicts,
+            seed=seed,
+            tracking=tracking,
+        )
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        console = Console()
+        console.print(check_table(report))
+        for line in check_lines(report):
+            console.print(line, highlight=False, markup=False)
+
+
+@app.command(
+    epilog="Example: concord constraints explain c.yaml --corpus corpora/dev/ --model models/cite/ --doc dev-7"
+)
+def explain(
+    file: File,
+    *,
+    corpus: Corpus,
+    model: ModelName,
+    doc: Annotated[str, typer.Option(help="Id of the document.")],
+    engine: Engine = "cpsat",
+    option: Options = None,
+    seed: Seed = 0,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Show one document's labels with and without each constraint: what each changes and costs."""
+    with reported():
+        from flows.cli.constraints_tables import effects_table, labels_table, summary_line
+        from flows.commands.constraints import explain_document
+
+        found = explain_document(
+            file, corpus, doc, model=model, engine=engine, options=option or [], seed=seed, tracking=tracking
+        )
+        if as_json:
+            print_json(found.model_dump_json())
+            return
+        console = Console()
+        console.print(labels_table(found))
+        console.print(effects_table(found))
+        console.print(summary_line(found), highlight=False, markup=False)
+
+
+@app.command(epilog="Example: concord constraints templates")
+def templates(*, as_json: Json = False) -> None:
+    """List the templates and the keys each takes."""
+    from flows.cli.catalogue import templates as all_templates
+    from flows.cli.constraints_tables import templates_table
+
+    entries = all_templates()
+    if as_json:
+        print_json(json.dumps({"templates": [entry.model_dump() for entry in entries]}))
+        return
+    Console().print(templates_table(entries))

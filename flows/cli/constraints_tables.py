@@ -1,0 +1,99 @@
+"""Checks and explanations of constraints as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from flows.cli.plain_tables import figures_table, text_table
+from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange
+from schemas.reports import EntryReport
+
+SHOWN = 12
+"""Changes of one constraint that are written out."""
+
+
+def check_table(report: CheckReport) -> Table:
+    """A line a constraint: where it applies, and where gold and the model's output break it."""
+    gold = ("gold\nbreaks", "in\ndocs") if any(row.gold for row in report.constraints) else ()
+    model = ("model\nbreaks", "in\ndocs", "penalty,\nnats") if any(row.model for row in report.constraints) else ()
+    table = figures_table("constraint", "weight", "places", "in\ndocs", *gold, *model)
+    for row in report.constraints:
+        cells = [_nats(row.weight), f"{row.places:,}", f"{row.documents:,}"]
+        cells += _breach_cells(row.gold)
+        cells += [*_breach_cells(row.model), f"{row.model.penalty:,.1f}"] if row.model else []
+        table.add_row(Text(row.name), *cells)
+    return table
+
+
+def check_lines(report: CheckReport) -> Iterator[str]:
+    """Counts, warnings and contradictions, one line each."""
+    yield f"{report.documents:,} documents, {report.tokens:,} tokens, {report.with_gold:,} documents with gold labels"
+    for row in report.constraints:
+        yield from (f"warning: {row.name}: {warning}" for warning in row.warnings if "contradicts" not in warning)
+    for conflict in report.conflicts:
+        kind = "cannot hold together (all hard: no labelling is left)" if conflict.hard else "cannot hold together"
+        names = " + ".join(conflict.constraints)
+        yield f"contradiction: {names} {kind} in {conflict.documents} documents, first {conflict.doc_id}"
+    undecided = f", {report.undecided} undecided" if report.undecided else ""
+    yield f"searched {report.searched:,} documents for contradictions{undecided}"
+
+
+def labels_table(found: Explanation) -> Table:
+    """The document token by token: gold, without constraints, with them."""
+    table = text_table("token", *([] if found.gold is None else ["gold"]), "unconstrained", "constrained")
+    for t, token in enumerate(found.tokens):
+        before, after = found.unconstrained[t], found.labels[t]
+        gold = [] if found.gold is None else [Text(found.gold[t])]
+        table.add_row(Text(token), *gold, Text(before), Text(after, style="" if before == after else "bold"))
+    return table
+
+
+def effects_table(found: Explanation) -> Table:
+    """A line an entry that is broken or changes anything: degree, penalty, changes and what they cost."""
+    table = figures_table("constraint", "degree\nbefore", "after", "penalty", "local\nscore\ngiven up")
+    table.add_column("changes (without → with)", overflow="fold")
+    for effect in filter(_does_something, found.effects):
+        figures = (effect.degree_before, effect.degree, effect.penalty, effect.cost)
+        cells = ("–" if figure is None else f"{figure:,.4g}" for figure in figures)
+        table.add_row(Text(effect.name), *cells, Text(_changes(effect.changes)))
+    return table
+
+
+def summary_line(found: Explanation) -> str:
+    """How many entries the table leaves out; status and scores of the constrained answer."""
+    idle = sum(not _does_something(effect) for effect in found.effects)
+    return (
+        f"{idle} of {len(found.effects)} constraints hold and change nothing here\n"
+        f"{found.doc_id}: {found.status}, local score {found.local:,.4f} nats, penalty {found.penalty:,.4f}, "
+        f"gap {found.gap:.2g}"
+    )
+
+
+def templates_table(entries: Iterable[EntryReport]) -> Table:
+    """A line a template: its name, the keys it takes, and what it says."""
+    table = text_table("template", "keys ([bold]needed[/bold])", "what it says")
+    for entry in entries:
+        keys = (Text(key.name, style="bold" if key.needed else "") for key in entry.options if key.name != "name")
+        table.add_row(entry.name, Text(", ").join(keys), Text(entry.summary))
+    return table
+
+
+def _does_something(effect: ConstraintEffect) -> bool:
+    return bool(effect.degree_before or effect.degree or effect.changes)
+
+
+def _changes(changes: Iterable[LabelChange]) -> str:
+    parts = [f"{c.token} {c.without} → {c.label}" for c in changes]
+    more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
+    return "; ".join(parts[:SHOWN] + more)
+
+
+def _breach_cells(breaches: Breaches | None) -> list[str]:
+    return [] if breaches is None else [f"{breaches.places:,}", f"{breaches.documents:,}"]
+
+
+def _nats(weight: float) -> str:
+    return "hard" if weight == float("inf") else f"{weight:g}"

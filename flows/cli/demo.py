@@ -1,0 +1,187 @@
+"""`make demo`: a small made-up corpus, trained on, labelled with and without agreement, and compared."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from flows.environment import command, home
+
+FOLDER = Path("demo")
+TRAINING, TEST = 300, 150
+ENGINES = ("viterbi", "gibbs", "certify")
+"""Compared where they are there."""
+
+out = Console(highlight=False)
+
+
+class Result(NamedTuple):
+    """One engine's run and its evaluation."""
+
+    engine: str
+    run: Any
+    evaluation: Any
+
+
+def main() -> None:
+    """Runs the demonstration in the folder `FOLDER`; earlier output there is replaced, tracked runs are kept."""
+    started = time.monotonic()
+    # Before the first import of Prefect and MLflow: the demonstration keeps to its own folder.
+    os.environ.setdefault("CONCORD_HOME", str(FOLDER / ".concord"))
+    os.environ.setdefault("PREFECT_HOME", str((FOLDER / ".concord" / "prefect").absolute()))
+    Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    from flows.cli.failures import reported
+
+    with reported():
+        _clear()
+        _make_corpora()
+        _train()
+        results = [_reprocess(engine) for engine in _engines()]
+        _compare(results)
+        _example(results[-1].engine)
+        _outlook(time.monotonic() - started)
+
+
+def _clear() -> None:
+    for name in ("train", "test", "model", *(f"out-{engine}" for engine in ENGINES)):
+        shutil.rmtree(FOLDER / name, ignore_errors=True)
+
+
+def _engines() -> list[str]:
+    from workers.inference.registry import SOLVERS
+
+    return [name for name in ENGINES if name in SOLVERS]
+
+
+def typed_here(arguments: str) -> str:
+    """A command on the demonstration's runs, as it works from the folder in which that was started."""
+    return f"CONCORD_HOME={shlex.quote(os.path.relpath(home()))} {command('concord')} {arguments}"
+
+
+def _step(text: str, *typed: str) -> None:
+    out.print(f"\n[bold]{text}[/bold]")
+    for arguments in typed:
+        out.print(f"[dim]$ {typed_here(arguments)}[/dim]", soft_wrap=True)
+
+
+def _make_corpora() -> None:
+    from flows.commands.corpora import synthesize_corpus
+    from schemas.settings import IngestSettings
+
+    _step(
+        "1. Two corpora of made-up news: names come in with a telling phrase and recur without one.",
+        f"synthesize --kind news --documents {TRAINING} --out {FOLDER}/train --overwrite",
+        f"synthesize --kind news --documents {TEST} --seed 1 --out {FOLDER}/test --overwrite",
+    )
+    layout = IngestSettings(group_documents=16)
+    for name, documents, seed in (("train", TRAINING, 0), ("test", TEST, 1)):
+        report = synthesize_corpus(
+            FOLDER / name, documents=documents, seed=seed, kind="news", layout=layout, overwrite=True
+        )
+        out.print(f"   {name}: {report.written:,} documents, {report.tokens:,} tokens")
+
+
+def _train() -> None:
+    from flows.train import train
+
+    _step(
+        "2. A CRF, and how much its labels should agree across a document (tuned on held-out documents).",
+        f"train --corpus {FOLDER}/train --features finkel --option max_iterations=60 --out {FOLDER}/model "
+        "--register demo-news",
+    )
+    report = train(
+        str(FOLDER / "train"),
+        str(FOLDER / "model"),
+        features="finkel",
+        options={"max_iterations": 60},
+        register_as="demo-news",
+    )
+    out.print(f"   {report.iterations} iterations; registered in MLflow as {report.registered}")
+    if report.held_out_f1 is not None:
+        out.print(
+            f"   held-out entity F1 {report.held_out_f1_without_consistency:.1%} without agreement, "
+            f"{report.held_out_f1:.1%} with it"
+        )
+
+
+def _reprocess(engine: str) -> Result:
+    from flows.commands.evaluate import evaluate
+    from flows.reprocess import reprocess
+
+    folder = str(FOLDER / f"out-{engine}")
+    title = "3. Each sentence by itself" if engine == "viterbi" else "   The document as a whole"
+    _step(
+        f"{title}: {engine}, on Ray.",
+        f"reprocess --corpus {FOLDER}/test --model models:/demo-news@champion --engine {engine} --out {folder}",
+    )
+    run = reprocess(str(FOLDER / "test"), "models:/demo-news@champion", folder, engine=engine)
+    out.print(
+        f"   {run.documents:,} documents in {run.shards_done} shards, {run.tokens_per_second:,.0f} tokens a second"
+    )
+    return Result(engine, run, evaluate(folder, str(FOLDER / "test")))
+
+
+def _compare(results: list[Result]) -> None:
+    _step("4. What agreement is worth.", f"evaluate --predictions {FOLDER}/out-gibbs --gold {FOLDER}/test")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("entity F1, per cent")
+    for result in results:
+        table.add_column(result.engine, justify="right")
+    types = list(results[0].evaluation.report.entity.types)
+    for name in types:
+        scores = (r.evaluation.report.entity.types.get(name) for r in results)
+        table.add_row(name, *("-" if s is None else f"{100 * s.f1:.2f}" for s in scores))
+    table.add_row("all", *(f"{100 * r.evaluation.report.entity.f1:.2f}" for r in results), style="bold")
+    table.add_section()
+    table.add_row("disagreements", *(f"{r.run.violations:,.0f}" for r in results))
+    table.add_row("penalty, nats", *(f"{r.run.penalty:,.0f}" for r in results))
+    table.add_row("proven optimal, per cent", *(f"{100 * r.run.certified:.0f}" for r in results))
+    out.print(table)
+
+
+def _example(engine: str) -> None:
+    """The name whose mentions agreement mended most, with three of its mentions."""
+    from flows.commands.examples import mended_name
+
+    found = mended_name(FOLDER / f"out-{engine}", FOLDER / "test")
+    if found is None:
+        return
+    out.print(f"\n   For example, [bold]{found.name}[/bold] in document {found.doc_id}:")
+    for mention in found.mentions:
+        change = f"{mention.before} → {mention.after}" if mention.before != mention.after else mention.after
+        out.print(f"     … {mention.left} [bold]{found.name}[/bold] {mention.right} …  [cyan]{change}[/cyan]")
+
+
+def _outlook(seconds: float) -> None:
+    from flows.tracking.tracking import Tracking, ui_command
+
+    prefect = os.environ["PREFECT_HOME"]
+    out.print(f"\n[bold]Done in {seconds:.0f} seconds.[/bold] What to look at now:")
+    lines = (
+        ("predictions", f"{FOLDER}/out-gibbs/predictions/*.parquet (and manifest.json beside them)"),
+        ("runs in MLflow", ui_command(Tracking().uri)),
+        ("runs in Prefect", f"PREFECT_HOME={os.path.relpath(prefect)} {command('prefect')} server start"),
+        ("the commands", f"{command('concord')} --help"),
+    )
+    for name, text in lines:
+        out.print(f"   {name:<16} {text}", soft_wrap=True)
+    out.print("\nYour own corpus:")
+    for text in (
+        "ingest conll FILE --out corpora/train     # or columns, text; `readers` lists them",
+        "train --corpus corpora/train --out models/mine --register mine",
+        "reprocess --corpus corpora/new --model models:/mine@champion --engine gibbs --out out/",
+    ):
+        out.print(f"   {command('concord')} {text}", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,118 @@
+"""Workers that die: which document is to blame, and what is to be done next. No Ray here.
+
+A shard that has lost its worker twice is rehearsed in parts, labelled without being written, smaller and smaller ones
+where workers go on dying. A row that kills twice by itself is taken out, and the rest is labelled as one shard.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flows.progress import say
+from schemas.errors import ServiceError
+from workers.corpus.shards import Shard
+
+ATTEMPTS = 2
+"""How often a shard, or a row by itself, may lose its worker."""
+
+PARTS = 256
+"""Into how many parts a shard is cut at once. A call costs milliseconds, a death the seconds of a worker's start."""
+
+LETHAL_DOCUMENTS = 20
+"""How many documents of a run may be lethal: more are no matter of single documents."""
+
+
+class ClusterError(ServiceError):
+    """Ray could not be started or reached, is gone, or its workers cannot run this code or do not live."""
+
+
+class Work(NamedTuple):
+    """What a worker is given: a shard, or a part of one to rehearse."""
+
+    shard: Shard
+    rehearsal: bool = False
+
+
+class UnlabelledError(Exception):
+    """A shard that no worker lives through, though workers do through every document of it."""
+
+
+@dataclass
+class _Case:
+    """A shard that has lost workers. Rows count from the start of the file; ``rehearsals`` are still to come back."""
+
+    shard: Shard
+    deaths: int = 0
+    by_row: Counter[int] = field(default_factory=Counter)
+    lethal: list[int] = field(default_factory=list)
+    rehearsals: int = 0
+    searched: bool = False
+
+
+@dataclass
+class Deaths:
+    """The shards that have lost workers. ``split`` cuts a shard into at most so many parts, with its id."""
+
+    split: Callable[[Shard, int], Sequence[Shard]]
+    _cases: dict[str, _Case] = field(default_factory=dict)
+
+    def lost(self, work: Work) -> list[Work]:
+        """What is to be done now that a worker died of this.
+
+        Raises `UnlabelledError` where the shard has to be given up, `ClusterError` where too many documents are lethal,
+        and what splitting raises.
+        """
+        case = self._cases.setdefault(work.shard.id, _Case(work.shard))
+        if work.rehearsal:
+            return self._lost_rehearsal(case, work)
+        case.deaths += 1
+        if case.deaths < ATTEMPTS:
+            return [work]
+        if case.searched:
+            raise UnlabelledError(f"its worker died {ATTEMPTS} times, and of none of its documents alone")
+        case.searched = True
+        if case.shard.rows > 1:
+            return self._rehearse(case, case.shard)
+        self._take_out(case, work.shard)
+        return [_rest(case)]
+
+    def survived(self, rehearsal: Work) -> list[Work]:
+        """What is to be done now that a worker has lived through this part."""
+        return self._rehearsed(self._cases[rehearsal.shard.id])
+
+    def _lost_rehearsal(self, case: _Case, work: Work) -> list[Work]:
+        if work.shard.rows > 1:
+            return self._rehearse(case, work.shard) + self._rehearsed(case)
+        case.by_row[work.shard.first_row] += 1
+        if case.by_row[work.shard.first_row] < ATTEMPTS:
+            return [work]
+        self._take_out(case, work.shard)
+        return self._rehearsed(case)
+
+    def _take_out(self, case: _Case, row: Shard) -> None:
+        case.lethal.append(row.first_row)
+        say(f"{row.place}: a worker died {ATTEMPTS} times of this document alone; it is rejected")
+        count = sum(len(other.lethal) for other in self._cases.values())
+        if count > LETHAL_DOCUMENTS:
+            raise ClusterError(
+                f"{count} documents have each ended {ATTEMPTS} workers, the last one in {row.place}; give the workers "
+                "more memory, and see Ray's logs. Finished shards are kept"
+            )
+
+    def _rehearse(self, case: _Case, shard: Shard) -> list[Work]:
+        parts = self.split(shard, PARTS)
+        case.rehearsals += len(parts)
+        return [Work(part, rehearsal=True) for part in parts]
+
+    def _rehearsed(self, case: _Case) -> list[Work]:
+        """One rehearsal is over; after the last one the shard is labelled without its lethal rows."""
+        case.rehearsals -= 1
+        return [] if case.rehearsals else [_rest(case)]
+
+
+def _rest(case: _Case) -> Work:
+    case.deaths = 0
+    return Work(case.shard._replace(lethal=tuple(sorted(row - case.shard.first_row for row in case.lethal))))

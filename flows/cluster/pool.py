@@ -1,0 +1,186 @@
+"""The pool of Ray actors that labels shards: feeds them, replaces those that die."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import ray
+
+from flows.cluster.deaths import ClusterError, Deaths, UnlabelledError, Work
+from schemas.errors import InputError
+from schemas.run import RunKey, ShardResult
+from workers.corpus.plan import largest_first
+from workers.corpus.shards import Shard, split
+from workers.labelling.remote import actor_class
+
+IN_FLIGHT = 2
+"""Calls an actor has at once, but for the last ones: the next one is there when the last one ends."""
+
+LOST_WORKERS = 8
+"""How many workers more than a run has may die in a row, with nothing done meanwhile, before it gives up."""
+
+END_SECONDS = 10.0
+"""How long the other calls of an actor that has died may take to end as well."""
+
+DEATHS = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
+UNANSWERED = (*DEATHS, ray.exceptions.GetTimeoutError)
+
+
+class Done(NamedTuple):
+    """A shard came back: with a result, or with the reason why it failed."""
+
+    shard: Shard
+    result: ShardResult | None
+    error: str | None = None
+
+
+@dataclass
+class Pool:
+    """Actors, the queue that feeds them, and the calls in flight: of some work, or (None) an actor's start.
+
+    An actor gets to its calls in the order in which they were made, which is that of ``flying``.
+    """
+
+    queue: deque[Work]
+    shared: list[Any]
+    code: str
+    memory: int
+    deaths: Deaths
+    actors: dict[int, Any] = field(default_factory=dict)
+    started: set[int] = field(default_factory=set)
+    flying: dict[Any, tuple[int, Work | None]] = field(default_factory=dict)
+    made: int = 0
+    lost: int = 0
+    limit: int = 0
+
+    @classmethod
+    def of(cls, shards: Sequence[Shard], shared: list[Any], key: RunKey, *, memory: int) -> Pool:
+        """A pool without actors; ``memory`` (bytes) is what each will ask for."""
+        queue = deque(Work(shard) for shard in largest_first(shards))
+        return cls(queue, shared, key.code, memory, Deaths(partial(split, text=key.settings.text)))
+
+    def fill(self, count: int) -> None:
+        """Starts ``count`` actors."""
+        self.limit = count + LOST_WORKERS
+        for _ in range(count):
+            self._add()
+
+    def _add(self) -> None:
+        actor = actor_class(memory=self.memory).remote(self.code)
+        self.flying[actor.ready.remote(self.shared)] = self.made, None
+        self.actors[self.made] = actor
+        self.made += 1
+
+    def _feed(self, number: int) -> None:
+        busy = sum(1 for at, _ in self.flying.values() if at == number)
+        # Near the end a shard that waits behind another would be begun sooner by an actor that is idle.
+        while self.queue and busy < (IN_FLIGHT if len(self.queue) >= IN_FLIGHT * len(self.actors) else 1):
+            work = self.queue.popleft()
+            actor = self.actors[number]
+            call = actor.rehearse if work.rehearsal else actor.label
+            self.flying[call.remote(work.shard, self.shared)] = number, work
+            busy += 1
+
+    def answers(self, calls: list[Any]) -> Iterator[Done]:
+        """What calls that have ended brought, and new calls in their place."""
+        for call in calls:
+            if call not in self.flying:
+                continue  # its actor has died, as another call of it has told
+            number, work = self.flying[call]
+            answer = _answer(call)
+            if isinstance(answer, DEATHS):
+                yield from self._actor_lost(number, answer)
+                continue
+            del self.flying[call]
+            yield from self._answered(number, work, answer)
+            self._feed(number)
+
+    def _answered(self, number: int, work: Work | None, answer: Any) -> Iterator[Done]:
+        """A call has come back, with a result or with an error of its own."""
+        failed = isinstance(answer, ray.exceptions.RayError)
+        if work is None:
+            if failed:
+                raise ClusterError(reason(answer)) from answer
+            self.started.add(number)
+            return
+        self.lost = 0
+        if work.rehearsal:
+            self._put_back(self.deaths.survived(work))  # what fails in a rehearsal fails in earnest too
+        elif failed:
+            yield Done(work.shard, None, reason(answer))
+        else:
+            yield Done(work.shard, answer)
+
+    def _actor_lost(self, number: int, error: Exception) -> Iterator[Done]:
+        """An actor has died: of the first of its calls that has no answer. Another takes its place."""
+        if "creation task" in str(error):
+            raise ClusterError(reason(error)) from error
+        ray.kill(self.actors.pop(number))
+        calls = [call for call, (at, _) in self.flying.items() if at == number]
+        waiting: list[Work] = []
+        blamed = False
+        for call in calls:
+            _, work = self.flying.pop(call)
+            answer = _answer(call, seconds=END_SECONDS)
+            if not isinstance(answer, UNANSWERED):
+                yield from self._answered(number, work, answer)
+                continue
+            if blamed and work is not None:
+                waiting.append(work)
+            elif work is not None:
+                yield from self._worker_died(work, answer)
+            blamed = True
+        self._replace()
+        self._put_back(waiting)
+
+    def _worker_died(self, work: Work, death: Exception) -> Iterator[Done]:
+        try:
+            self._put_back(self.deaths.lost(work))
+        except UnlabelledError as error:
+            yield Done(work.shard, None, f"{error} ({reason(death)})")
+        except InputError as error:
+            yield Done(work.shard, None, f"{type(error).__name__}: {error}")
+
+    def _replace(self) -> None:
+        self.lost += 1
+        if self.lost >= self.limit:
+            raise ClusterError(
+                f"{self.lost} workers died one after another, and nothing was done meanwhile; see Ray's logs, and give "
+                "them more memory"
+            )
+        self._add()
+
+    def _put_back(self, works: Sequence[Work]) -> None:
+        """To the front of the queue, and to actors that have nothing to do."""
+        self.queue.extendleft(reversed(works))
+        if works:
+            for number in self.started & self.actors.keys():
+                self._feed(number)
+
+    def close(self) -> None:
+        """Ends the actors. Those that are at work end with Ray itself, without talk of retries."""
+        if not self.flying:
+            for actor in self.actors.values():
+                ray.kill(actor)
+
+
+def _answer(call: Any, *, seconds: float | None = None) -> Any:
+    """The result of a call, or the error that came in its place; waits for so many seconds, or for its end."""
+    try:
+        return ray.get(call, timeout=seconds)
+    except ray.exceptions.RayError as error:
+        return error
+
+
+def reason(error: BaseException) -> str:
+    """The worker's own error in one line, without Ray's wrapping and traceback."""
+    cause = getattr(error, "cause", None)
+    if cause is not None:
+        return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+    # Of a dead actor Ray tells the whole traceback; its last line says what happened.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"

@@ -1,0 +1,1 @@
+"""What commands do that are no Prefect flow."""

@@ -1,0 +1,95 @@
+"""A constraint file on a corpus: which documents, which labels, which model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from flows.options import parse_options
+from flows.progress import meter
+from flows.sources import LateRegistry, find_document, first_documents, open_model
+from schemas.audit import CheckReport, Explanation
+from schemas.document import Batch
+from schemas.labels import LabelSet
+from workers.audit.auditing import Decoder, check, explain
+from workers.constraints.constraint_file import load_constraints
+from workers.corpus.parquet import CorpusError
+from workers.corpus.plan import plan
+from workers.corpus.shards import Shard, read_batch
+from workers.inference.registry import solver_named
+
+
+def check_file(
+    file: Path,
+    corpus: str,
+    *,
+    model: str | None,
+    engine: str,
+    options: Sequence[str],
+    documents: int,
+    conflict_documents: int,
+    seed: int,
+    tracking: str | None,
+) -> CheckReport:
+    """`workers.audit.auditing.check` on the first ``documents`` documents of a corpus.
+
+    Without a model the labels are those of the corpus' gold. Raises `OptionError`, `EngineError`, and what
+    reading corpus, model and file raises.
+    """
+    decoder = _decoder(engine, options, seed)
+    constraints = load_constraints(file)
+    opened = None if model is None else open_model(model, LateRegistry(tracking)).model
+    shards = plan(corpus)
+    total = min(documents, sum(shard.rows for shard in shards))
+    labels = opened.labels if opened is not None else _gold_labels(corpus, shards)
+    with meter("checking", total) as bar:
+        return check(
+            first_documents(shards, documents),
+            constraints,
+            labels,
+            model=opened,
+            decoder=None if engine == "viterbi" else decoder,
+            conflict_documents=conflict_documents,
+            progress=bar.advance,
+        )
+
+
+def explain_document(
+    file: Path,
+    corpus: str,
+    doc_id: str,
+    *,
+    model: str,
+    engine: str,
+    options: Sequence[str],
+    seed: int,
+    tracking: str | None,
+) -> Explanation:
+    """`workers.audit.auditing.explain` on one document of a corpus.
+
+    Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and what reading raises.
+    """
+    decoder = _decoder(engine, options, seed)
+    opened = open_model(model, LateRegistry(tracking)).model
+    constraints = load_constraints(file).bind(opened.labels)
+    document = find_document(corpus, doc_id)
+    potentials = opened.potentials(Batch.of([document]))
+    return explain(document, potentials, constraints, opened.labels, decoder=decoder)
+
+
+def _decoder(engine: str, options: Sequence[str], seed: int) -> Decoder:
+    return Decoder(engine, parse_options(options, solver_named(engine).settings, owner=f"engine {engine}"), seed)
+
+
+def _gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
+    """The labels of the whole corpus: a rare one need not be among the first documents."""
+    names: set[str] = set()
+    for shard in shards:
+        batch, _ = read_batch(shard)
+        if batch.labels is not None:
+            names.update(batch.labels.values[i] for i in np.unique(batch.labels.codes).tolist())
+    if not names:
+        raise CorpusError(f"{corpus}: has no gold labels to check constraints against; give a model")
+    return LabelSet.infer(names)

@@ -1,0 +1,62 @@
+"""Making corpora: from other formats, or made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.jobs import folder_place
+from flows.progress import meter
+from schemas.columns import REJECTS
+from schemas.settings import IngestSettings, ReaderSettings
+from workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest, write_corpus
+from workers.corpus.parquet import read_tables
+from workers.synthesis.made_up import Kind, synthesize
+
+
+def synthesize_corpus(
+    out: Path, *, documents: int, seed: int, kind: Kind, layout: IngestSettings, overwrite: bool
+) -> IngestReport:
+    """Writes a made-up corpus with gold labels; streams, so any number of documents will do.
+
+    Raises `RunFolderError` for a URI.
+    """
+    folder_place(str(out))
+    with _shown("writing", documents) as show:
+        items = synthesize(documents, seed=seed, kind=kind)
+        return write_corpus(items, out, source=f"synthesize {kind}", layout=layout, overwrite=overwrite, progress=show)
+
+
+def ingest_corpus(
+    reader: str, source: str, out: Path, *, settings: ReaderSettings, layout: IngestSettings, overwrite: bool
+) -> IngestReport:
+    """Reads a source into a corpus. Its length is not known beforehand, so progress only counts.
+
+    Raises `RunFolderError` for a URI.
+    """
+    folder_place(str(out))
+    with _shown("reading", None) as show:
+        return ingest(reader, source, out, settings=settings, layout=layout, overwrite=overwrite, progress=show)
+
+
+def first_reason(out: Path) -> str:
+    """Why the first rejected document of a corpus was rejected. Raises what reading raises."""
+    for table in read_tables(out / REJECTS_NAME, REJECTS):
+        for row in table.slice(0, 1).to_pylist():
+            return f"{row['source']}: {row['reason']}"
+    return "there are no documents in it"
+
+
+@contextmanager
+def _shown(title: str, total: int | None) -> Iterator[Callable[[IngestReport], None]]:
+    """A bar for the length of the block, and what moves it to where a report says."""
+    with meter(title, total) as bar:
+        read = 0
+
+        def show(report: IngestReport) -> None:
+            nonlocal read
+            bar.advance(report.read - read, note=f"documents, {report.tokens:,} tokens, {report.rejected} rejected")
+            read = report.read
+
+        yield show

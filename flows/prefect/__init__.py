@@ -1,0 +1,1 @@
+"""Prefect: flows that keep secrets, and its server."""

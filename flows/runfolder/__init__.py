@@ -1,0 +1,1 @@
+"""The output folder: work in progress, what is published, and its readers."""

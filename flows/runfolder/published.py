@@ -1,0 +1,78 @@
+"""What a run has published, as its readers see it: the files that its manifest names, each checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from flows.runfolder.runfolder import MANIFEST, STORE
+from schemas.columns import Layout, check
+from schemas.errors import InputError
+from workers.corpus.parquet import resolve
+from workers.labelling.output import MARKERS, NAME_LENGTH
+from workers.storage.sealed import unseal
+
+
+class PublishedError(InputError):
+    """A folder without a whole run, or one whose files are not what its manifest says."""
+
+
+class Published(NamedTuple):
+    """A whole run at ``uri`` (a path or URI). ``unfinished`` shards of a later run are done and not yet published."""
+
+    uri: str
+    system: fs.FileSystem
+    base: str
+    manifest: dict[str, Any]
+    unfinished: int
+
+    def tables(self, folder: str, layout: Layout) -> Iterator[pa.Table]:
+        """The tables of one of the run's folders in the order of the corpus.
+
+        Raises `PublishedError` where a file is missing or differs from what was written, and `SchemaError`.
+        """
+        for path, digest in sorted(self.manifest["files"].items()):
+            if path.startswith(f"{folder}/"):
+                data = _read(self.system, f"{self.base}/{path}")
+                if data is None or hashlib.sha256(data).hexdigest() != digest:
+                    raise PublishedError(
+                        f"{self.uri}: {path} is {'missing' if data is None else 'damaged'}; run the same "
+                        "`concord reprocess` again (if a run has just ended there, only this command again)"
+                    )
+                table = pq.read_table(pa.BufferReader(data), use_threads=False)
+                check(table.schema, layout, source=path)
+                yield table
+
+
+def published(uri: str) -> Published:
+    """The whole run in a run's folder. Raises `PublishedError`, and `CorpusError` for a URI that cannot be opened."""
+    system, base = resolve(uri)
+    base = base.rstrip("/")
+    data = _read(system, f"{base}/{MANIFEST}")
+    if data is None:
+        raise PublishedError(
+            f"{uri}: no {MANIFEST}, so there is no whole run in this folder; give the folder that "
+            "`concord reprocess` wrote, or run it to its end (the same command goes on where it stopped)"
+        )
+    manifest = unseal(data)
+    if manifest is None:
+        raise PublishedError(
+            f"{uri}: {MANIFEST} is damaged; the same `concord reprocess` again writes it anew, without labelling again"
+        )
+    keys = {f"{shard['key'][:NAME_LENGTH]}.json" for shard in manifest["shards"]}
+    there = system.get_file_info(fs.FileSelector(f"{base}/{STORE}/{MARKERS}", allow_not_found=True))
+    unfinished = sum(entry.base_name.endswith(".json") and entry.base_name not in keys for entry in there)
+    return Published(uri, system, base, manifest, unfinished)
+
+
+def _read(system: fs.FileSystem, path: str) -> bytes | None:
+    try:
+        with system.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read())
+    except OSError:
+        return None

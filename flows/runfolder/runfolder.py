@@ -1,0 +1,270 @@
+"""The output folder of a run: one run at a time, what is done, and what readers see.
+
+Two halves. ``.shards`` is the store: the finished work of every shard by its key, which nobody but concord reads.
+What readers see (``predictions``, ``manifest.json``, ...) are symbolic links through the one link ``.current`` to a
+folder in ``.published``, whose files are hard links into the store. Publishing builds a new such folder and turns
+``.current`` to it by one rename, so a reader sees the last whole run or the new one, at every moment and after
+every kill. File names there hold the key of their content: a reader that listed the old folder and opens its files
+in the new one finds the same bytes or none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from schemas.columns import rejects_table
+from schemas.errors import InputError
+from schemas.run import FORMAT, FileDigest, RunKey, ShardMarker, ShardReport
+from schemas.secrets import place_of
+from schemas.settings import Settings
+from workers.corpus.parquet import table_bytes
+from workers.corpus.plan import SHARD_BYTES
+from workers.corpus.shards import Shard
+from workers.labelling.output import (
+    CERTIFICATES,
+    MARKERS,
+    NAME_LENGTH,
+    PREDICTIONS,
+    REJECTS,
+    TIMES,
+    finished,
+    in_place,
+    intact,
+    remove,
+)
+from workers.storage.files import TEMPORARY, make_folder, point, second_name, sync, write_whole, writing
+from workers.storage.sealed import seal, unseal
+
+LOCK, CORPUS, SOURCES, STORE = ".lock", ".corpus.json", ".sources.json", ".shards"
+PUBLISHED, CURRENT = ".published", ".current"
+MANIFEST = "manifest.json"
+FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES)
+SEEN = (*FOLDERS, MANIFEST)
+"""What readers see: links through `CURRENT`."""
+
+
+class RunFolderError(InputError):
+    """An output folder that cannot be used: a URI, one where another run writes, or one of another corpus."""
+
+
+@contextmanager
+def exclusive(out: Path) -> Iterator[None]:
+    """Keeps other runs on this machine out of the folder for the length of the block.
+
+    The lock ends with the process, however it ends. Raises `RunFolderError` and `OutputError`.
+    """
+    make_folder(out)
+    for name in (*SEEN, CURRENT):
+        if (out / name).exists() and not (out / name).is_symlink():
+            raise RunFolderError(
+                f"{out / name}: not written by this version of concord; give another --out, or move that away"
+            )
+    with writing(out / LOCK):
+        lock = (out / LOCK).open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunFolderError(
+                f"{out}: another run is writing there; wait for its end or give another --out"
+            ) from None
+        yield
+
+
+def claim(out: Path, corpus: str) -> None:
+    """Says which corpus the folder is for, and clears what killed processes left half written.
+
+    Raises `RunFolderError` where the folder holds work on another corpus, and `OutputError`.
+    """
+    place = place_of(corpus)  # its key may be another one today, and is nobody's business
+    held = _held_corpus(out / CORPUS)
+    begun = (out / CURRENT).is_symlink() or any((out / STORE / MARKERS).glob("*.json"))
+    if held not in (None, place) and begun:
+        raise RunFolderError(f"{out} holds the predictions of {held}; give another --out, or delete that folder")
+    if held != place:
+        write_whole(out / CORPUS, json.dumps({"corpus": place}).encode() + b"\n")
+    remove([*out.glob(f"{TEMPORARY}*"), *(out / STORE).glob(f"*/{TEMPORARY}*")])
+
+
+def _held_corpus(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_bytes())["corpus"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class Sources(Settings):
+    """What a run was made from, as it was named; digests in the manifest tell whether that is still the same."""
+
+    corpus: str
+    model: str
+    constraints: tuple[str, ...]
+    consistency: bool
+    shard_bytes: int = SHARD_BYTES
+
+
+def write_sources(out: Path, sources: Sources) -> None:
+    """Keeps what a run with certificates was made from, without secrets. Raises `OutputError`."""
+    named = sources.model_copy(update={"corpus": place_of(sources.corpus), "model": place_of(sources.model)})
+    write_whole(out / SOURCES, seal(named.model_dump(mode="json")))
+
+
+def read_sources(out: Path) -> Sources:
+    """What `write_sources` kept. Raises `RunFolderError`."""
+    try:
+        content = unseal((out / SOURCES).read_bytes())
+        return Sources.model_validate(content)
+    except (OSError, ValidationError):
+        raise RunFolderError(
+            f"{out}: no record of what this run was made from; give a folder that "
+            "`concord reprocess --engine certify --certificates` wrote on this machine"
+        ) from None
+
+
+def find_done(out: Path, shards: Sequence[Shard], key: RunKey) -> dict[str, ShardMarker]:
+    """The markers of the shards that need not be done again, by shard id; reads and hashes all their files."""
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # hashing leaves Python's lock
+        found = pool.map(lambda shard: finished(shard, key, out / STORE), shards)
+        return {shard.id: marker for shard, marker in zip(shards, found, strict=True) if marker is not None}
+
+
+# Publishing
+
+
+def publish(out: Path, key: RunKey, shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) -> None:
+    """Shows the run to readers, in one step: all shards are done. Then removes what it no longer names.
+
+    May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
+    """
+    files = _files(out / STORE, shards, markers)
+    manifest = seal(_manifest(key, shards, markers, files))
+    if not _is_seen(out, files, manifest):
+        number = _number(out)
+        _clear_published(out, but=number)
+        folder = out / PUBLISHED / f"{number + 1:08d}"
+        _fill(folder, files, manifest)
+        for name in SEEN:
+            point(out / name, f"{CURRENT}/{name}")
+        point(out / CURRENT, f"{PUBLISHED}/{folder.name}")
+    _clear_published(out, but=_number(out))
+    names = {markers[shard.id].key[:NAME_LENGTH] for shard in shards}
+    remove([path for path in (out / STORE).glob("*/*") if path.stem not in names])
+
+
+def first_reject(shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) -> str | None:
+    """Where the first reject of finished shards stands, in the order of the corpus, and why it is one."""
+    for shard in shards:
+        for reject in in_place(markers[shard.id].rejects, shard):
+            return f"{reject.source}, {f'row {reject.row}' if reject.row is not None else 'a row'}: {reject.reason}"
+    return None
+
+
+class _File(NamedTuple):
+    """A file that readers shall see: a second name of one in the store, or bytes of its own."""
+
+    entry: FileDigest
+    source: Path | None
+    data: bytes = b""
+
+
+def _files(store: Path, shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) -> list[_File]:
+    """The files of all shards; their names sort as the corpus does."""
+    found = []
+    for number, shard in enumerate(shards):
+        marker = markers[shard.id]
+        name = f"{number:08d}-{marker.key[:16]}"
+        for entry in marker.files:
+            stored = Path(entry.path)
+            seen = f"{stored.parent.name}/{name}{stored.suffix}"
+            found.append(_File(entry.model_copy(update={"path": seen}), store / stored))
+        if marker.rejects:
+            data = table_bytes(rejects_table(in_place(marker.rejects, shard)))
+            digest = hashlib.sha256(data).hexdigest()
+            # Places are no part of the key, so the name is that of the bytes.
+            entry = FileDigest(path=f"{REJECTS}/{number:08d}-{digest[:16]}.parquet", bytes=len(data), sha256=digest)
+            found.append(_File(entry, None, data))
+    return found
+
+
+def _manifest(
+    key: RunKey, shards: Sequence[Shard], markers: Mapping[str, ShardMarker], files: Sequence[_File]
+) -> dict[str, Any]:
+    """Nothing in it depends on time, order or workers."""
+    return {
+        "format": FORMAT,
+        "dataset": dataset_digest(shards),
+        "run": key.model_dump(mode="json"),
+        "totals": ShardReport.merge(markers[shard.id].report for shard in shards).model_dump(mode="json"),
+        "files": {file.entry.path: file.entry.sha256 for file in files},
+        "shards": [
+            {"key": markers[s.id].key, "file": s.file.name, "first_row": s.first_row, "rows": s.rows} for s in shards
+        ],
+    }
+
+
+def _is_seen(out: Path, files: Sequence[_File], manifest: bytes) -> bool:
+    """Is this what readers see, undamaged? The files in the store are known to be whole."""
+    try:
+        if (out / MANIFEST).read_bytes() != manifest:
+            return False
+    except OSError:
+        return False
+    return all(_is_second_name(file, out) or intact(out / file.entry.path, file.entry) for file in files)
+
+
+def _is_second_name(file: _File, out: Path) -> bool:
+    try:
+        return file.source is not None and file.source.samefile(out / file.entry.path)
+    except OSError:
+        return False
+
+
+def _number(out: Path) -> int:
+    """The number of the folder that readers see; 0 where there is none."""
+    current = out / CURRENT
+    return int(current.readlink().name) if current.is_symlink() else 0
+
+
+def _fill(folder: Path, files: Sequence[_File], manifest: bytes) -> None:
+    for name in FOLDERS:
+        make_folder(folder / name)
+    for file in files:
+        place = folder / file.entry.path
+        if file.source is None:
+            write_whole(place, file.data)
+            continue
+        second_name(file.source, place)
+        times = file.source.parent.parent / TIMES / file.source.name
+        if file.source.parent.name == PREDICTIONS and times.is_file():
+            second_name(times, folder / TIMES / place.name)
+    write_whole(folder / MANIFEST, manifest)
+    with writing(folder):
+        for name in FOLDERS:
+            sync(folder / name)
+        sync(folder.parent)
+
+
+def _clear_published(out: Path, *, but: int) -> None:
+    for path in (out / PUBLISHED).glob("*"):
+        if path.name != f"{but:08d}":
+            with writing(path):
+                shutil.rmtree(path)
+
+
+def dataset_digest(shards: Sequence[Shard]) -> str:
+    """Hex digest of a corpus's content, whatever the order of its shards."""
+    state = hashlib.sha256()
+    for name in sorted(shard.id for shard in shards):
+        state.update(name.encode())
+    return state.hexdigest()

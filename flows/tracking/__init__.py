@@ -1,0 +1,1 @@
+"""MLflow: runs, the registry, and what could not be logged."""

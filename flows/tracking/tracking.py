@@ -1,0 +1,342 @@
+"""MLflow, the one place: parameters, data set, figures, and the registry of models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from mlflow import MlflowClient
+from mlflow.artifacts import download_artifacts
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunStatus, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from flows.environment import command, home
+from flows.patience import within
+from flows.tracking.sqlite_file import make_once
+from schemas.errors import InputError, ServiceError
+from schemas.run import Figures
+from schemas.secrets import place_of, redact
+
+T = TypeVar("T")
+
+EXPERIMENT = "concord"
+ALIAS = "champion"
+MODEL_FOLDER = "model"
+FAILURES = "failures"
+"""Tag of a run that failed: its reasons, a line each."""
+
+SQLITE = "sqlite:///"
+PARAM_LETTERS, TAG_LETTERS = 6000, 5000
+"""What MLflow keeps of a text, less than it refuses."""
+
+_BATCH = 100
+"""`log_batch` takes at most 100 parameters and 1,000 metrics a call."""
+
+
+ANSWER_SECONDS = 30.0
+"""How long MLflow may take, at the start of a run and once more at its end."""
+
+KILLED_SECONDS = 5.0
+"""The same where the run is being interrupted."""
+
+COPY_SECONDS = 600.0
+"""How long the files of a model may take on their way."""
+
+# Its lines on every new attempt would stand between ours.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+
+
+class TrackingError(ServiceError):
+    """MLflow could not be reached, or does not know what was asked for."""
+
+
+class Outcome(Figures):
+    """How a run ended, as MLflow is told: the time (ms since 1970), figures and tags by name, and its status."""
+
+    status: str
+    time_ms: int
+    metrics: dict[str, float]
+    tags: dict[str, str]
+
+    @classmethod
+    def now(cls, metrics: Mapping[str, float], *, failures: Sequence[str] = ()) -> Outcome:
+        """The outcome of a run that has just ended; with ``failures`` (a line each) it is a failed one."""
+        tags = {FAILURES: "\n".join(failures)[:TAG_LETTERS]} if failures else {}
+        return cls(
+            status=RunStatus.to_string(RunStatus.FAILED if failures else RunStatus.FINISHED),
+            time_ms=int(time.time() * 1000),
+            metrics=dict(metrics),
+            tags=tags,
+        )
+
+
+class Registered(NamedTuple):
+    """A version of a model in the registry."""
+
+    name: str
+    version: str
+    alias: str
+
+
+class Run:
+    """An open MLflow run. Every method raises `TrackingError` where MLflow does not answer in `ANSWER_SECONDS`."""
+
+    def __init__(self, tracking: Tracking, run_id: str) -> None:
+        self.id = run_id
+        self.ended = False
+        self._tracking = tracking
+
+    def params(self, params: Mapping[str, object]) -> None:
+        """Logs parameters; MLflow keeps them as strings, and they keep no secret."""
+        items = [Param(_name(k), redact(str(v))[:PARAM_LETTERS]) for k, v in params.items() if v is not None]
+
+        def send(client: MlflowClient) -> None:
+            for start in range(0, len(items), _BATCH):
+                client.log_batch(self.id, params=items[start : start + _BATCH])
+
+        self._tracking.ask(send)
+
+    def dataset(self, *, name: str, digest: str, source: str, context: str) -> None:
+        """Names the corpus that was read; ``digest`` is a hex digest of its content."""
+        place = json.dumps({"uri": redact(source)})
+        entry = Dataset(name=redact(name)[:500], digest=digest[:36], source_type="local", source=place)
+        inputs = [DatasetInput(entry, [InputTag("mlflow.data.context", context)])]
+        self._tracking.ask(lambda client: client.log_inputs(self.id, datasets=inputs))
+
+    def folder(self, path: Path, name: str) -> None:
+        """Uploads a folder as artifacts."""
+        self._tracking.ask(lambda client: client.log_artifacts(self.id, str(path), name), seconds=COPY_SECONDS)
+
+    def end(self, outcome: Outcome) -> None:
+        """Logs figures and tags, and that the run has ended. The same outcome twice is the same as once."""
+        self._tracking.ask(lambda client: _send(client, self.id, outcome))
+        self.ended = True
+
+
+class Tracking:
+    """A tracking server (or SQLite file) and its registry."""
+
+    def __init__(self, uri: str | None = None) -> None:
+        """Connects; a new SQLite file gets its schema here, in the driver, as a whole or not at all.
+
+        Raises `TrackingError`, and `InputError` where that file cannot be made.
+        """
+        self.uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or default_uri()
+        self.lost = False
+        """Whether a call has failed or was late; no run is told of its end then."""
+        _make_file(self.uri)
+        self._client: MlflowClient | None = None
+        self._experiment = self.ask(_experiment_id)
+
+    def ask(self, call: Callable[[MlflowClient], T], *, seconds: float = ANSWER_SECONDS) -> T:
+        """What ``call`` gets from MLflow. Raises `TrackingError` where it does not within ``seconds``."""
+        try:
+            return within(seconds, lambda: call(self._connected()))
+        except TimeoutError:
+            self.lost = True
+            raise TrackingError(f"MLflow at {self.uri} did not answer within {seconds:g} s") from None
+        except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
+            self.lost = True
+            hint = "; a damaged file may be moved away, a new one is made then" if self.uri.startswith(SQLITE) else ""
+            raise TrackingError(f"MLflow at {self.uri}: {_one_line(error)}{hint}") from None
+
+    def _connected(self) -> MlflowClient:
+        if self._client is None:
+            self._client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        return self._client
+
+    @contextmanager
+    def run(self, name: str, *, tags: Mapping[str, str]) -> Iterator[Run]:
+        """A run that ends as finished, failed or killed, whichever way the block is left, unless it has ended."""
+        created = self.ask(
+            lambda client: client.create_run(self._experiment, run_name=redact(name), tags=_masked(tags))
+        )
+        run = Run(self, created.info.run_id)
+        with ExitStack() as stack:
+            stack.push(lambda kind, _error, _traceback: self._leave(run, kind))
+            yield run
+
+    def finish(self, run_id: str, outcome: Outcome) -> bool:
+        """Ends a run that another process began; False where MLflow has none of that id."""
+
+        def send(client: MlflowClient) -> bool:
+            try:
+                _send(client, run_id, outcome)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+                return False
+            return True
+
+        return self.ask(send)
+
+    def _leave(self, run: Run, kind: type[BaseException] | None) -> None:
+        """Says how the run ended: ``kind`` is what was raised in it, if anything, and goes before MLflow's errors."""
+        if run.ended or self.lost:
+            return
+        if kind is None:
+            run.end(Outcome.now({}))
+            return
+        failed = issubclass(kind, Exception)
+        status = RunStatus.to_string(RunStatus.FAILED if failed else RunStatus.KILLED)
+        with suppress(TrackingError):
+            self.ask(
+                lambda client: client.set_terminated(run.id, status),
+                seconds=ANSWER_SECONDS if failed else KILLED_SECONDS,
+            )
+
+    def register(self, run: Run, name: str, *, alias: str = ALIAS) -> Registered:
+        """Makes the run's model folder the newest version of ``name`` and points ``alias`` to it."""
+
+        def send(client: MlflowClient) -> Registered:
+            with _there_already():
+                client.create_registered_model(name)
+            source = f"{client.get_run(run.id).info.artifact_uri}/{MODEL_FOLDER}"
+            version = client.create_model_version(name, source=source, run_id=run.id)
+            client.set_registered_model_alias(name, alias, version.version)
+            return Registered(name, str(version.version), alias)
+
+        return self.ask(send)
+
+    def fetch(self, reference: str) -> Path:
+        """The folder of a model in the registry: ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
+
+        Downloaded once a version. Raises `TrackingError` for one that is not there.
+        """
+        name, version = self._resolve(reference)
+        store = hashlib.sha256(place_of(self.uri).encode()).hexdigest()[:8]
+        folder = home() / "models" / store / name / version
+        if folder.exists():
+            return folder
+        partial = folder.with_name(f".{version}.{os.getpid()}")
+        partial.mkdir(parents=True, exist_ok=True)
+
+        def copy(client: MlflowClient) -> Path:
+            source = client.get_model_version_download_uri(name, version)
+            return Path(download_artifacts(artifact_uri=source, dst_path=str(partial), tracking_uri=self.uri))
+
+        got = self.ask(copy, seconds=COPY_SECONDS)
+        got.replace(folder)
+        if partial.exists():
+            partial.rmdir()
+        return folder
+
+    def _resolve(self, reference: str) -> tuple[str, str]:
+        match = re.fullmatch(r"models:/([^/@]+)(?:@([^/]+)|/([0-9]+))", reference)
+        if match is None:
+            raise TrackingError(
+                f"{reference!r} is no model reference; write models:/NAME@ALIAS or models:/NAME/VERSION"
+            )
+        name, alias, version = match.groups()
+        if version:
+            return name, version
+        found = self.ask(lambda client: _version_of(client, name, alias))
+        if found is None:
+            raise TrackingError(
+                f"{reference} is not in the registry at {self.uri}; "
+                f"`concord train ... --register {name}` puts a model there"
+            )
+        return name, found
+
+
+def ui_command(uri: str) -> str:
+    """How the user looks at the runs: MLflow's server without the many processes of its job queue."""
+    if uri.startswith("http"):
+        return redact(uri)
+    ui = f"{command('mlflow')} ui --workers 1 --backend-store-uri {redact(uri)}"
+    return f"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false {ui}"
+
+
+def default_uri() -> str:
+    """Where runs go without another word: SQLite in `home`."""
+    return f"{SQLITE}{home() / 'mlflow.db'}"
+
+
+def _make_file(uri: str) -> None:
+    """Makes the SQLite file of ``uri``, with its schema and the experiment, if it is one and is not there."""
+    if not uri.startswith(SQLITE):
+        return
+    path = Path(uri.removeprefix(SQLITE).partition("?")[0])
+    try:
+        make_once(path, _make_store)
+    except OSError as error:
+        raise InputError(
+            f"{path}: MLflow's file cannot be made ({error}); CONCORD_HOME or --tracking moves it"
+        ) from error
+
+
+def _make_store(path: Path) -> None:
+    connect: Any = SqlAlchemyStore  # has no types
+    store = connect(f"{SQLITE}{path}", _artifacts())
+    store.create_experiment(EXPERIMENT, artifact_location=_artifacts())
+    store.engine.dispose()
+
+
+def _artifacts() -> str:
+    """Where a file beside us keeps artifacts: not in the current folder."""
+    return (home() / "artifacts").as_uri()
+
+
+def _experiment_id(client: MlflowClient) -> str:
+    found = client.get_experiment_by_name(EXPERIMENT)
+    if found is not None:
+        return str(found.experiment_id)
+    with _there_already():  # another first run may come between
+        # A server chooses its own place.
+        client.create_experiment(
+            EXPERIMENT, artifact_location=None if client.tracking_uri.startswith("http") else _artifacts()
+        )
+    return _experiment_id(client)
+
+
+def _version_of(client: MlflowClient, name: str, alias: str) -> str | None:
+    """The version that an alias points to; None where the registry knows none."""
+    try:
+        return str(client.get_model_version_by_alias(name, alias).version)
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+        return None
+
+
+def _send(client: MlflowClient, run_id: str, outcome: Outcome) -> None:
+    items = [Metric(_name(name), value, outcome.time_ms, 0) for name, value in outcome.metrics.items()]
+    for start in range(0, len(items), 1000):
+        client.log_batch(run_id, metrics=items[start : start + 1000])
+    if outcome.tags:
+        client.log_batch(run_id, tags=[RunTag(name, text) for name, text in _masked(outcome.tags).items()])
+    client.set_terminated(run_id, outcome.status, outcome.time_ms)
+
+
+@contextmanager
+def _there_already() -> Iterator[None]:
+    """What another process made meanwhile is as good."""
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+
+
+def _masked(tags: Mapping[str, str]) -> dict[str, str]:
+    return {name: redact(text) for name, text in tags.items()}
+
+
+def _one_line(error: Exception) -> str:
+    """What went wrong, without the statement that SQLAlchemy adds."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return " ".join(str(cause).partition("[SQL:")[0].split()) or type(error).__name__
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_\-./: ]", "_", name)

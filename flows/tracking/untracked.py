@@ -1,0 +1,59 @@
+"""What MLflow could not be told at the end of a run, kept beside the output until it answers again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from flows.progress import say
+from flows.tracking.tracking import Outcome, Run, Tracking, TrackingError
+from schemas.run import Figures
+from schemas.secrets import place_of
+from workers.storage.files import write_whole
+
+FOLDER = ".untracked"
+"""In the output folder: a file a run."""
+
+
+class Untracked(Figures):
+    """A run's outcome and the place of the MLflow that waits for it."""
+
+    place: str
+    run: str
+    outcome: Outcome
+
+
+def end_or_keep(run: Run, tracking: Tracking, outcome: Outcome, out: Path) -> None:
+    """Ends the run with its outcome. Where MLflow is gone, keeps it in ``out`` and raises `TrackingError`."""
+    try:
+        run.end(outcome)
+    except TrackingError as error:
+        kept = Untracked(place=place_of(tracking.uri), run=run.id, outcome=outcome)
+        write_whole(out / FOLDER / f"{run.id}.json", kept.model_dump_json(indent=1).encode() + b"\n")
+        raise TrackingError(
+            f"{error}; the output in {out} is finished, and the same command logs what MLflow has missed"
+        ) from None
+
+
+def catch_up(tracking: Tracking, out: Path) -> None:
+    """Tells MLflow what earlier runs into ``out`` could not. Raises `TrackingError`."""
+    for path in sorted((out / FOLDER).glob("*.json")):
+        kept = _read(path)
+        if kept is None:
+            say(f"{path}: cannot be read, so MLflow does not get the figures in it; delete the file")
+            continue
+        if kept.place != place_of(tracking.uri):
+            continue
+        if tracking.finish(kept.run, kept.outcome):
+            say(f"MLflow has now the figures of its run {kept.run}")
+        else:
+            say(f"MLflow no longer knows run {kept.run}, whose figures it had missed")
+        path.unlink()
+
+
+def _read(path: Path) -> Untracked | None:
+    try:
+        return Untracked.model_validate_json(path.read_bytes())
+    except ValidationError:
+        return None  # of another version, or cut off by a full disk

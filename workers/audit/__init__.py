@@ -1,0 +1,1 @@
+"""What constraints do on a corpus and in one document."""

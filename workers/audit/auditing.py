@@ -1,0 +1,243 @@
+"""What constraints do on a corpus and in one document: `concord constraints check` and `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.audit import Breaches, CheckReport, Conflict, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
+from schemas.decoded import Budget, Decoded
+from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Potentials
+from schemas.problem import Problem
+from workers.audit.conflicts import Conflicts
+from workers.constraints.constraint_set import Unconstrained, build_problem
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.templates.template import AgreementTemplate, RowTemplate
+from workers.inference.core.chain import viterbi
+from workers.inference.core.engine import UNLIMITED, document_rng
+from workers.inference.registry import SOLVERS
+from workers.models.model import Model
+
+CONFLICT_DOCUMENTS = 50
+"""Documents that are searched for conflicts: a question or more to CP-SAT each."""
+
+
+class Decoder(NamedTuple):
+    """An engine with its options, the seed and the budget of a document."""
+
+    engine: str
+    config: Any
+    seed: int = 0
+    budget: Budget = UNLIMITED
+
+    @classmethod
+    def of(cls, engine: str) -> Decoder:
+        """An engine with its defaults. Raises `KeyError` for an unknown one."""
+        return cls(engine, SOLVERS[engine].settings())
+
+    def __call__(self, problem: Problem, doc_id: str) -> Decoded:
+        """The engine's answer."""
+        rng = document_rng(self.seed, doc_id)
+        return SOLVERS[self.engine].solve(problem, config=self.config, rng=rng, budget=self.budget)
+
+
+@dataclass
+class _Tally:
+    """Counts of one constraint; the two labellings' breaches are (documents, places, degree, penalty)."""
+
+    documents: int = 0
+    places: int = 0
+    gold: list[float] = field(default_factory=lambda: [0.0] * 4)
+    model: list[float] = field(default_factory=lambda: [0.0] * 4)
+
+
+def check(
+    batches: Iterable[Batch],
+    constraints: DeclaredConstraints,
+    labels: LabelSet,
+    *,
+    model: Model | None = None,
+    decoder: Decoder | None = None,
+    conflict_documents: int = CONFLICT_DOCUMENTS,
+    progress: Callable[[int], None] | None = None,
+) -> CheckReport:
+    """How often each constraint applies, holds and is broken in gold and in the model's output.
+
+    The model's output is Viterbi's, or ``decoder``'s under the constraints. The first
+    ``conflict_documents`` documents are searched for constraints that cannot all hold. ``progress``
+    is called with the documents of each batch. Raises `ConstraintError` for labels or columns that
+    do not fit, `LabelError` for gold labels that ``labels`` does not know.
+    """
+    constraints.bind(labels)
+    tallies = [_Tally() for _ in constraints.names]
+    weights = dict(_weights(constraints))
+    conflicts = Conflicts(constraints, labels, frozenset(n for n, w in weights.items() if np.isinf(w)))
+    documents = tokens = with_gold = 0
+    for batch in batches:
+        potentials = model.potentials(batch) if model is not None else None
+        for i, document in enumerate(batch):
+            local = _local(batch, i, potentials, labels)
+            problem = build_problem(document, local, labels, constraints)
+            _count_places(tallies, problem)
+            if document.labels is not None:
+                with_gold += 1
+                _count_breaches([t.gold for t in tallies], problem, labels.encode(document.labels.strings()))
+            if model is not None:
+                answer = decoder(problem, document.doc_id).labels if decoder else viterbi(problem.potentials)
+                _count_breaches([t.model for t in tallies], problem, answer)
+            if documents < conflict_documents:
+                conflicts.look_at(document)
+            documents += 1
+        tokens += batch.token_count
+        if progress is not None:
+            progress(len(batch))
+    found = conflicts.report()
+    checks = [
+        _checked(name, weights[name], tally, found, gold=with_gold > 0, model=model is not None)
+        for name, tally in zip(constraints.names, tallies, strict=True)
+    ]
+    return CheckReport(
+        documents=documents,
+        tokens=tokens,
+        with_gold=with_gold,
+        searched=conflicts.searched,
+        undecided=conflicts.undecided,
+        constraints=tuple(checks),
+        conflicts=found,
+    )
+
+
+def explain(
+    document: Document, potentials: Potentials, constraints: DeclaredConstraints, labels: LabelSet, *, decoder: Decoder
+) -> Explanation:
+    """A document's labels with all constraints and without each: what each changes and costs.
+
+    ``potentials`` are the model's, without legality. One decoding an entry, and two more.
+    """
+    plain = build_problem(document, potentials, labels, Unconstrained())
+    problem = build_problem(document, potentials, labels, constraints)
+    first = viterbi(plain.potentials)
+    answer = decoder(problem, document.doc_id)
+    before = problem.score(first).degree
+    effects = []
+    for title in constraints.titles:
+        less = decoder(build_problem(document, potentials, labels, constraints.without(title)), document.doc_id)
+        k = constraints.names.index(title) if title in constraints.names else None
+        effects.append(
+            ConstraintEffect(
+                name=title,
+                degree_before=None if k is None else float(before[k]),
+                degree=None if k is None else float(answer.degree[k]),
+                penalty=None if k is None else float(answer.penalties[k]),
+                cost=plain.potentials.score(less.labels) - plain.potentials.score(answer.labels),
+                changes=_changes(document, labels, less.labels, answer.labels),
+            )
+        )
+    return Explanation(
+        doc_id=document.doc_id,
+        tokens=tuple(document.tokens),
+        gold=None if document.labels is None else tuple(document.labels.strings()),
+        unconstrained=tuple(labels.decode(first)),
+        labels=tuple(labels.decode(answer.labels)),
+        local=answer.local,
+        penalty=answer.penalty,
+        gap=answer.gap,
+        status=str(answer.status),
+        effects=tuple(effects),
+    )
+
+
+def _local(batch: Batch, i: int, potentials: Potentials | None, labels: LabelSet) -> Potentials:
+    """Document i's local scores; flat ones where there is no model."""
+    start, end = int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])
+    if potentials is not None:
+        return potentials.part(start, end)
+    size = len(labels)
+    sentences = batch.document(i).sentence_starts
+    return Potentials(np.zeros((end - start, size)), np.zeros((size, size)), sentences)
+
+
+def _count_places(tallies: Sequence[_Tally], problem: Problem) -> None:
+    places = np.bincount(problem.rows.constraint, minlength=len(tallies))
+    for agreement in problem.agreements:
+        places[agreement.constraint] += bool((agreement.key >= 0).any())
+    for tally, count in zip(tallies, places.tolist(), strict=True):
+        tally.places += count
+        tally.documents += count > 0
+
+
+def _count_breaches(tallies: Sequence[list[float]], problem: Problem, labels: Labels) -> None:
+    """Adds documents, places, degree and penalty of a labelling."""
+    score = problem.score(labels)
+    broken = problem.rows.constraint[problem.rows.degree(labels) > 0]
+    places = np.bincount(broken, minlength=len(tallies))
+    for agreement in problem.agreements:
+        places[agreement.constraint] += score.degree[agreement.constraint] > 0
+    for k, tally in enumerate(tallies):
+        for i, amount in enumerate((places[k] > 0, places[k], score.degree[k], score.penalties[k])):
+            tally[i] += float(amount)
+
+
+def _weights(constraints: DeclaredConstraints) -> Iterable[tuple[str, float]]:
+    for template, title in zip(constraints.templates, constraints.titles, strict=True):
+        if isinstance(template, RowTemplate | AgreementTemplate):
+            yield title, template.weight
+
+
+def _checked(
+    name: str, weight: float, tally: _Tally, conflicts: Sequence[Conflict], *, gold: bool, model: bool
+) -> ConstraintCheck:
+    in_gold, in_model = (_breaches(t) if known else None for t, known in ((tally.gold, gold), (tally.model, model)))
+    return ConstraintCheck(
+        name=name,
+        weight=weight,
+        documents=tally.documents,
+        places=tally.places,
+        gold=in_gold,
+        model=in_model,
+        warnings=tuple(_warnings(name, weight, tally.documents, in_gold, in_model, conflicts)),
+    )
+
+
+def _breaches(tally: Sequence[float]) -> Breaches:
+    return Breaches(documents=int(tally[0]), places=int(tally[1]), degree=tally[2], penalty=tally[3])
+
+
+def _warnings(
+    name: str,
+    weight: float,
+    documents: int,
+    gold: Breaches | None,
+    model: Breaches | None,
+    conflicts: Sequence[Conflict],
+) -> Iterable[str]:
+    if documents == 0:
+        yield "never applies: no document has a place for it"
+        return
+    if model is not None and model.documents == 0:
+        yield "always holds in the model's output: it changes nothing there"
+    if model is None and gold is not None and gold.documents == 0:
+        yield "always holds in gold: only a model's output can show whether it does anything"
+    if gold is not None and gold.documents and np.isinf(weight):
+        yield f"hard, but the gold labels of {gold.documents} documents break it"
+    if gold is not None and model is not None and gold.degree > model.degree:
+        yield "gold breaks it more than the model's output: it pushes the wrong way"
+    for conflict in conflicts:
+        others = [other for other in conflict.constraints if other != name]
+        if len(others) == len(conflict.constraints):
+            continue
+        with_whom = ", ".join(others) if others else "the label set alone"
+        yield f"contradicts {with_whom} in {conflict.documents} documents, first {conflict.doc_id!r}"
+
+
+def _changes(document: Document, labels: LabelSet, without: Labels, answer: Labels) -> tuple[LabelChange, ...]:
+    tokens = document.tokens
+    return tuple(
+        LabelChange(position=t, token=tokens[t], without=labels.names[without[t]], label=labels.names[answer[t]])
+        for t in np.flatnonzero(without != answer).tolist()
+    )

@@ -1,0 +1,125 @@
+"""Constraints that cannot hold together: feasibility by CP-SAT, and smallest conflicting sets by deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from schemas.audit import Conflict
+from schemas.decoded import Budget, Status
+from schemas.document import Document
+from schemas.labels import LabelSet
+from schemas.potentials import Potentials
+from schemas.problem import Problem
+from workers.constraints.constraint_set import build_problem
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.rows import selected
+from workers.inference.core.engine import document_rng
+from workers.inference.registry import SOLVERS
+
+ENGINE = "cpsat"
+WORK = 2_000
+"""Milliseconds of CP-SAT's deterministic time that one question may cost."""
+MOST_CONFLICTS = 20
+"""Different conflicting sets that are looked for."""
+
+
+class UndecidedError(RuntimeError):
+    """The limit of work was met before it was known whether constraints can hold together."""
+
+
+@dataclass
+class Conflicts:
+    """Conflicting sets found so far, over documents seen one after the other.
+
+    Every constraint is taken as hard: two soft ones that can never both hold are worth knowing too.
+    """
+
+    constraints: DeclaredConstraints
+    labels: LabelSet
+    hard: frozenset[str]
+    found: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    searched: int = 0
+    undecided: int = 0
+
+    def look_at(self, document: Document) -> None:
+        """Notes the document's conflicts: among the hard constraints, and otherwise among all."""
+        self.searched += 1
+        problem = strict_problem(document, self.labels, self.constraints)
+        everything = list(range(len(self.constraints.names)))
+        hard = [k for k in everything if self.constraints.names[k] in self.hard]
+        try:
+            for group in (hard, everything):
+                if group and self._conflict_in(problem, group, document.doc_id):
+                    return
+        except UndecidedError:
+            self.undecided += 1
+
+    def report(self) -> tuple[Conflict, ...]:
+        """Conflicts, hard ones first, then by how many documents have them."""
+        conflicts = [
+            Conflict(constraints=names, hard=set(names) <= self.hard, documents=len(ids), doc_id=ids[0])
+            for names, ids in self.found.items()
+        ]
+        return tuple(sorted(conflicts, key=lambda c: (not c.hard, -c.documents, c.constraints)))
+
+    def _conflict_in(self, problem: Problem, group: Sequence[int], doc_id: str) -> bool:
+        if feasible(problem, group, doc_id):
+            return False
+        names = self.constraints.names
+        inside = set(group)
+        present = {*problem.rows.constraint.tolist(), *(a.constraint for a in problem.agreements)}
+        for known, ids in self.found.items():
+            places = [names.index(name) for name in known]
+            here = inside.issuperset(places) and present.issuperset(places)
+            if here and not feasible(problem, places, doc_id):
+                ids.append(doc_id)
+                return True
+        if len(self.found) >= MOST_CONFLICTS:
+            raise UndecidedError
+        smallest = smallest_conflict(problem, group, doc_id)
+        self.found[tuple(names[k] for k in smallest)] = [doc_id]
+        return True
+
+
+def strict_problem(document: Document, labels: LabelSet, constraints: DeclaredConstraints) -> Problem:
+    """The document under flat local scores, with every constraint hard: a question of feasibility alone."""
+    size = len(labels)
+    flat = Potentials(np.zeros((len(document), size)), np.zeros((size, size)), document.sentence_starts)
+    problem = build_problem(document, flat, labels, constraints)
+    rows = replace(problem.rows, weight=np.where(problem.rows.weight > 0, np.inf, 0.0))
+    strict = [replace(a, cost=np.where(a.cost > 0, np.inf, 0.0)) for a in problem.agreements]
+    return replace(problem, potentials=flat.legal(labels), rows=rows, agreements=tuple(strict))
+
+
+def feasible(problem: Problem, group: Iterable[int], doc_id: str) -> bool:
+    """Can the constraints of ``group`` (indices) all hold? Raises `UndecidedError` at the limit of work."""
+    chosen = np.zeros(len(problem.constraint_names), np.bool_)
+    chosen[list(group)] = True
+    part = replace(
+        problem,
+        rows=selected(problem.rows, chosen[problem.rows.constraint]),
+        agreements=tuple(a for a in problem.agreements if chosen[a.constraint]),
+    )
+    solver = SOLVERS[ENGINE]
+    decoded = solver.solve(part, config=solver.settings(), rng=document_rng(0, doc_id), budget=Budget(work=WORK))
+    if decoded.status is Status.INFEASIBLE:
+        return False
+    if decoded.penalty > 0:
+        raise UndecidedError
+    return True
+
+
+def smallest_conflict(problem: Problem, group: Sequence[int], doc_id: str) -> list[int]:
+    """A part of an infeasible group that is feasible without any one of its members (deletion-based).
+
+    One question a member. Raises `UndecidedError`.
+    """
+    kept = list(group)
+    for k in group:
+        rest = [other for other in kept if other != k]
+        if not feasible(problem, rest, doc_id):
+            kept = rest
+    return kept

@@ -1,0 +1,138 @@
+"""Which code is running: digests that output keys hold, remote workers are compared by, and kernels are kept under."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LABELLING = (
+    "workers.labelling.shard",
+    "workers.constraints.constraint_file",
+    "workers.learning.saved_consistency",
+    "workers.models.loaders",
+)
+"""Labels documents; makes the constraints and the models that are handed to it. Flows only move data about."""
+
+KERNELS = "workers.compiling.kernel"
+"""Every file that names this one compiles kernels."""
+
+LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "python-crfsuite", "sentencex", "spacy")
+"""Other versions may cut text, match patterns, score, solve or write differently."""
+
+COMPILERS = ("llvmlite", "numba", "numpy")
+"""Other versions may compile differently."""
+
+
+@cache
+def code_digest() -> str:
+    """Hex digest of all code that can change an answer, and of the libraries it computes with.
+
+    Of the code it holds the syntax trees: comments, docstrings and layout change nothing.
+    """
+    return _digest(files_behind(LABELLING), LIBRARIES)
+
+
+@cache
+def kernels_digest() -> str:
+    """Hex digest of all code that a compiled kernel can hold, and of what compiles it."""
+    files = [path for path in sorted((ROOT / "workers").rglob("*.py")) if KERNELS.encode() in path.read_bytes()]
+    return _digest(files_behind(_module_of(path) for path in files), COMPILERS)
+
+
+def files_behind(modules: Iterable[str]) -> list[Path]:
+    """The project's files that these modules import, at any distance, and their own; nothing is executed."""
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found or _file_of(name) is None:
+            continue
+        found.add(name)
+        waiting += [*_parsed(name).imports, *_packages_of(name)]
+    return sorted(path for name in found if (path := _file_of(name)))
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that one of the project's files may import, at its top or inside a function."""
+    return _parsed(_module_of(path)).imports
+
+
+def _digest(files: Iterable[Path], libraries: Iterable[str]) -> str:
+    state = hashlib.sha256()
+    for path in files:
+        name = path.relative_to(ROOT).as_posix()
+        state.update(f"{name}\0{_parsed(_module_of(path)).tree}\0".encode())
+    for library in libraries:
+        state.update(f"{library}={version(library)}\0".encode())
+    return state.hexdigest()
+
+
+class _Parsed:
+    """What a file says without its docstrings, and the names that it imports."""
+
+    def __init__(self, path: Path) -> None:
+        module = ast.parse(path.read_bytes(), path)
+        self.imports = {name for statement in _strip(module) for name in _imported(statement)}
+        self.tree = ast.dump(module)
+
+
+@cache
+def _parsed(module: str) -> _Parsed:
+    path = _file_of(module)
+    if path is None:
+        raise ModuleNotFoundError(module)
+    return _Parsed(path)
+
+
+def _strip(block: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Takes out every statement that is only a string; gives the imports, those inside functions as well."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        statements = getattr(block, field, None)
+        if not isinstance(statements, list):
+            continue
+        statements[:] = [statement for statement in statements if not _is_text(statement)]
+        for statement in statements:
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                yield statement
+            yield from _strip(statement)
+
+
+def _is_text(statement: ast.AST) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _imported(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    """Modules that a statement may import: of ``from a import b`` both a and a.b."""
+    names = [alias.name for alias in statement.names]
+    if isinstance(statement, ast.Import):
+        return names
+    module = statement.module or ""
+    return [module, *(f"{module}.{name}" for name in names)]
+
+
+def _module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _packages_of(module: str) -> list[str]:
+    """Importing a.b.c imports a and a.b."""
+    parts = module.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
+
+
+@cache
+def _file_of(module: str) -> Path | None:
+    """The project's file of a module; None where it is a library's, or a name in a module."""
+    path = ROOT.joinpath(*module.split("."))
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return None

@@ -1,0 +1,54 @@
+"""How numba kernels are compiled: kept on disk between processes, and without the interpreter's lock.
+
+An ``inner`` kernel is called by other kernels only. Entry points from Python and C unpack every array of a
+state, and took a quarter of the compile time.
+
+A kernel ``in_place`` makes no arrays and returns none, nor does any kernel that it calls. Elsewhere numba counts
+references to each array of a tuple whenever it is looked at, one atomic step for each, which took half of the
+time on novels; here all arrays are the caller's. The option has to be set everywhere: a kernel without it
+takes that of whichever kernel was first to call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+from workers.compiling.kernel_folder import NUMBA, kernel_folder
+
+FOLDER = str(kernel_folder())
+
+COMPILED: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
+WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILED | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+UNCOUNTED: dict[str, Any] = {"_nrt": False}
+"""Without numba's runtime, which counts references; to make an array does not compile then."""
+
+
+def _kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that keeps what it compiles in `FOLDER`; kernels of other projects stay where they are."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        elsewhere = NUMBA.CACHE_DIR
+        NUMBA.CACHE_DIR = FOLDER
+        try:
+            return njit(**options)(function)
+        finally:
+            NUMBA.CACHE_DIR = elsewhere
+
+    return compiled
+
+
+kernel = _kept(**COMPILED)
+kernel_in_place = _kept(**COMPILED | UNCOUNTED)
+inner = _kept(**WITHOUT_ENTRY_POINTS)
+inner_in_place = _kept(**WITHOUT_ENTRY_POINTS | UNCOUNTED)
+inlined = _kept(**COMPILED, inline="always")
+
+
+@inner_in_place
+def copy_to(target: Any, source: Any) -> None:
+    """Writes ``source`` into ``target`` (N,): assigning one slice to another makes an array on the way."""
+    for i in range(len(target)):
+        target[i] = source[i]

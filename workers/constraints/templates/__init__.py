@@ -1,0 +1,1 @@
+"""Constraint templates: one file a family, one line each in the registry."""

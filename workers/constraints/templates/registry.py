@@ -1,0 +1,62 @@
+"""Every template by the name a constraint file gives it."""
+
+from __future__ import annotations
+
+from workers.constraints.templates.features import TokenFeature, TransitionFeature
+from workers.constraints.templates.linear import Legality, Linear
+from workers.constraints.templates.order import (
+    Adjacency,
+    Before,
+    BeginEnd,
+    Precedence,
+    PresencePrecedence,
+    ShouldNotPrecede,
+    StateChange,
+)
+from workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
+from workers.constraints.templates.repeats import (
+    Consistent,
+    ConsistentLastWord,
+    ConsistentSubsequence,
+    ConsistentUnlabelled,
+    ConsistentValue,
+)
+from workers.constraints.templates.runs import (
+    AppearsOnce,
+    AtLeastRuns,
+    AtMostRuns,
+    SequenceImpliesSequence,
+    TransitionOn,
+)
+from workers.constraints.templates.template import Template
+from workers.constraints.templates.words import Lexicon, OnlyIn, ShouldBeTagged
+
+TEMPLATES: dict[str, type[Template]] = {
+    "adjacency": Adjacency,
+    "precedence": Precedence,
+    "state_change": StateChange,
+    "begin_end": BeginEnd,
+    "presence_precedence": PresencePrecedence,
+    "starts_with": StartsWith,
+    "appears_once": AppearsOnce,
+    "transition_on": TransitionOn,
+    "lexicon": Lexicon,
+    "only_in": OnlyIn,
+    "must_appear": MustAppear,
+    "should_not_precede": ShouldNotPrecede,
+    "should_be_tagged": ShouldBeTagged,
+    "tag_implies_tag": TagImpliesTag,
+    "sequence_implies_sequence": SequenceImpliesSequence,
+    "at_most_runs": AtMostRuns,
+    "at_least_runs": AtLeastRuns,
+    "before": Before,
+    "linear": Linear,
+    "transition_feature": TransitionFeature,
+    "token_feature": TokenFeature,
+    "consistent": Consistent,
+    "consistent_subsequence": ConsistentSubsequence,
+    "consistent_unlabelled": ConsistentUnlabelled,
+    "consistent_value": ConsistentValue,
+    "consistent_last_word": ConsistentLastWord,
+    "legality": Legality,
+}

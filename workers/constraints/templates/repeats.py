@@ -1,0 +1,223 @@
+"""Labels that agree over a document: Finkel, Grenager & Manning (2005) §5.1–5.2, with declared weights."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import LabelSet
+from schemas.potentials import Floats, Ints
+from schemas.problem import NO_KEY, Relation, SpanAgreement
+from workers.constraints.consistency import WIDTH
+from workers.constraints.rows import Draft, Part, edges_in, tokens_in
+from workers.constraints.templates.template import (
+    AgreementTemplate,
+    Names,
+    RowTemplate,
+    Scope,
+    Site,
+    Tokens,
+    TokenTest,
+    closing_edges,
+)
+
+
+class Consistent(AgreementTemplate):
+    """Spans of the same words have the same type, §5.1; ``labels``: span types, all by default.
+
+    Two spans of the same words and of different types among those named cost ``weight`` a token.
+    Degree: such pairs times their length.
+    """
+
+    labels: Names | None = None
+
+    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+        """Pairs of equal words."""
+        return SpanAgreement(constraint, Relation.EXACT, site.keys, _unlike(self.weight, site.labels, self.labels))
+
+
+class ConsistentSubsequence(AgreementTemplate):
+    """A span whose words are a part of a longer one's has the longer one's type, §5.1.
+
+    ``labels``: span types, all by default. A pair of different types among those named costs
+    ``weight`` a token of the shorter span. Degree: such pairs times that length.
+    """
+
+    labels: Names | None = None
+
+    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+        """Pairs of a span and a part of another."""
+        return SpanAgreement(constraint, Relation.CONTAINED, site.keys, _unlike(self.weight, site.labels, self.labels))
+
+
+class ConsistentUnlabelled(AgreementTemplate):
+    """Words that are a span at one place are not left unlabelled at another; ``labels``: span types, all by default.
+
+    A span of a type named costs ``weight`` a token for every other place of its words that begins with
+    an outside label. Degree: such places times the span's length. Words that are names only at times
+    (may, May) cost as well, so the weight is best a small one.
+    """
+
+    labels: Names | None = None
+
+    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+        """Pairs of a span and a place of its words that is left out."""
+        cost = np.where(_named(site.labels, self.labels), self.weight, 0.0)
+        return SpanAgreement(constraint, Relation.UNLABELLED, site.keys, cost[:, None])
+
+
+class Value(StrEnum):
+    """How the words of a span become a value."""
+
+    WORDS = "words"
+    """The words without their case."""
+    TIME = "time"
+    """A time of day. The half of the day is dropped, as texts often leave it out: 3:30, 3.30 p.m. and
+    15:30 are one value; what is no time is compared by its words."""
+
+
+class ConsistentValue(AgreementTemplate):
+    """All spans of one type have one value, §5.2 (start time, end time).
+
+    Two spans of one type named in ``labels`` whose values differ cost ``weight``. Degree: such
+    pairs. Spans longer than `WIDTH` tokens are not compared.
+    """
+
+    labels: Names
+    value: Value = Value.WORDS
+
+    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+        """Pairs of different values."""
+        held = np.isin(site.labels.types, self.labels)
+        cost = np.where(np.diag(held), self.weight, 0.0)
+        return SpanAgreement(constraint, Relation.DIFFERENT, value_keys(site, self.value), cost, per_token=False)
+
+
+class ConsistentLastWord(RowTemplate):
+    """A word that ends a run of the labels has them wherever it occurs, §5.2 (the speaker's last name).
+
+    With O the n tokens of one word (without its case), a row for each t ∈ O: (n − 1) ·
+    1[a run ends at t] − Σ_{u ∈ O, u ≠ t} A(u) ≤ 0, linear over edges since a run's end at t is seen
+    in the edge to t + 1. Degree: for each run's last word its other occurrences that are not
+    labelled, counted once each and not by token. ``words`` (capitalised words of two letters and more by
+    default) keeps stop words out: size is the sum of n².
+    """
+
+    labels: Names
+    words: Tokens = TokenTest(pattern=r"[A-Z][\w'’-]+", ignore_case=False)
+
+    def rows(self, site: Site) -> Draft:
+        """One row an occurrence of a word that occurs twice or more."""
+        at = np.flatnonzero(site.mask(self.words))
+        own = site.document_of[at] * (int(site.folded.max(initial=0)) + 1) + site.folded[at]
+        _, word, times = np.unique(own, return_inverse=True, return_counts=True)
+        repeated = times[word] > 1
+        at, word = at[repeated], word[repeated]
+        order = np.lexsort((at, word))
+        at, word = at[order], word[order]
+        others = times[word] - 1
+        first = np.asarray(np.searchsorted(word, word), np.int64)
+        owner, place = site.ranges(at, first, first + others + 1)
+        row, place = owner[place != owner], place[place != owner]
+        occurrences = tokens_in(row, at[place], site.mask_of(self.labels), -1.0)
+        return Draft(at, np.zeros(len(at)), (*_closings(site, at, self.labels, others), occurrences))
+
+
+def _closings(site: Site, at: Ints, names: tuple[str, ...], times: Ints) -> tuple[Part, ...]:
+    """times · 1[a run of ``names`` ends at the token], row i for at[i]."""
+    row = np.arange(len(at))
+    last = np.append(site.starts_sentence, True)[at + 1]
+    return (
+        tokens_in(row[last], at[last], site.mask_of(names), times[last]),
+        edges_in(row[~last], at[~last] + 1, closing_edges(site.labels, names), times[~last]),
+    )
+
+
+def value_keys(site: Site, value: Value) -> NDArray[np.int32]:
+    """(N, WIDTH) id of the value of the span of w tokens at t; `NO_KEY` only where it leaves its sentence.
+
+    The site is one document.
+    """
+    keys = _content_ids(site)
+    if value is Value.TIME:
+        _times_into(keys, site)
+    return keys
+
+
+def _content_ids(site: Site) -> NDArray[np.int32]:
+    """(N, WIDTH) ids of the words of every span, without case; spans of different lengths differ."""
+    count = len(site)
+    ends = site.bounds(Scope.SENTENCE)[1]
+    room = ends[site.segment(Scope.SENTENCE)] - site.positions
+    keys = np.full((count, WIDTH), NO_KEY, np.int32)
+    parent, fresh = np.zeros(count, np.int64), 0
+    for w in range(WIDTH):
+        at = np.flatnonzero(room > w)
+        if not len(at):
+            break
+        pairs = parent[at] * count + site.folded[at + w]
+        ids = np.unique(pairs, return_inverse=True)[1]
+        keys[at, w] = ids + fresh
+        parent[at] = ids
+        fresh += int(ids.max()) + 1
+    return keys
+
+
+LONGEST_TIME = 10
+"""Characters of the longest time that is one, "12midnight": tokens can be of any length."""
+
+_TIME = re.compile(r"(\d{1,2})(?:[:.](\d\d))?([ap]m)?|(?:12)?(noon|midnight)")
+
+
+@lru_cache(maxsize=4096)
+def minutes(text: str) -> int | None:
+    """A time of day in minutes after the last noon or midnight, 0 to 719; None for no time.
+
+    ``text`` in lower case without spaces. A bare number is an hour only with am or pm.
+    """
+    bare = re.sub(r"([ap])\.?m\.?$", r"\1m", text)
+    found = _TIME.fullmatch(bare)
+    if found is None:
+        return None
+    hour, minute, half, named = found.groups()
+    if named:
+        return 0
+    if minute is None and half is None:
+        return None
+    if int(hour) > 24 or int(minute or 0) > 59:
+        return None
+    return int(hour) % 12 * 60 + int(minute or 0)
+
+
+def _times_into(keys: NDArray[np.int32], site: Site) -> None:
+    """Overwrites the keys of spans that are times: all spans of one time get one key."""
+    words = site.words
+    fresh = int(keys.max(initial=NO_KEY)) + 1
+    for start, word in enumerate(words):
+        if not (word[:1].isdigit() or word in ("noon", "midnight")):
+            continue
+        text = ""
+        for width in range(1, WIDTH + 1):
+            if keys[start, width - 1] == NO_KEY:
+                break
+            text += words[start + width - 1]
+            if len(text) > LONGEST_TIME:
+                break
+            time = minutes(text)
+            if time is not None:
+                keys[start, width - 1] = fresh + time
+
+
+def _named(labels: LabelSet, names: tuple[str, ...] | None) -> NDArray[np.bool_]:
+    """(T,) the types among the names, or all where there are none."""
+    return np.isin(labels.types, names) if names is not None else np.ones(len(labels.types), np.bool_)
+
+
+def _unlike(weight: float, labels: LabelSet, names: tuple[str, ...] | None) -> Floats:
+    """(T, T) weight for every two different types among the names (all where there are none)."""
+    held = _named(labels, names)
+    return np.where(np.outer(held, held) & ~np.eye(len(held), dtype=np.bool_), weight, 0.0)

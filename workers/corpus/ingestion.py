@@ -1,0 +1,174 @@
+"""`concord ingest`: a reader's stream of documents into a Parquet corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.columns import Reject, SchemaError, rejects_table, table_from_documents
+from schemas.document import Document
+from schemas.errors import InputError
+from schemas.settings import IngestSettings, ReaderSettings
+from workers.corpus.parquet import WRITE_OPTIONS, table_bytes
+from workers.corpus.readers.registry import READERS
+from workers.storage.files import naming, staged, write_whole
+
+REJECTS_NAME = "_rejects.parquet"
+"""Corpus readers skip names that start with an underscore."""
+DEFAULT_LAYOUT = IngestSettings()
+
+
+class IngestError(InputError):
+    """An ingest that cannot start: says why and what to do."""
+
+
+class IngestReport(NamedTuple):
+    """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written."""
+
+    read: int = 0
+    written: int = 0
+    rejected: int = 0
+    tokens: int = 0
+    sentences: int = 0
+
+
+def ingest(
+    reader: str,
+    source: str | Path,
+    out: str | Path,
+    *,
+    settings: ReaderSettings | None = None,
+    layout: IngestSettings = DEFAULT_LAYOUT,
+    overwrite: bool = False,
+    progress: Callable[[IngestReport], None] | None = None,
+) -> IngestReport:
+    """Writes ``part-00000.parquet``, ... and ``_rejects.parquet`` into the folder ``out``.
+
+    ``out`` appears when all is written, or not at all. The same source gives the same bytes. A
+    second document with a ``doc_id`` seen before is rejected. ``progress`` is called after each
+    row group. Raises `IngestError` where the reader is unknown or ``out`` is not empty (unless
+    ``overwrite`` and it holds a corpus), `CorpusError` and `SchemaError` where the source cannot
+    be read.
+    """
+    if reader not in READERS:
+        raise IngestError(f"reader {reader!r} is unknown; choose one of {', '.join(READERS)}")
+    entry = READERS[reader]
+    items = _read(source, entry.read(str(source), settings or entry.settings()))
+    return write_corpus(items, out, source=str(source), layout=layout, overwrite=overwrite, progress=progress)
+
+
+def _read(source: str | Path, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+    """The items; a disk that fails while they are read is the source's."""
+    with naming(Path(source)):
+        yield from items
+
+
+def write_corpus(
+    items: Iterable[Document | Reject],
+    out: str | Path,
+    *,
+    source: str,
+    layout: IngestSettings = DEFAULT_LAYOUT,
+    overwrite: bool = False,
+    progress: Callable[[IngestReport], None] | None = None,
+) -> IngestReport:
+    """Writes a stream of documents and rejects as a corpus, see `ingest`; ``source`` is for the rejects."""
+    target = Path(out).expanduser().absolute()
+    _check_target(target, overwrite=overwrite)
+    seen: set[str] = set()
+    rejects: list[Reject] = []
+    with staged(target) as folder, _Parts(folder, layout) as parts:
+        for item in items:
+            if isinstance(item, Document) and item.doc_id in seen:
+                rejects.append(Reject(source, None, item.doc_id, "doc_id was seen before in this ingest"))
+            elif isinstance(item, Document):
+                seen.add(item.doc_id)
+                if parts.add(item) and progress is not None:
+                    progress(parts.report(len(rejects)))
+            else:
+                rejects.append(item)
+        parts.flush()
+        write_whole(folder / REJECTS_NAME, table_bytes(rejects_table(rejects)))
+    report = parts.report(len(rejects))
+    if progress is not None:
+        progress(report)
+    return report
+
+
+def _check_target(target: Path, *, overwrite: bool) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise IngestError(f"{target}: is a file; give a folder")
+    entries = sorted(p.name for p in target.iterdir())
+    if entries and not overwrite:
+        raise IngestError(f"{target}: is not empty; give another folder, or overwrite it")
+    strange = [n for n in entries if n != REJECTS_NAME and not (n.startswith("part-") and n.endswith(".parquet"))]
+    if strange:
+        raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; not overwritten")
+
+
+class _Parts:
+    """Collects documents into row groups and row groups into part files; counts what it wrote."""
+
+    def __init__(self, folder: Path, layout: IngestSettings) -> None:
+        self.folder = folder
+        self.layout = layout
+        self.pending: list[Document] = []
+        self.pending_tokens = self.documents = self.tokens = self.sentences = self.files = 0
+        self.schema: pa.Schema | None = None
+        self.sink: pa.NativeFile | None = None
+        self.writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def add(self, document: Document) -> bool:
+        """Takes a document; did that complete a row group?"""
+        self.pending.append(document)
+        self.pending_tokens += len(document)
+        if len(self.pending) < self.layout.group_documents and self.pending_tokens < self.layout.group_tokens:
+            return False
+        self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Writes the pending documents as a row group. Raises `SchemaError` where columns change."""
+        if not self.pending:
+            return
+        table = table_from_documents(self.pending)
+        if self.schema is None:
+            self.schema = table.schema
+        if table.schema != self.schema:
+            raise SchemaError(
+                f"document {self.pending[0].doc_id!r}: columns {table.schema.names} differ from the corpus's "
+                f"{self.schema.names}; ingest sources with different columns into different folders"
+            )
+        if self.writer is None:
+            self.sink = pa.OSFile(str(self.folder / f"part-{self.files:05d}.parquet"), "wb")
+            self.writer = pq.ParquetWriter(self.sink, self.schema, **WRITE_OPTIONS)
+            self.files += 1
+        self.writer.write_table(table, row_group_size=len(table))
+        self.documents += len(table)
+        self.tokens += self.pending_tokens
+        self.sentences += sum(len(d.sentence_starts) for d in self.pending)
+        self.pending, self.pending_tokens = [], 0
+        if self.sink is not None and self.sink.tell() >= self.layout.part_bytes:
+            self._close()
+
+    def report(self, rejected: int) -> IngestReport:
+        """What is written so far."""
+        return IngestReport(self.documents + rejected, self.documents, rejected, self.tokens, self.sentences)
+
+    def _close(self) -> None:
+        if self.writer is not None and self.sink is not None:
+            self.writer.close()
+            self.sink.close()
+        self.writer = self.sink = None

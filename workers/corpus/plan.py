@@ -1,0 +1,69 @@
+"""Which shards a corpus has, and in which order they are handed out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.settings import TextSettings
+from workers.corpus.parquet import CorpusError, parquet_files
+from workers.corpus.repeated_ids import Repeats, repeated_ids
+from workers.corpus.row_runs import RowRun, row_runs
+from workers.corpus.shards import DEFAULT_TEXT, Shard
+
+SHARD_BYTES = 256 << 10
+"""Bytes of text that make a shard, about: 50,000 tokens.
+
+A shard costs half a millisecond beside its worker's time (benchmarks/bench_growth.py) and some within it. Larger
+ones leave workers idle at the end where documents are uneven; smaller ones share fewer known words, and Viterbi,
+the fastest engine, gets slower with them.
+"""
+
+
+class Survey(NamedTuple):
+    """The shards of a corpus, and why other parts of it cannot be read."""
+
+    shards: list[Shard]
+    damages: list[CorpusError]
+
+
+def survey(uri: str | Path, *, text: TextSettings = DEFAULT_TEXT, shard_bytes: int = SHARD_BYTES) -> Survey:
+    """The shards of the corpus at ``uri``: a Parquet file, a folder or a `pyarrow.fs` URI.
+
+    A shard is a run of rows of a file, cut by what they hold (`row_runs`), in the order of file names and
+    rows. Its id is made of the rows and of which have an id that an earlier row has, so it depends neither on
+    workers nor on file names, row groups or compression. A file or row group that is damaged leaves the others.
+    Raises `CorpusError` where nothing can be read, and `SchemaError` for a file with the wrong columns, naming it.
+    """
+    found = [part for file in parquet_files(uri) for part in row_runs(file, text, shard_bytes)]
+    runs = [part for part in found if isinstance(part, RowRun)]
+    damages = [part for part in found if isinstance(part, CorpusError)]
+    if damages and not runs:
+        raise damages[0]
+    repeats = repeated_ids(runs, text)
+    return Survey([_shard(run, here) for run, here in zip(runs, repeats, strict=True)], damages)
+
+
+def plan(uri: str | Path, *, text: TextSettings = DEFAULT_TEXT, shard_bytes: int = SHARD_BYTES) -> list[Shard]:
+    """The shards of a corpus that is whole, see `survey`. Raises `CorpusError` for the first part that is damaged."""
+    found = survey(uri, text=text, shard_bytes=shard_bytes)
+    if found.damages:
+        raise found.damages[0]
+    return found.shards
+
+
+def largest_first(shards: Sequence[Shard]) -> list[Shard]:
+    """The shards by falling size in steps of a factor of 2, so that those with huge documents are not the last to end.
+
+    Within a step, such as that of all ordinary shards, they keep the order of rows, the cheap one to read in.
+    """
+    return sorted(shards, key=lambda shard: -(shard.size // (2 * SHARD_BYTES)).bit_length())
+
+
+def _shard(run: RowRun, repeats: Repeats) -> Shard:
+    """What is a repeat depends on rows elsewhere, so a change there makes the shard another one."""
+    state = f"{run.digest} {[row for row, _ in repeats]}"
+    name = hashlib.sha256(state.encode()).hexdigest()[:32]
+    return Shard(name, run.file, run.first_row, run.rows, run.size, run.digest, repeats)

@@ -1,0 +1,113 @@
+"""Raw text: a Parquet column, or .txt files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, decode, string_faults
+from schemas.document import TOKENS, Batch, Document
+from schemas.settings import TextSettings
+from workers.corpus.parquet import open_parquet, parquet_files, read_row_group
+from workers.corpus.readers.reader import source_files
+from workers.corpus.readers.tokenizer import load_tokenizer
+
+BYTE_ORDER_MARK = "\ufeff"
+
+
+def read_text(source: str, settings: TextSettings) -> Iterator[Document | Reject]:
+    """Documents of a Parquet file or folder (a path or URI), or of a .txt file or a folder of them.
+
+    A folder is read as Parquet when it holds ``.parquet`` files, otherwise as ``.txt`` files,
+    whose names without ``.txt`` are the document ids.
+    """
+    if _is_parquet(source):
+        yield from _read_parquet(source, settings)
+        return
+    for path, name in source_files(source, suffix=".txt"):
+        doc_id = name.removesuffix(".txt")
+        try:
+            text = path.read_bytes().decode().removeprefix(BYTE_ORDER_MARK)
+        except UnicodeDecodeError as error:
+            yield Reject(str(path), None, doc_id, f"not valid UTF-8 at byte {error.start} of the file")
+            continue
+        table = pa.table({settings.id_column: [doc_id], settings.text_column: [text]})
+        batch, rejects = batch_from_text_table(table, settings, source=str(path))
+        yield from batch
+        yield from rejects
+
+
+def batch_from_texts(doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings) -> Batch:
+    """Tokenised texts as a batch with character offsets; every text has to have a token."""
+    cut = load_tokenizer(settings.language, settings.sentence_limit)(texts)
+    return Batch(
+        tuple(doc_ids),
+        cut.doc_starts,
+        cut.sentence_starts,
+        {TOKENS: cut.tokens},
+        texts=list(texts),
+        token_start=cut.start,
+        token_end=cut.end,
+    )
+
+
+def batch_from_text_table(
+    table: pa.Table,
+    settings: TextSettings,
+    *,
+    source: str,
+    first_row: int = 0,
+    known_faults: Mapping[int, str] = NO_FAULTS,
+) -> tuple[Batch, list[Reject]]:
+    """The good rows of a table of raw texts, tokenised, and a reject for every other row, in row order.
+
+    ``first_row`` and ``known_faults`` as in `batch_from_table`. Raises `SchemaError`, see `check_text`.
+    """
+    check_text(table.schema, settings, source=source)
+    ids, texts = decode(table[settings.id_column]), decode(table[settings.text_column])
+    faults = dict(known_faults)
+    faults |= {row: f"{TEXT} is blank" for row, text in enumerate(texts) if text is not None and not text.strip()}
+    faults |= string_faults(table[settings.text_column], TEXT)
+    faults |= string_faults(table[settings.id_column], DOC_ID)
+    rejects = [Reject(source, first_row + row, ids[row], reason) for row, reason in sorted(faults.items())]
+    good = [
+        (doc_id, text)
+        for row, (doc_id, text) in enumerate(zip(ids, texts, strict=True))
+        if doc_id is not None and text is not None and row not in faults
+    ]
+    return batch_from_texts([i for i, _ in good], [t for _, t in good], settings), rejects
+
+
+def check_text(schema: pa.Schema, settings: TextSettings, *, source: str) -> None:
+    """Raises `SchemaError` where the columns of ids and texts are missing or are not strings."""
+    for name, option in ((settings.id_column, "id_column"), (settings.text_column, "text_column")):
+        place = schema.get_field_index(name)
+        if place < 0:
+            raise SchemaError(
+                f"{source}: column {name!r} is missing (want string); the file has {', '.join(schema.names)}: "
+                f"name the right one with {option}"
+            )
+        kind = schema.field(place).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+            raise SchemaError(f"{source}: column {name!r} has type {kind}, want string; name another with {option}")
+
+
+def _is_parquet(source: str) -> bool:
+    if "://" in source or source.endswith(".parquet"):
+        return True
+    return any(name.endswith(".parquet") for _, name in source_files(source))
+
+
+def _read_parquet(source: str, settings: TextSettings) -> Iterator[Document | Reject]:
+    for file in parquet_files(source):
+        parquet = open_parquet(file)
+        check_text(parquet.schema_arrow, settings, source=file.path)
+        row = 0
+        for group in range(parquet.num_row_groups):
+            table = read_row_group(parquet, file, group, [settings.id_column, settings.text_column])
+            batch, rejects = batch_from_text_table(table, settings, source=file.path, first_row=row)
+            yield from batch
+            yield from rejects
+            row += len(table)

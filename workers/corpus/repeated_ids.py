@@ -1,0 +1,47 @@
+"""Rows whose document id an earlier row of the corpus has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schemas.settings import TextSettings
+from workers.corpus.row_runs import RowRun
+from workers.corpus.shards import Shard, read_ids
+
+Repeats = tuple[tuple[int, str], ...]
+"""Rows of a run, rising, each with the reason for its reject."""
+
+
+def repeated_ids(runs: Sequence[RowRun], text: TextSettings) -> list[Repeats]:
+    """The repeats of each run: chance and predictions go by document id, so an id may be there once.
+
+    Holds 16 bytes a document, and the ids themselves only where two have one hash: those are read again. Raises
+    what reading raises.
+    """
+    every = np.concatenate([np.zeros(0, np.int64), *(run.ids for run in runs)])
+    every.sort()
+    shared = every[1:][every[1:] == every[:-1]]
+    if not len(shared):
+        return [() for _ in runs]
+    seen: dict[bytes, str] = {}
+    suspects = (np.flatnonzero(shared.take(np.searchsorted(shared, run.ids), mode="clip") == run.ids) for run in runs)
+    return [_seen_before(run, rows.tolist(), seen, text) for run, rows in zip(runs, suspects, strict=True)]
+
+
+def _seen_before(run: RowRun, rows: Sequence[int], seen: dict[bytes, str], text: TextSettings) -> Repeats:
+    """Those of ``rows`` whose id is in ``seen`` (id → place); the other ids go into it."""
+    if not rows:
+        return ()
+    ids = read_ids(Shard("", run.file, run.first_row, run.rows, run.size, run.digest), text=text)
+    repeats: list[tuple[int, str]] = []
+    for row in rows:
+        doc_id = ids[row]
+        if doc_id is None:
+            continue
+        place = f"row {run.first_row + row} of {run.file.name}"
+        first = seen.setdefault(doc_id, place)
+        if first != place:
+            repeats.append((row, f"doc_id is that of {first} too"))
+    return tuple(repeats)

@@ -1,0 +1,106 @@
+"""Where a file is cut into shards: by what its rows hold, so that a change moves only the cuts beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS
+from schemas.settings import TextSettings
+from workers.corpus.parquet import CorpusError, ParquetLocation
+from workers.corpus.row_digests import digest_of_rows, row_digests, row_sizes
+from workers.corpus.shards import open_rows, shard_columns, stored_ids
+
+LEAST, MOST = 0.5, 1.5
+"""Size of a run between cuts, as shares of what is wanted: evenly spread, so it is the wanted one on average."""
+
+ROW_SHARE = 128
+"""A row counts for a 128th of a run beside its text, for what a document costs however short it is."""
+
+
+class RowRun(NamedTuple):
+    """Rows of a file that make a shard, see `corpus.shards.Shard`; ``ids`` (rows,) are hashes of document ids."""
+
+    file: ParquetLocation
+    first_row: int
+    rows: int
+    size: int
+    digest: str
+    ids: NDArray[np.int64]
+
+
+def row_runs(file: ParquetLocation, text: TextSettings, run_bytes: int) -> Iterator[RowRun | CorpusError]:
+    """The file in runs of about ``run_bytes`` of text; in the place of rows that cannot be read, why not.
+
+    Reads all of the file, and holds a run and a few rows of it. Raises `SchemaError` where it has the wrong columns.
+    """
+    try:
+        ranges = open_rows(file, text=text)
+    except CorpusError as error:
+        yield error
+        return
+    names = shard_columns(ranges.schema, text, source=file.path)
+    sized = TOKENS if TOKENS in names else text.text_column
+    waiting = _Waiting(file, run_bytes)
+    for group, start in enumerate(ranges.starts[:-1]):
+        try:
+            for batch in ranges.batches(group):
+                table = pa.Table.from_batches([batch])
+                waiting.add(row_digests(table), row_sizes(table[sized]), stored_ids(table[names[0]]))
+                yield from waiting.runs(MOST * run_bytes)
+        except CorpusError as error:
+            yield from waiting.runs(run_bytes)
+            yield from waiting.runs(0)
+            yield error
+            waiting = _Waiting(file, run_bytes, start + ranges.sizes[group])
+    yield from waiting.runs(run_bytes)
+    yield from waiting.runs(0)
+
+
+class _Waiting:
+    """Rows that are not in a run yet."""
+
+    def __init__(self, file: ParquetLocation, run_bytes: int, first_row: int = 0) -> None:
+        self.file, self.run_bytes, self.first_row = file, run_bytes, first_row
+        self.digests: list[bytes] = []
+        self.sizes: list[int] = []
+        self.ids: list[int] = []
+        self.size = 0
+
+    def add(self, digests: Sequence[bytes], sizes: Sequence[int], ids: Sequence[bytes | None]) -> None:
+        """``ids`` are kept as Python's hashes, which differ from process to process."""
+        self.digests += digests
+        self.sizes += (size + self.run_bytes // ROW_SHARE for size in sizes)
+        self.ids += map(hash, ids)
+        self.size = sum(self.sizes)
+
+    def runs(self, limit: float) -> Iterator[RowRun]:
+        """Takes runs off as long as more than ``limit`` bytes wait."""
+        while self.size > limit:
+            end = cut(self.sizes, self.digests, self.run_bytes)
+            size = sum(self.sizes[:end])
+            ids = np.array(self.ids[:end], np.int64)
+            yield RowRun(self.file, self.first_row, end, size, digest_of_rows(self.digests[:end]), ids)
+            del self.digests[:end], self.sizes[:end], self.ids[:end]
+            self.first_row += end
+            self.size -= size
+
+
+def cut(sizes: Sequence[int], digests: Sequence[bytes], run_bytes: int) -> int:
+    """How many of the rows make the first run: 1 or more.
+
+    Of the rows with which it has between `LEAST` and `MOST` of ``run_bytes`` it ends with the one of the smallest
+    digest, which is the same row from wherever the run began. A row too large for that is a run by itself.
+    """
+    size, best = 0, -1
+    for row, (more, digest) in enumerate(zip(sizes, digests, strict=True)):
+        size += more
+        if size > MOST * run_bytes:
+            return best + 1 or max(row, 1)
+        if size >= LEAST * run_bytes and (best < 0 or digest < digests[best]):
+            best = row
+    return best + 1 or len(sizes)

@@ -1,0 +1,181 @@
+"""A shard is a run of rows of a Parquet file; this is how a worker reads it."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.columns import (
+    CORPUS,
+    Reject,
+    batch_from_table,
+    check,
+    corpus_columns,
+    raw_strings,
+    token_columns,
+)
+from schemas.document import TOKENS, Batch
+from schemas.settings import TextSettings
+from workers.corpus.parquet import CorpusError, ParquetLocation, open_parquet, resolve
+from workers.corpus.readers.text import batch_from_text_table, check_text
+from workers.corpus.row_digests import digest_of_rows, row_digests
+from workers.corpus.row_ranges import RowRanges
+
+DEFAULT_TEXT = TextSettings()
+
+BUFFER_BYTES = 1 << 20
+"""Bytes of a column that are fetched at once where a row group is read in parts."""
+
+
+REPEATED = "doc_id is that of an earlier document too"
+"""Why a repeat is a reject, as long as nobody asks where the earlier one stands."""
+
+LETHAL = "its worker died twice while labelling it, most often for lack of memory"
+"""Why a document is a reject that nobody can label and live."""
+
+
+class ReplacedError(CorpusError):
+    """A file whose rows are not those that the run was planned with."""
+
+
+class Shard(NamedTuple):
+    """A run of rows of one file. ``id`` (hex) names what decides their output, wherever they stand.
+
+    ``first_row`` is the first row's number in the file; ``size`` are the bytes of their text, about, see
+    `workers.corpus.row_digests.row_sizes`. ``digest`` (hex) is that of the rows. ``repeats`` are the rows of the shard
+    whose document id an earlier row of the corpus has, with the reason for their rejects. ``lethal`` are the rows
+    of the shard that ended whoever labelled them: that is found out by labelling, and is no part of the id.
+    """
+
+    id: str
+    file: ParquetLocation
+    first_row: int
+    rows: int
+    size: int
+    digest: str
+    repeats: tuple[tuple[int, str], ...] = ()
+    lethal: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """File and rows, for messages."""
+        return f"{self.file.path}, rows {self.first_row} to {self.first_row + self.rows - 1}"
+
+
+def shard_columns(schema: pa.Schema, text: TextSettings, *, source: str) -> list[str]:
+    """The columns a run needs of a corpus file, or of a raw-text file (no tokens); that of ids comes first.
+
+    Raises `SchemaError`.
+    """
+    if schema.get_field_index(TOKENS) < 0 and schema.get_field_index(text.text_column) >= 0:
+        check_text(schema, text, source=source)
+        return [text.id_column, text.text_column]
+    check(schema, CORPUS, source=source)
+    return corpus_columns(schema)
+
+
+def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
+    """The shard's rows.
+
+    Raises `CorpusError` where the file or the row group is damaged, `ReplacedError` where other rows stand there
+    now than when the shard was planned, `SchemaError` where its columns are wrong.
+    """
+    table = open_rows(shard.file, text=text).read(shard.first_row, shard.rows)
+    if digest_of_rows(row_digests(table)) != shard.digest:
+        raise ReplacedError(
+            f"{shard.place}: not what was there when the run began; the file was changed or replaced meanwhile. "
+            "Run the same command again, and change a corpus between runs only"
+        )
+    return table
+
+
+def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> list[Shard]:
+    """The shard's rows in order, as at most ``parts`` ≥ 1 shards of like many rows, all with its id.
+
+    Raises as `read_shard`.
+    """
+    digests = row_digests(read_shard(shard, text=text))
+    each = -(-shard.rows // parts)
+    return [_part(shard, first, digests[first : first + each]) for first in range(0, shard.rows, each)]
+
+
+def _part(shard: Shard, first: int, digests: list[bytes]) -> Shard:
+    """The rows of a shard from ``first`` on that have these digests."""
+    last = first + len(digests)
+    return shard._replace(
+        first_row=shard.first_row + first,
+        rows=len(digests),
+        digest=digest_of_rows(digests),
+        repeats=tuple((row - first, why) for row, why in shard.repeats if first <= row < last),
+        lethal=tuple(row - first for row in shard.lethal if first <= row < last),
+    )
+
+
+def read_ids(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
+    """The document ids of a shard's rows as they are stored. Raises as `read_shard`."""
+    name = shard_columns(open_rows(shard.file, text=text).schema, text, source=shard.file.path)[0]
+    return stored_ids(read_shard(shard, text=text)[name])
+
+
+def stored_ids(column: pa.ChunkedArray) -> list[bytes | None]:
+    """Document ids as bytes."""
+    ids: list[bytes | None] = raw_strings(column).to_pylist()
+    return ids
+
+
+def file_columns(file: ParquetLocation, text: TextSettings) -> list[str]:
+    """The token columns that documents of the file have; raw text is cut into `TOKENS` alone. Raises `SchemaError`."""
+    schema = open_rows(file, text=text).schema
+    columns = shard_columns(schema, text, source=file.path)
+    return token_columns(schema) if TOKENS in columns else [TOKENS]
+
+
+def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batch, list[Reject]]:
+    """The shard's good rows as a batch and its bad rows as rejects; raw text is tokenised on the way.
+
+    Together they are all rows of the shard. Raises as `read_shard`.
+    """
+    table = read_shard(shard, text=text)
+    source, faults = shard.file.path, dict.fromkeys(shard.lethal, LETHAL)
+    faults |= dict.fromkeys((row for row, _ in shard.repeats), REPEATED)
+    if TOKENS not in table.column_names:
+        return batch_from_text_table(table, text, source=source, first_row=shard.first_row, known_faults=faults)
+    return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=faults)
+
+
+class _FileVersion(NamedTuple):
+    """A file as it was when it was opened, so that one that was replaced is opened anew."""
+
+    file: ParquetLocation
+    size: int | None
+    modified: int | None
+
+
+def _version(file: ParquetLocation) -> _FileVersion:
+    system, _ = resolve(file.root)
+    info = system.get_file_info(file.path)
+    return _FileVersion(file, info.size, info.mtime_ns)
+
+
+def open_rows(file: ParquetLocation, *, text: TextSettings = DEFAULT_TEXT) -> RowRanges:
+    """A file to read rows of the needed columns from, opened once as long as it stays as it is.
+
+    Raises `CorpusError` where it is damaged, `SchemaError` where its columns are wrong.
+    """
+    return _rows(_version(file), text)
+
+
+@lru_cache(maxsize=2)
+def _rows(version: _FileVersion, text: TextSettings) -> RowRanges:
+    """Kept from shard to shard, so that a row group is not decoded anew for each of its parts."""
+    whole = open_parquet(version.file)
+    columns = shard_columns(whole.schema_arrow, text, source=version.file.path)
+    return RowRanges(whole, partial(_open_in_parts, version), version.file, columns)
+
+
+@lru_cache(maxsize=2)
+def _open_in_parts(version: _FileVersion) -> pq.ParquetFile:
+    return open_parquet(version.file, buffer_bytes=BUFFER_BYTES)

@@ -1,0 +1,1 @@
+"""Branch and bound over relaxations: the engine that proves its answers."""

@@ -1,0 +1,282 @@
+"""Certified inference: a sampler's answer, and a proof that none is better or by how much it may be.
+
+Penalties are never negative, so the local optimum V bounds every labelling and an incumbent y*
+loses D = V − score(y*) at most. Any better labelling loses less than D, in each sentence too:
+
+1. A Viterbi labelling without penalty is optimal. Most documents end here.
+2. Sentences and groups of equal words are solved apart, held together by prices
+   (`workers.inference.relaxation.relaxation`). That finds better incumbents, strikes out nearly all labels
+   that can be in no better labelling, and on most documents bound and incumbent meet.
+3. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
+   which spans can still conflict, and so which sentences hang together: each connected component
+   is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
+   in no component keep their Viterbi labels.
+4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
+   only raises its bound, so the bound in nats holds if CP-SAT's does: its word, until a certificate
+   confirms it (`workers.certificates`).
+
+Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded, Status
+from schemas.labels import Labels, Spans
+from schemas.problem import Problem
+from schemas.settings import CertifySettings
+from workers.inference.certify.components import Pruned, part_of
+from workers.inference.core.chain import viterbi, viterbi_score
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Race
+from workers.inference.cpsat.engine import UNITS_A_SECOND, solve_model
+from workers.inference.cpsat.lattice import build_model
+from workers.inference.relaxation.relaxation import Relaxed, relax
+from workers.inference.relaxation.row_dual import prove_rows
+from workers.inference.sampling import gibbs
+
+RELAXED = 1_000
+"""Steps of work that a token counts in a relaxation: some hundred steps of ascent over its spans and sentence."""
+
+STEPS_A_UNIT = 10_000
+"""Steps of work in a millisecond of CP-SAT's deterministic time."""
+
+SLACK = 1e-9
+"""Nats added to D, so that float rounding never prunes a labelling as good as the incumbent."""
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: CertifySettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """The best labelling, proven within ``config.tolerance`` nats, or the best seen and its gap.
+
+    Starts from ``incumbent``, or from the sampler's answer. Work is in steps of the sampler (`gibbs.solve`), of which
+    a token counts `RELAXED` in a relaxation, and a millisecond of CP-SAT's deterministic time `STEPS_A_UNIT`.
+    """
+    race = Race(problem, budget=budget, incumbent=incumbent)
+    if race.top == -np.inf:
+        return problem.decoded(race.labels, bound=race.top, status=Status.INFEASIBLE)
+    if len(problem.rows) and not problem.agreements:
+        return _rows_alone(race, config, rng)
+    if race.loss > config.tolerance and incumbent is None:
+        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=_left(race))
+        race.work = answer.work
+        race.take(answer.labels, answer.objective)
+    own = race.top
+    if race.loss > config.tolerance and not race.spent:
+        narrowed = _narrowed(race, config, rng)
+        race.take(narrowed.labels, narrowed.objective)
+        own = max(race.objective, narrowed.bound)
+    if own - race.objective <= config.tolerance or race.spent:
+        return _decoded(race, own, config.tolerance, by=Status.OPTIMAL)
+    # What was struck out is in no better labelling: a bound on the rest bounds everything.
+    local_best = viterbi_score(narrowed.problem.potentials)
+    proof = _proven_bound(narrowed.problem, local_best, race, config, rng)
+    return _decoded(race, min(own, max(race.objective, proof.bound)), config.tolerance, by=proof.by)
+
+
+class _Proven(NamedTuple):
+    """What no labelling scores more than, in nats, and what a closed gap is worth: a proof, or CP-SAT's word."""
+
+    bound: float
+    by: Status
+
+
+def _left(race: Race) -> Budget:
+    """What of the budget is left, for the sampler."""
+    seconds, work = race.budget
+    return Budget(
+        None if seconds is None else max(0.0, seconds - race.seconds),
+        None if work is None else max(0, work - race.work),
+    )
+
+
+def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
+    """Relaxes, and samples what is left, in turn, while that finds something better."""
+    relaxed = Relaxed(race.problem, race.top, race.labels, race.objective)
+    if race.objective == -np.inf:
+        return relaxed
+    for _ in range(config.rounds):
+        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective)
+        race.work += RELAXED * len(race.problem)
+        if relaxed.bound - relaxed.objective <= config.tolerance or race.spent:
+            break
+        sampled = gibbs.solve(
+            relaxed.problem, config=config.sampler, rng=rng, budget=_left(race), incumbent=relaxed.labels
+        )
+        race.work += sampled.work
+        if sampled.objective <= relaxed.objective + SLACK:
+            break
+        relaxed = relaxed._replace(labels=sampled.labels, objective=sampled.objective)
+    return relaxed
+
+
+def _proven_bound(
+    problem: Problem, local_best: float, race: Race, config: CertifySettings, rng: np.random.Generator
+) -> _Proven:
+    """What no labelling of ``problem``, whose local optimum is ``local_best``, scores more than, in nats.
+
+    The best labelling met on the way is offered to the race.
+    """
+    proof = _Proof(problem, config, race.labels.copy(), local_best, race.budget, race.started, rng, race.work)
+    bound = local_best - proof.run()
+    race.work = proof.work
+    race.offer(proof.labels)
+    return _Proven(bound, Status.BY_SOLVER if proof.asked else Status.OPTIMAL)
+
+
+def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
+    """Without agreement a bound and a search do first; CP-SAT is for what they leave, and no sampler is needed."""
+    if race.settled:
+        return race.decoded(0.0)
+    bound = prove_rows(race, nodes=config.nodes, tolerance=config.tolerance)
+    if bound == -np.inf or bound - race.objective <= config.tolerance or race.spent:
+        return _decoded(race, bound, config.tolerance, by=Status.OPTIMAL)
+    proof = _proven_bound(race.problem, race.top, race, config, rng)
+    return _decoded(race, min(bound, proof.bound), config.tolerance, by=proof.by)
+
+
+def _decoded(race: Race, bound: float, tolerance: float, *, by: Status) -> Decoded:
+    return race.problem.decoded(
+        race.labels,
+        bound=bound,
+        status=_status(race.objective, bound, tolerance, by),
+        work=race.work,
+        seconds=race.seconds,
+        improvements=race.improvements,
+    )
+
+
+def _status(objective: float, bound: float, tolerance: float, by: Status) -> Status:
+    if bound == -np.inf:
+        return Status.INFEASIBLE
+    return by if objective >= bound - tolerance else Status.TIMEOUT
+
+
+@dataclass(eq=False)
+class _Proof:
+    """The proof of one document: ``labels`` (N,) holds the best labelling seen, part by part, ``asked`` says whether
+    CP-SAT had a part in it."""
+
+    problem: Problem
+    config: CertifySettings
+    labels: Labels
+    local_best: float
+    budget: Budget
+    started: float
+    rng: np.random.Generator
+    work: int = 0
+    asked: bool = False
+    local_labels: Labels = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.local_labels = viterbi(self.problem.potentials)
+
+    def run(self) -> float:
+        """Improves ``labels`` and returns what every labelling loses at least, in nats; inf: infeasible."""
+        pruned, parts = self._split()
+        return sum(self._solve_part(part, pruned) for part in parts)
+
+    def _split(self) -> tuple[Pruned, list[_Part]]:
+        """Prunes and splits until nothing changes; what is in no part gets its Viterbi labels."""
+        sentences = len(self.problem.potentials.sentence_starts)
+        loss = self.local_best - self.problem.score(self.labels).objective
+        pruned = Pruned.of(self.problem, loss + SLACK)
+        most_loss = np.full(sentences, loss + SLACK)
+        while True:
+            parts = [self._part(c, pruned) for c in pruned.components(most_loss)]
+            smaller = np.full(sentences, -1.0)
+            for part in parts:
+                smaller[part.sentences] = part.loss + SLACK
+            settled = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
+            self.labels[settled] = self.local_labels[settled]
+            if not (smaller < most_loss).any():
+                return pruned, parts
+            most_loss = np.minimum(most_loss, smaller)
+
+    def _part(self, sentences: NDArray[np.int64], pruned: Pruned) -> _Part:
+        """One component, with the better of the incumbent's and Viterbi's labels for it."""
+        problem, tokens = part_of(self.problem, sentences, pruned.sentence)
+        local = self.local_labels[tokens]
+        best = problem.potentials.score(local)
+        now, other = problem.score(self.labels[tokens]).objective, problem.score(local).objective
+        if other > now:
+            self.labels[tokens] = local
+        return _Part(problem, sentences, tokens, best, best - max(now, other))
+
+    def _solve_part(self, part: _Part, pruned: Pruned) -> float:
+        """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
+        if part.loss <= SLACK or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
+            return 0.0
+        most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
+        allowed = pruned.allowed(most_loss)[part.tokens]
+        if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
+            return 0.0
+        tolerance = self.config.tolerance / 4.0
+        before = self.labels[part.tokens]
+        lattice = build_model(
+            part.problem,
+            start=before,
+            allowed=allowed,
+            spans=_moved(pruned.alive_spans(most_loss), part.tokens),
+            tolerance=tolerance,
+        )
+        solution = solve_model(
+            lattice,
+            part.problem,
+            tolerance=tolerance,
+            deterministic_seconds=self._deterministic_left(),
+            seconds=self._seconds_left(),
+            seed=int(self.rng.integers(2**31)),
+        )
+        self.work += solution.work * STEPS_A_UNIT
+        self.asked = True
+        objective = part.best - part.loss
+        if solution.labels is not None:
+            found = part.problem.score(solution.labels).objective
+            if found > objective:
+                self.labels[part.tokens], objective = solution.labels, found
+        # What was taken away scores no more than the incumbent.
+        return max(0.0, part.best - max(solution.bound, objective))
+
+    def _seconds_left(self) -> float | None:
+        if self.budget.seconds is None:
+            return None
+        return max(0.0, self.started + self.budget.seconds - time.perf_counter())
+
+    def _deterministic_left(self) -> float:
+        if self.budget.work is None:
+            return self.config.deterministic_seconds
+        left = max(0, self.budget.work - self.work) / (STEPS_A_UNIT * UNITS_A_SECOND)
+        return min(self.config.deterministic_seconds, left)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A component: its own problem, its tokens in the document, its local optimum, and D."""
+
+    problem: Problem
+    sentences: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    best: float
+    loss: float
+
+
+def _moved(spans: Spans, tokens: NDArray[np.int64]) -> Spans:
+    """The spans that lie in ``tokens``, at their places there."""
+    start = np.searchsorted(tokens, spans.start)
+    inside = start < len(tokens)
+    inside[inside] = tokens[start[inside]] == spans.start[inside]
+    length = (spans.end - spans.start)[inside]
+    return Spans(start[inside], start[inside] + length, spans.type[inside])

@@ -1,0 +1,151 @@
+"""Viterbi through a lattice from which hard rows have struck labels and edges: Fersini et al. (2014) eq. 10.
+
+A hard row that a label or an edge would break, whatever its other positions do, strikes it out.
+Fixed labels, forbidden labels and forbidden edges are such rows, and so are rows of several
+positions once all but one are decided; striking goes on until nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.problem import ANY, Problem
+from schemas.settings import EngineSettings
+from workers.compiling.kernel import inner, inner_in_place, kernel
+from workers.inference.core.chain import sentence_bounds
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Race
+from workers.inference.core.row_bound import ROUNDING
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: EngineSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """The best path through what is left; exact where hard rows fix labels or forbid labels and edges.
+
+    Nothing that keeps the hard rows is struck out, so that path's local score is a bound for all
+    of them: the answer is proven where it costs no penalty, and the document where no path is
+    left. Soft constraints, and hard ones that strike nothing, are scored but not searched. Work is
+    the number of tokens.
+    """
+    del config, rng
+    race = Race(problem, budget=budget, incumbent=incumbent)
+    if race.settled:
+        return race.decoded(0.0)
+    race.work = len(problem)
+    p = problem.potentials
+    labels, score = _masked_viterbi(p.unary, p.transition, sentence_bounds(p), allowed_edges(problem))
+    if score > -np.inf:
+        race.offer(labels)
+    return race.decoded(race.top - score)
+
+
+def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
+    """(N, L, L) edges into each token that the potentials and the hard rows leave; row: previous label.
+
+    At the first token of a sentence all rows are alike.
+    """
+    p, rows = problem.potentials, problem.rows
+    edges = np.isfinite(p.unary)[:, None, :] & np.isfinite(p.transition)
+    edges[p.sentence_starts] = np.isfinite(p.unary[p.sentence_starts])[:, None, :]
+    order = np.lexsort((rows.position, rows.row_of_entry))
+    order = order[np.isinf(rows.weight[rows.row_of_entry[order]])]
+    pointer = np.searchsorted(rows.row_of_entry[order], np.arange(len(rows) + 1)).astype(np.int64)
+    hard_bound = np.where(np.isinf(rows.weight), rows.bound, np.inf)
+    columns = rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]
+    while _strike(pointer, *columns, hard_bound, edges):
+        pass
+    return edges
+
+
+@kernel
+def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
+    """Strikes out what any one row forbids; True where that changed something."""
+    width = edges.shape[1]
+    changed = False
+    least = np.empty(len(position))
+    for r in range(len(bound)):
+        total = 0.0
+        low = pointer[r]
+        while low < pointer[r + 1]:
+            high = _group_end(position, low, pointer[r + 1])
+            pairs = _pairs(previous, label, coefficient, low, high, width)
+            least[low] = np.inf
+            for a in range(width):
+                for b in range(width):
+                    if edges[position[low], a, b]:
+                        least[low] = min(least[low], pairs[a, b])
+            total += least[low]
+            low = high
+        if pointer[r] == pointer[r + 1] or total == np.inf:
+            continue
+        low = pointer[r]
+        while low < pointer[r + 1]:
+            high = _group_end(position, low, pointer[r + 1])
+            pairs = _pairs(previous, label, coefficient, low, high, width)
+            for a in range(width):
+                for b in range(width):
+                    if edges[position[low], a, b] and total - least[low] + pairs[a, b] > bound[r] + ROUNDING:
+                        edges[position[low], a, b] = False
+                        changed = True
+            low = high
+    return changed
+
+
+@inner_in_place
+def _group_end(position: Any, low: int, last: int) -> Any:
+    high = low + 1
+    while high < last and position[high] == position[low]:
+        high += 1
+    return high
+
+
+@inner
+def _pairs(previous: Any, label: Any, coefficient: Any, low: int, high: int, width: int) -> Any:
+    """(L, L) what each edge adds to a row at one of its positions."""
+    pairs = np.zeros((width, width))
+    for e in range(low, high):
+        if previous[e] == ANY:
+            pairs[:, label[e]] += coefficient[e]
+        else:
+            pairs[previous[e], label[e]] += coefficient[e]
+    return pairs
+
+
+@kernel
+def _masked_viterbi(unary: Any, transition: Any, bounds: Any, edges: Any) -> Any:
+    """Best labels (N,) over allowed edges, ties to the lowest id, and their score; −inf where there is no path."""
+    count, width = unary.shape
+    labels = np.zeros(count, np.int32)
+    back = np.zeros((count, width), np.int32)
+    total = 0.0
+    for s in range(len(bounds) - 1):
+        first, last = bounds[s], bounds[s + 1] - 1
+        now = np.full(width, -np.inf)
+        for b in range(width):
+            if edges[first, 0, b]:
+                now[b] = unary[first, b]
+        for t in range(first + 1, last + 1):
+            before = now
+            now = np.full(width, -np.inf)
+            for b in range(width):
+                for a in range(width):
+                    if edges[t, a, b] and before[a] + transition[a, b] + unary[t, b] > now[b]:
+                        now[b] = before[a] + transition[a, b] + unary[t, b]
+                        back[t, b] = a
+        label = int(now.argmax())
+        total += now[label]
+        for t in range(last, first - 1, -1):
+            labels[t] = label
+            label = back[t, label]
+    return labels, total

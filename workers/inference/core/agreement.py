@@ -1,0 +1,278 @@
+"""Incremental span-agreement costs: counts of labelled spans by key and type, in numba.
+
+An engine that changes labels step by step keeps an `AgreementState`, adds and removes spans and
+asks what a span would cost now. A span costs time in its own length, whatever the document's.
+This is the memoisation that Finkel et al. (2005) §5 describe, over interned span keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.problem import NO_KEY, Problem, Relation
+from workers.compiling.kernel import kernel_in_place
+
+EXACT, CONTAINED, DIFFERENT, UNLABELLED = 0, 1, 2, 3
+CODES = {
+    Relation.EXACT: EXACT,
+    Relation.CONTAINED: CONTAINED,
+    Relation.DIFFERENT: DIFFERENT,
+    Relation.UNLABELLED: UNLABELLED,
+}
+
+
+class AgreementState(NamedTuple):
+    """Flat arrays: the agreements of one document, and counts of its spans labelled now.
+
+    Over G distinct key tables, A agreements, K keys, T types: ``keys`` (G, N, W), padded to the widest
+    table; ``width`` (G,) is each table's own, and longer spans are nothing to it; ``table``,
+    ``relation``, ``per_token`` (A,); ``cost`` (A, T, T); ``counts`` (G, K, T) labelled spans with a
+    key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T);
+    ``left_out`` (G, K) places with a key whose first token is labelled outside, counted where an
+    agreement asks for them: ``watching`` (V,) are those agreements, ``watched`` their tables, and
+    ``reach`` (G, N) is the widest key at each token.
+    """
+
+    keys: NDArray[np.int32]
+    width: NDArray[np.int64]
+    table: NDArray[np.int64]
+    relation: NDArray[np.int64]
+    per_token: NDArray[np.bool_]
+    cost: NDArray[np.float64]
+    counts: NDArray[np.int32]
+    holders: NDArray[np.int32]
+    total: NDArray[np.int32]
+    left_out: NDArray[np.int32]
+    watching: NDArray[np.int64]
+    watched: NDArray[np.int64]
+    reach: NDArray[np.int64]
+
+
+def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
+    """A state in which nothing is labelled yet.
+
+    Infinite costs become ``hard_weight`` nats, so that sums stay finite; what an engine returns is
+    scored by `Problem.score`, where they cost inf.
+    """
+    tables: list[NDArray[np.int32]] = []
+    place: list[int] = []
+    for agreement in problem.agreements:
+        known = [i for i, table in enumerate(tables) if table is agreement.key]
+        place.append(known[0] if known else len(tables))
+        if not known:
+            tables.append(agreement.key)
+    types = len(problem.labels.types)
+    own = np.array([table.shape[1] for table in tables], np.int64)
+    width = int(own.max(initial=1))
+    keys = np.full((len(tables), len(problem), width), NO_KEY, np.int32)
+    for i, table in enumerate(tables):
+        keys[i, :, : table.shape[1]] = table
+    size = int(keys.max(initial=NO_KEY)) + 1
+    cost = np.zeros((len(place), types, types))
+    for i, agreement in enumerate(problem.agreements):
+        cost[i] = agreement.cost
+    used = np.array(place, np.int64)
+    asks = [a.relation is Relation.UNLABELLED and bool(a.cost.any()) for a in problem.agreements]
+    watching = np.flatnonzero(np.array(asks, np.bool_))
+    widths = np.arange(1, width + 1) if len(watching) else np.zeros(width, np.int64)
+    return AgreementState(
+        keys,
+        own,
+        used,
+        np.array([CODES[a.relation] for a in problem.agreements], np.int64),
+        np.array([a.per_token for a in problem.agreements], np.bool_),
+        np.where(np.isinf(cost), hard_weight, cost),
+        np.zeros((len(tables), size, types), np.int32),
+        np.zeros((len(tables), size, types), np.int32),
+        np.zeros((len(tables), types), np.int32),
+        np.zeros((len(tables), size), np.int32),
+        watching,
+        np.unique(used[watching]),
+        ((keys != NO_KEY) * widths).max(axis=2, initial=0),
+    )
+
+
+def places_by_key(state: AgreementState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each key stands: first tokens ordered by key (G, P), and each key's bounds there (G, K + 1)."""
+    tables, size = len(state.keys), state.counts.shape[1]
+    known = [np.nonzero(table != NO_KEY) for table in state.keys]
+    places = np.zeros((tables, max((len(tokens) for tokens, _ in known), default=0)), np.int64)
+    bounds = np.zeros((tables, size + 1), np.int64)
+    for g, (tokens, widths) in enumerate(known):
+        keys = state.keys[g, tokens, widths]
+        places[g, : len(tokens)] = tokens[np.argsort(keys, kind="stable")]
+        bounds[g, 1:] = np.cumsum(np.bincount(keys, minlength=size))
+    return places, bounds
+
+
+@kernel_in_place
+def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
+    """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
+    length = end - start
+    total = 0.0
+    for a in range(len(state.table)):
+        g = state.table[a]
+        if length > state.width[g]:
+            continue
+        key = state.keys[g, start, length - 1]
+        relation = state.relation[a]
+        times = float(length) if state.per_token[a] else 1.0
+        if relation == CONTAINED:
+            total += _parts_cost(state, a, start, end, kind)
+        if key == NO_KEY:
+            continue
+        if relation == UNLABELLED:
+            total += times * state.left_out[g, key] * state.cost[a, kind, 0]
+            continue
+        for other in range(state.cost.shape[1]):
+            if relation == EXACT:
+                total += times * state.counts[g, key, other] * state.cost[a, kind, other]
+            elif relation == CONTAINED:
+                total += times * state.holders[g, key, other] * state.cost[a, other, kind]
+            else:
+                total += (state.total[g, other] - state.counts[g, key, other]) * state.cost[a, kind, other]
+    return total
+
+
+@kernel_in_place
+def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
+    g = state.table[a]
+    total = 0.0
+    for width in range(1, end - start):
+        times = float(width) if state.per_token[a] else 1.0
+        for at in range(start, end - width + 1):
+            key = state.keys[g, at, width - 1]
+            if key == NO_KEY or _seen(state.keys, g, key, start, at, width):
+                continue
+            for other in range(state.cost.shape[1]):
+                total += times * state.counts[g, key, other] * state.cost[a, kind, other]
+    return total
+
+
+@kernel_in_place
+def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
+    for earlier in range(start, at):
+        if keys[g, earlier, width - 1] == key:
+            return True
+    return False
+
+
+@kernel_in_place
+def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
+    """Counts a labelled span in (``change`` 1) or out (−1)."""
+    length = end - start
+    for g in range(len(state.keys)):
+        if length > state.width[g]:
+            continue
+        key = state.keys[g, start, length - 1]
+        if key != NO_KEY:
+            state.counts[g, key, kind] += change
+            state.total[g, kind] += change
+        for width in range(1, length):
+            for at in range(start, end - width + 1):
+                part = state.keys[g, at, width - 1]
+                if part != NO_KEY and not _seen(state.keys, g, part, start, at, width):
+                    state.holders[g, part, kind] += change
+
+
+@kernel_in_place
+def outside_cost(state: Any, t: int) -> Any:
+    """Nats that an outside label at t costs with the spans labelled now: its words are labelled elsewhere."""
+    total = 0.0
+    for a in state.watching:
+        g = state.table[a]
+        for width in range(1, state.reach[g, t] + 1):
+            key = state.keys[g, t, width - 1]
+            if key == NO_KEY:
+                continue
+            times = float(width) if state.per_token[a] else 1.0
+            for kind in range(state.cost.shape[1]):
+                total += times * state.counts[g, key, kind] * state.cost[a, kind, 0]
+    return total
+
+
+@kernel_in_place
+def add_outside(state: Any, t: int, change: int) -> None:
+    """Counts an outside label at t in (``change`` 1) or out (−1)."""
+    for g in state.watched:
+        for width in range(state.reach[g, t]):
+            key = state.keys[g, t, width]
+            if key != NO_KEY:
+                state.left_out[g, key] += change
+
+
+@kernel_in_place
+def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int) -> Any:
+    """Where the span that opens at t ends, at most at ``last``; t + 1 for an outside label."""
+    end = t + 1
+    while end < last and not opens_sentence[end] and continues[labels[end - 1], labels[end]]:
+        end += 1
+    return end
+
+
+@kernel_in_place
+def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> None:
+    """Counts all spans and outside labels of ``labels[first:last]`` in (``change`` 1) or out (−1).
+
+    ``first`` and ``last`` must not cut a span.
+    """
+    t = first
+    while t < last:
+        kind = codec.type_of[labels[t]]
+        end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
+        if kind >= 0:
+            add_span(state, t, end, kind, change)
+        elif len(state.watching):
+            add_outside(state, t, change)
+        t = end
+
+
+@kernel_in_place
+def labels_cost(state: Any, codec: Any, labels: Any, first: int, last: int) -> Any:
+    """Nats that ``labels[first:last]`` cost together with what is counted now; they themselves must not be.
+
+    ``first`` and ``last`` must not cut a span. The counts are as before afterwards.
+    """
+    total = 0.0
+    t = first
+    while t < last:
+        kind = codec.type_of[labels[t]]
+        end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
+        if kind >= 0:
+            total += span_cost(state, t, end, kind)
+        elif len(state.watching):
+            total += outside_cost(state, t)
+        if end < last:
+            count_labels(state, codec, labels, t, end, 1)
+        else:
+            count_labels(state, codec, labels, first, t, -1)
+        t = end
+    return total
+
+
+class Codec(NamedTuple):
+    """How a label sequence encodes spans, as arrays; see `LabelSet`.
+
+    ``outside`` are the labels of no type. ``opens_sentence`` (N + 1,) marks first tokens, and the
+    position after the last token.
+    """
+
+    type_of: NDArray[np.int32]
+    continues: NDArray[np.bool_]
+    opening: NDArray[np.int32]
+    inside: NDArray[np.int32]
+    outside: NDArray[np.int32]
+    opens_sentence: NDArray[np.bool_]
+
+
+def codec(problem: Problem) -> Codec:
+    """The problem's span codec."""
+    opens = np.zeros(len(problem) + 1, np.bool_)
+    opens[problem.potentials.sentence_starts] = True
+    opens[-1] = True
+    labels = problem.labels
+    outside = np.flatnonzero(labels.type_of < 0).astype(np.int32)
+    return Codec(labels.type_of, labels.continues, labels.opening, labels.inside, outside, opens)

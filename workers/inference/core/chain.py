@@ -1,0 +1,169 @@
+"""Exact inference on linear chains: numba kernels over flat arrays, sentence by sentence.
+
+All take `Potentials` of a document or of a whole batch, in nats, and treat −inf as impossible
+rather than as a large number. Fersini et al. (2014) eq. 7–9 give the Viterbi recursion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats, Potentials
+from workers.compiling.kernel import kernel
+
+
+def viterbi(potentials: Potentials) -> Labels:
+    """(N,) the best labelling of every sentence; ties go to the lowest label id.
+
+    Where every path of a sentence is −inf the labels are arbitrary and score −inf.
+    """
+    p = potentials
+    labels: Labels = _viterbi(p.unary, p.transition, sentence_bounds(p))[0]
+    return labels
+
+
+def viterbi_score(potentials: Potentials) -> float:
+    """The best local score of any labelling, in nats: the sum over sentences."""
+    p = potentials
+    return float(_viterbi(p.unary, p.transition, sentence_bounds(p))[1].sum())
+
+
+def log_partition(potentials: Potentials) -> Floats:
+    """(S,) log Z of each sentence, in nats; −inf where no labelling is possible."""
+    p = potentials
+    bounds = sentence_bounds(p)
+    return _totals(p.unary + _incoming(p.unary, p.transition, bounds), bounds)
+
+
+def marginals(potentials: Potentials) -> Floats:
+    """(N, L) probability of each label of each token under the chain alone.
+
+    Raises `ValueError` where a sentence has no possible labelling.
+    """
+    p = potentials
+    bounds = sentence_bounds(p)
+    forward = p.unary + _incoming(p.unary, p.transition, bounds)
+    # What comes after a token is what comes before it when the chain is read from its end.
+    reverse = np.ascontiguousarray(p.unary[::-1]), np.ascontiguousarray(p.transition.T), len(p) - bounds[::-1]
+    after = _incoming(*reverse)[::-1]
+    total = _totals(forward, bounds)
+    if not np.isfinite(total).all():
+        raise ValueError(f"sentence {int(np.flatnonzero(~np.isfinite(total))[0])} has no possible labelling")
+    result: Floats = np.exp(forward + after - np.repeat(total, np.diff(bounds))[:, None])
+    return result
+
+
+def _totals(forward: Floats, bounds: NDArray[np.int64]) -> Floats:
+    return np.logaddexp.reduce(forward[bounds[1:] - 1], axis=1) if len(bounds) > 1 else np.zeros(0)
+
+
+def max_marginals(potentials: Potentials) -> Floats:
+    """(N, L) the best local score of the token's sentence among labellings with y_t = l, in nats."""
+    forward, backward = max_messages(potentials)
+    return forward + backward
+
+
+def max_messages(potentials: Potentials) -> tuple[Floats, Floats]:
+    """Forward and backward max messages, both (N, L), in nats.
+
+    ``forward[t, l]`` is the best score of the sentence up to t with y_t = l, t's unary included;
+    ``backward[t, l]`` that of everything after t, given y_t = l. Their sum is the max-marginal.
+    """
+    p = potentials
+    bounds = sentence_bounds(p)
+    return _forward_max(p.unary, p.transition, bounds), _backward_max(p.unary, p.transition, bounds)
+
+
+def sentence_bounds(potentials: Potentials) -> NDArray[np.int64]:
+    """(S + 1,) sentence starts and, last, the number of tokens."""
+    return np.append(potentials.sentence_starts, len(potentials)).astype(np.int64)
+
+
+@kernel
+def _viterbi(unary: Any, transition: Any, bounds: Any) -> Any:
+    count, width = unary.shape
+    labels = np.zeros(count, np.int32)
+    scores = np.zeros(len(bounds) - 1)
+    back = np.zeros((count, width), np.int32)
+    into = np.ascontiguousarray(transition.T)
+    now = np.empty(width)
+    before = np.empty(width)
+    for s in range(len(bounds) - 1):
+        first, last = bounds[s], bounds[s + 1] - 1
+        now[:] = unary[first]
+        for t in range(first + 1, last + 1):
+            before, now = now, before
+            for label in range(width):
+                best, source = before[0] + into[label, 0], 0
+                for previous in range(1, width):
+                    value = before[previous] + into[label, previous]
+                    if value > best:
+                        best, source = value, previous
+                now[label] = best + unary[t, label]
+                back[t, label] = source
+        label = 0
+        for other in range(1, width):
+            if now[other] > now[label]:
+                label = other
+        scores[s] = now[label]
+        for t in range(last, first - 1, -1):
+            labels[t] = label
+            label = back[t, label]
+    return labels, scores
+
+
+@kernel
+def _forward_max(unary: Any, transition: Any, bounds: Any) -> Any:
+    count, width = unary.shape
+    forward = np.empty((count, width))
+    for s in range(len(bounds) - 1):
+        forward[bounds[s]] = unary[bounds[s]]
+        for t in range(bounds[s] + 1, bounds[s + 1]):
+            for label in range(width):
+                best = -np.inf
+                for previous in range(width):
+                    best = max(best, forward[t - 1, previous] + transition[previous, label])
+                forward[t, label] = best + unary[t, label]
+    return forward
+
+
+@kernel
+def _backward_max(unary: Any, transition: Any, bounds: Any) -> Any:
+    count, width = unary.shape
+    backward = np.zeros((count, width))
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s + 1] - 2, bounds[s] - 1, -1):
+            for label in range(width):
+                best = -np.inf
+                for following in range(width):
+                    value = transition[label, following] + unary[t + 1, following] + backward[t + 1, following]
+                    best = max(best, value)
+                backward[t, label] = best
+    return backward
+
+
+@kernel
+def _incoming(unary: Any, transition: Any, bounds: Any) -> Any:
+    """(N, L) log-sum over all labels of the sentence before t, given y_t = l; 0 at its start."""
+    count, width = unary.shape
+    incoming = np.zeros((count, width))
+    terms = np.empty(width)
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s] + 1, bounds[s + 1]):
+            for label in range(width):
+                for previous in range(width):
+                    terms[previous] = incoming[t - 1, previous] + unary[t - 1, previous] + transition[previous, label]
+                incoming[t, label] = _log_sum(terms)
+    return incoming
+
+
+@kernel
+def _log_sum(terms: Any) -> Any:
+    top = terms.max()
+    if top == -np.inf:
+        return top
+    return top + np.log(np.exp(terms - top).sum())

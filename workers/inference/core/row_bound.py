@@ -1,0 +1,180 @@
+"""The least activity that every linear row can still reach while positions are decided left to right.
+
+Stokman (2011) §4.1 marks by hand which constraints may be judged on a partial labelling (his set
+P). Here that follows from the coefficients: with the labels up to t decided, row r ends no lower
+than its activity so far plus the least that any continuation adds, so the excess over its bound is
+a degree that no completion avoids. Chang et al. (2008) §3.2 call for such an admissible estimate
+for A*.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from workers.compiling.kernel import inner, inner_in_place, kernel
+
+ROUNDING = 2.0 * SLACK_TOLERANCE
+"""A hard row counts as broken above this excess only, so that no sum's rounding ends a branch."""
+
+
+class RowBounds(NamedTuple):
+    """What each decision does to each row, as events ordered by position.
+
+    The E events of position t are ``pointer[t]:pointer[t + 1]``; there is one where row ``row[e]``
+    has entries at t, or has edge entries into t + 1. With y_t = l, ``gain[e, l]`` is what token
+    entries add, and ``least[e, l]`` the least that all later positions add. Edge entries of event e
+    are ``edge_first[e]:edge_last[e]`` of ``previous``, ``label``, ``coefficient`` (token entries among them say
+    `ANY`). ``root`` (R,) is the least activity of all; ``weight`` (R,) is 0 for hard rows.
+    """
+
+    pointer: NDArray[np.int64]
+    row: NDArray[np.int64]
+    gain: Floats
+    least: Floats
+    edge_first: NDArray[np.int64]
+    edge_last: NDArray[np.int64]
+    previous: NDArray[np.int32]
+    label: Labels
+    coefficient: Floats
+    root: Floats
+    bound: Floats
+    weight: Floats
+    hard: NDArray[np.bool_]
+
+
+def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
+    """Bounds over all labellings that use ``alive`` (N, L) labels and no −inf transition.
+
+    Within one row the minimum is exact for runs of adjacent positions; over a gap between a row's
+    positions the labels on both sides are taken as independent, which only lowers it.
+    """
+    rows, p = problem.rows, problem.potentials
+    order = np.lexsort((rows.position, rows.row_of_entry))
+    order = order[rows.weight[rows.row_of_entry[order]] > 0]
+    row, position = rows.row_of_entry[order], rows.position[order].astype(np.int64)
+    opens = np.zeros(len(problem) + 1, np.bool_)
+    opens[p.sentence_starts] = True
+    sorted_rows = _Entries(
+        np.searchsorted(row, np.arange(len(rows) + 1)).astype(np.int64),
+        position,
+        rows.previous[order],
+        rows.label[order],
+        rows.coefficient[order],
+    )
+    at, event_row, gain, least, first, last, root = _events(
+        sorted_rows, _most_events(row, position), alive, np.isfinite(p.transition), opens
+    )
+    by_position = np.argsort(at, kind="stable")
+    return RowBounds(
+        np.searchsorted(at[by_position], np.arange(len(problem) + 1)).astype(np.int64),
+        event_row[by_position],
+        gain[by_position],
+        least[by_position],
+        first[by_position],
+        last[by_position],
+        sorted_rows.previous,
+        sorted_rows.label,
+        sorted_rows.coefficient,
+        root,
+        rows.bound,
+        np.where(np.isinf(rows.weight), 0.0, rows.weight),
+        np.isinf(rows.weight),
+    )
+
+
+def root_penalty(bounds: RowBounds, rows: LinearRows) -> float:
+    """Nats that the rows cost every labelling at least; inf where a hard row cannot hold."""
+    excess = bounds.root - bounds.bound
+    if bool((bounds.hard & (excess > ROUNDING)).any()):
+        return np.inf
+    return float((bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))[rows.weight > 0].sum())
+
+
+def _most_events(row: NDArray[np.int64], position: NDArray[np.int64]) -> int:
+    """One for each position of each row, and one before each gap between them."""
+    if not len(row):
+        return 0
+    same_row, step = np.diff(row) == 0, np.diff(position)
+    return 2 + int((~same_row | (step != 0)).sum() + (~same_row | (step > 1)).sum())
+
+
+class _Entries(NamedTuple):
+    """Entries by row, then position; row r's are ``pointer[r]:pointer[r + 1]``."""
+
+    pointer: NDArray[np.int64]
+    position: NDArray[np.int64]
+    previous: NDArray[np.int32]
+    label: Labels
+    coefficient: Floats
+
+
+@kernel
+def _events(entries: Any, size: int, alive: Any, possible: Any, opens: Any) -> Any:
+    width = alive.shape[1]
+    at, row = np.empty(size, np.int64), np.empty(size, np.int64)
+    first, last = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    gain, least = np.zeros((size, width)), np.zeros((size, width))
+    root = np.zeros(len(entries.pointer) - 1)
+    found = 0
+    for r in range(len(root)):
+        after = np.zeros(width)
+        high = entries.pointer[r + 1]
+        while high > entries.pointer[r]:
+            t = entries.position[high - 1]
+            low = high - 1
+            while low > entries.pointer[r] and entries.position[low - 1] == t:
+                low -= 1
+            at[found], row[found], first[found], last[found] = t, r, low, high
+            for e in range(low, high):
+                if entries.previous[e] == ANY:
+                    gain[found, entries.label[e]] += entries.coefficient[e]
+            least[found] = after
+            before = _before(entries, low, high, gain[found], after, alive[t], possible, opens[t])
+            found += 1
+            high = low
+            if low > entries.pointer[r] and entries.position[low - 1] == t - 1:
+                after = before
+                continue
+            lowest = _lowest(before, alive[max(0, t - 1)])
+            if t > 0 and not opens[t]:
+                at[found], row[found] = t - 1, r
+                least[found] = before
+                found += 1
+            after = np.full(width, lowest)
+            root[r] = lowest
+    return at[:found], row[:found], gain[:found], least[:found], first[:found], last[:found], root
+
+
+@inner
+def _before(entries: Any, low: int, high: int, gain: Any, after: Any, alive: Any, possible: Any, opens: Any) -> Any:
+    """(L,) least of what a position and all later ones add, given the label before it."""
+    width = len(gain)
+    pairs = np.empty((width, width))
+    for b in range(width):
+        pairs[:, b] = gain[b] + after[b] if alive[b] else np.inf
+    if opens:
+        return np.full(width, pairs[0].min())
+    for e in range(low, high):
+        if entries.previous[e] != ANY:
+            pairs[entries.previous[e], entries.label[e]] += entries.coefficient[e]
+    before = np.full(width, np.inf)
+    for a in range(width):
+        for b in range(width):
+            if possible[a, b]:
+                before[a] = min(before[a], pairs[a, b])
+    return before
+
+
+@inner_in_place
+def _lowest(values: Any, alive: Any) -> Any:
+    best = np.inf
+    for label in range(len(values)):
+        if alive[label]:
+            best = min(best, values[label])
+    return best

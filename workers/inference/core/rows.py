@@ -1,0 +1,94 @@
+"""Incremental linear rows: activities that follow the labels one change at a time, in numba.
+
+Stokman (2011) eq. 60–63: setting a label adds its column to the row sums, taking it back
+subtracts it. Hard rows get a finite surrogate weight here, so that sums stay finite; what an
+engine returns is scored by `Problem.score`, where they cost inf.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.problem import ANY, Problem
+from workers.compiling.kernel import kernel_in_place
+
+
+class RowState(NamedTuple):
+    """Row sums under the labels now, and the entries by position.
+
+    ``activity``, ``bound``, ``weight`` (R,); entries of position t are
+    ``pointer[t]:pointer[t + 1]`` (pointer has N + 2 values, the last position being empty) of
+    ``row``, ``previous``, ``label``, ``coefficient``.
+    """
+
+    activity: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    pointer: NDArray[np.int64]
+    row: NDArray[np.int64]
+    previous: NDArray[np.int32]
+    label: NDArray[np.int32]
+    coefficient: NDArray[np.float64]
+
+
+def row_state(problem: Problem, labels: Labels, hard_weight: float) -> RowState:
+    """The state for ``labels`` (N,); hard rows weigh ``hard_weight`` nats a unit of degree."""
+    rows = problem.rows
+    order = np.argsort(rows.position, kind="stable")
+    counts = np.bincount(rows.position, minlength=len(problem) + 1)
+    before = np.concatenate([[ANY], labels[:-1]])
+    fits = (rows.previous == ANY) | (rows.previous == before[rows.position])
+    held = fits & (labels[rows.position] == rows.label)
+    return RowState(
+        np.bincount(rows.row_of_entry, rows.coefficient * held, len(rows)).astype(np.float64),
+        rows.bound,
+        np.where(np.isinf(rows.weight), hard_weight, rows.weight),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        rows.row_of_entry[order],
+        rows.previous[order],
+        rows.label[order],
+        rows.coefficient[order],
+    )
+
+
+@kernel_in_place
+def row_penalty(state: Any) -> Any:
+    """Nats that all rows cost now."""
+    total = 0.0
+    for r in range(len(state.bound)):
+        total += state.weight[r] * max(0.0, state.activity[r] - state.bound[r])
+    return total
+
+
+@kernel_in_place
+def set_label(state: Any, labels: Any, t: int, new: int) -> Any:
+    """Sets ``labels[t]`` and the row sums; returns by how many nats the rows' penalty grew."""
+    old = labels[t]
+    grown = 0.0
+    if old == new:
+        return grown
+    for e in range(state.pointer[t], state.pointer[t + 1]):
+        if state.previous[e] == ANY or state.previous[e] == labels[t - 1]:
+            if state.label[e] == old:
+                grown += _shift(state, state.row[e], -state.coefficient[e])
+            elif state.label[e] == new:
+                grown += _shift(state, state.row[e], state.coefficient[e])
+    for e in range(state.pointer[t + 1], state.pointer[t + 2] if t + 1 < len(labels) else state.pointer[t + 1]):
+        if state.previous[e] != ANY and state.label[e] == labels[t + 1]:
+            if state.previous[e] == old:
+                grown += _shift(state, state.row[e], -state.coefficient[e])
+            elif state.previous[e] == new:
+                grown += _shift(state, state.row[e], state.coefficient[e])
+    labels[t] = new
+    return grown
+
+
+@kernel_in_place
+def _shift(state: Any, r: int, change: float) -> Any:
+    before = max(0.0, state.activity[r] - state.bound[r])
+    state.activity[r] += change
+    return state.weight[r] * (max(0.0, state.activity[r] - state.bound[r]) - before)

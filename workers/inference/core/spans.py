@@ -1,0 +1,115 @@
+"""Span max-marginals: the least local loss of any labelling that has a given span."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schemas.potentials import Floats
+from schemas.problem import Problem
+from workers.compiling.kernel import kernel, kernel_in_place
+from workers.inference.core.agreement import Codec, codec
+from workers.inference.core.chain import max_messages, sentence_bounds
+
+
+class CandidateSpans:
+    """Spans that some labelling within ``limit`` nats of the local optimum has.
+
+    ``start``, ``end``, ``type`` (M,), ordered by start, end, type; ``loss`` (M,) in nats is the
+    sentence's best score less the best score of a labelling of it that has exactly this span.
+    """
+
+    def __init__(self, spans: Any, loss: Floats) -> None:
+        self.start, self.end, self.type = spans[:, 0], spans[:, 1], spans[:, 2]
+        self.loss = loss
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+
+def candidate_spans(problem: Problem, limit: float) -> CandidateSpans:
+    """All spans with a loss of at most ``limit`` nats.
+
+    Prunes while it extends a span, so the cost follows the number of survivors.
+    """
+    p = problem.potentials
+    forward, backward = max_messages(p)
+    best = (forward + backward).max(axis=1) if len(p) else np.zeros(0)
+    return CandidateSpans(
+        *_candidate_spans(
+            p.unary, p.transition, sentence_bounds(p), forward, backward, best, codec(problem), float(limit)
+        )
+    )
+
+
+@kernel
+def _candidate_spans(
+    unary: Any, transition: Any, bounds: Any, forward: Any, backward: Any, best: Any, codec: Codec, limit: float
+) -> Any:
+    spans = np.empty((max(16, len(unary)), 3), np.int64)
+    losses = np.empty(len(spans))
+    found = 0
+    for s in range(len(bounds) - 1):
+        for start in range(bounds[s], bounds[s + 1]):
+            first_found = found
+            for kind in range(len(codec.opening)):
+                score = _enter(unary, transition, forward, codec, bounds[s], start, kind)
+                for end in range(start + 1, bounds[s + 1] + 1):
+                    inner = codec.opening[kind] if end == start + 1 else codec.inside[kind]
+                    if end > start + 1:
+                        previous = codec.opening[kind] if end == start + 2 else codec.inside[kind]
+                        score += transition[previous, inner] + unary[end - 1, inner]
+                    if best[start] - (score + backward[end - 1, inner]) > limit or score == -np.inf:
+                        break
+                    total = score + _leave(unary, transition, backward, codec, bounds[s + 1], end, inner)
+                    if best[start] - total > limit or total == -np.inf:
+                        continue
+                    if found == len(losses):
+                        spans = np.concatenate((spans, np.empty_like(spans)))
+                        losses = np.concatenate((losses, np.empty_like(losses)))
+                    spans[found, 0], spans[found, 1], spans[found, 2] = start, end, kind
+                    losses[found] = max(0.0, best[start] - total)
+                    found += 1
+            _sort_by_end(spans, losses, first_found, found)
+    return spans[:found], losses[:found]
+
+
+@kernel_in_place
+def _enter(unary: Any, transition: Any, forward: Any, codec: Codec, first: int, start: int, kind: int) -> Any:
+    """Best score up to ``start`` with a span of this type opening there."""
+    opening = codec.opening[kind]
+    if start == first:
+        return unary[start, opening]
+    best = -np.inf
+    for label in range(unary.shape[1]):
+        if not codec.continues[label, opening]:
+            best = max(best, forward[start - 1, label] + transition[label, opening])
+    return best + unary[start, opening]
+
+
+@kernel_in_place
+def _leave(unary: Any, transition: Any, backward: Any, codec: Codec, last: int, end: int, inner: int) -> Any:
+    """Best score from ``end`` on, given a span that stops before it with label ``inner``."""
+    if end == last:
+        return 0.0
+    best = -np.inf
+    for label in range(unary.shape[1]):
+        if not codec.continues[inner, label]:
+            best = max(best, transition[inner, label] + unary[end, label] + backward[end, label])
+    return best
+
+
+@kernel_in_place
+def _sort_by_end(spans: Any, losses: Any, first: int, last: int) -> None:
+    # Insertion sort: a start has few surviving spans, found type by type with ends rising.
+    for i in range(first + 1, last):
+        end, kind, loss = spans[i, 1], spans[i, 2], losses[i]
+        j = i - 1
+        while j >= first and (spans[j, 1] > end or (spans[j, 1] == end and spans[j, 2] > kind)):
+            spans[j + 1, 1], spans[j + 1, 2], losses[j + 1] = spans[j, 1], spans[j, 2], losses[j]
+            spans[j + 1, 0] = spans[j, 0]
+            j -= 1
+        spans[j + 1, 1], spans[j + 1, 2], losses[j + 1] = end, kind, loss
+        spans[j + 1, 0] = spans[first, 0]
+    return

@@ -1,0 +1,1 @@
+"""The model for CP-SAT, and the engine that solves it whole."""

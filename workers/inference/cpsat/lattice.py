@@ -1,0 +1,228 @@
+"""One CP-SAT model of a ground problem: Fersini et al. (2014) eq. 11–16 with rows and span pairs.
+
+A Boolean for every token and label, one for every edge of the lattice where both ends are open
+(the local polytope, whose linear relaxation is exact for chains), a slack for every soft row
+(Stokman 2011, eq. 56), and a Boolean for every labelled span whose agreement with others matters.
+A token with one allowed label costs no variable, so the same builder serves a whole document and
+the small rest that pruning leaves of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from schemas.labels import Labels, Spans
+from schemas.potentials import Floats, Potentials
+from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from workers.inference.core.chain import max_marginals
+from workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft
+from workers.inference.cpsat.lattice_spans import add_agreements
+
+Ints = NDArray[np.int32]
+
+FINEST = 2.0**42
+"""Units into which a hard row's real coefficients together are divided: sums stay far inside int64."""
+
+DRIFT = 1e-11
+"""A row's numbers are taken as integral if that moves no sum of them by more: decimals, not what only looks whole."""
+
+LOCAL_BITS = 50
+"""The local losses together stay below 2^50 units, which doubles hold exactly."""
+
+
+class NoLabellingError(ValueError):
+    """The allowed labels leave some sentence without a possible labelling."""
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeModel:
+    """A CP-SAT model that minimises ``scale`` · (``offset`` − objective), rounded down.
+
+    ``token`` (N, L) is the variable of each label of each token, `TRUE` or `FALSE` where it is
+    fixed. ``offset`` is in nats; bound = offset − integer bound / scale. ``local`` is the part of
+    the objective's coefficients that comes from the potentials, by variable.
+    """
+
+    model: cp_model.CpModel
+    token: Ints
+    offset: float
+    scale: float
+    local: dict[int, int]
+
+    def labels_of(self, value: Callable[[int], bool]) -> Labels:
+        """(N,) the labelling of a solution, given the value of each Boolean by its index."""
+        chosen = self.token == TRUE
+        for t, label in np.argwhere(self.token > TRUE).tolist():
+            chosen[t, label] = value(int(self.token[t, label]))
+        labels: Labels = chosen.argmax(axis=1).astype(np.int32)
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class _Lattice:
+    """Which labels live, the variables of tokens (N, L) and edges (N, L, L; edge into t)."""
+
+    token: Ints
+    edge: Ints
+    offset: float
+
+
+def build_model(
+    problem: Problem,
+    *,
+    start: Labels,
+    allowed: NDArray[np.bool_] | None = None,
+    spans: Spans | None = None,
+    tolerance: float = 1e-6,
+) -> LatticeModel:
+    """The model of ``problem`` with labels restricted to ``allowed`` (N, L), hinted with ``start`` (N,).
+
+    Where ``spans`` is given, only these can cost anything by agreement: leave out those that no
+    better labelling can have. Rounding the local scores loses less than ``tolerance`` nats over the
+    document, and only ever raises the bound. Raises `NoLabellingError`.
+    """
+    p = problem.potentials
+    alive = np.isfinite(p.unary) if allowed is None else allowed & np.isfinite(p.unary)
+    unary = np.where(alive, p.unary, -np.inf)
+    alive = max_marginals(Potentials(unary, p.transition, p.sentence_starts)) > -np.inf
+    if not alive.any(axis=1).all():
+        raise NoLabellingError(f"token {int(np.argmin(alive.any(axis=1)))} has no allowed label left")
+    scale = _scale(p, alive, tolerance)
+    while True:
+        try:
+            return _build(problem, alive, start, spans, scale)
+        except CostOverflowError:
+            scale /= 2.0**4
+
+
+def _build(
+    problem: Problem, alive: NDArray[np.bool_], start: Labels, spans: Spans | None, scale: float
+) -> LatticeModel:
+    draft = ModelDraft(scale)
+    lattice = _add_lattice(draft, problem.potentials, alive, start)
+    local = dict(draft.costs)
+    _add_rows(draft, problem.rows, lattice, problem.rows.degree(start))
+    if problem.agreements:
+        add_agreements(draft, problem, lattice.token, lattice.edge, start=start, spans=spans)
+    return LatticeModel(draft.finish(), lattice.token, lattice.offset, scale, local)
+
+
+def _scale(p: Potentials, alive: NDArray[np.bool_], tolerance: float) -> float:
+    """A power of two: rounding down every local loss of a labelling stays below the tolerance."""
+    free = alive.sum(axis=1) > 1
+    wanted = math.ceil(math.log2(4.0 * max(1, int(free.sum())) / tolerance))
+    finite = np.where(alive, p.unary, np.nan)[free]
+    steps = p.transition[np.isfinite(p.transition)]
+    span = float((np.nanmax(finite, axis=1) - np.nanmin(finite, axis=1)).sum()) if len(finite) else 0.0
+    span += 2.0 * len(finite) * float(np.ptp(steps)) if len(steps) else 0.0
+    return float(2.0 ** min(wanted, LOCAL_BITS - math.ceil(math.log2(max(1.0, span)))))
+
+
+def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], start: Labels) -> _Lattice:
+    count = len(alive)
+    inner = np.ones(count, np.bool_)
+    inner[p.sentence_starts] = False
+    fixed = alive.sum(axis=1) == 1
+    only = alive.argmax(axis=1)
+    gain = np.where(alive, p.unary, -np.inf)
+    after_fixed = np.flatnonzero(inner & np.roll(fixed, 1))
+    gain[after_fixed] += p.transition[only[after_fixed - 1]]
+    into_fixed = np.flatnonzero(inner & fixed & ~np.roll(fixed, 1))
+    gain[into_fixed - 1] += p.transition[:, only[into_fixed]].T
+    best = gain.max(axis=1)
+    token = np.where(alive & fixed[:, None], TRUE, FALSE).astype(np.int32)
+    free = alive & ~fixed[:, None]
+    where = np.nonzero(free)
+    token[where] = draft.booleans(start[where[0]] == where[1], (best[:, None] - gain)[where])
+    for row in token[~fixed]:
+        draft.exactly_one(row[row > TRUE].tolist())
+    edge = np.full((count, *p.transition.shape), FALSE, np.int32)
+    edge[after_fixed, only[after_fixed - 1]] = token[after_fixed]
+    edge[into_fixed, :, only[into_fixed]] = token[into_fixed - 1]
+    offset = math.fsum(best) + _add_edges(
+        draft, p, token, edge, np.flatnonzero(inner & ~fixed & ~np.roll(fixed, 1)), start
+    )
+    return _Lattice(token, edge, offset)
+
+
+def _add_edges(
+    draft: ModelDraft, p: Potentials, token: Ints, edge: Ints, at: NDArray[np.int64], start: Labels
+) -> float:
+    """Edge variables into the tokens ``at``, where both ends are open; their best possible score in nats."""
+    if not len(at):
+        return 0.0
+    open_ends = (token[at - 1] > TRUE)[:, :, None] & (token[at] > TRUE)[:, None, :]
+    live = open_ends & np.isfinite(p.transition)
+    gain = np.where(live, p.transition, -np.inf)
+    best = gain.max(axis=(1, 2))
+    where = np.nonzero(live)
+    hints = (start[at - 1][where[0]] == where[1]) & (start[at][where[0]] == where[2])
+    block = np.full(live.shape, FALSE, np.int32)
+    block[where] = draft.booleans(hints, (best[:, None, None] - gain)[where])
+    edge[at] = block
+    for t, table in zip(at.tolist(), block, strict=True):
+        for side, rows in ((token[t - 1], table), (token[t], table.T)):
+            for label in np.flatnonzero(side > TRUE).tolist():
+                row = rows[label]
+                draft.exactly_one([-1 - int(side[label]), *row[row > TRUE].tolist()])
+    return math.fsum(best)
+
+
+def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: Floats) -> None:
+    """Every row with a slack that costs its weight; hard rows have none. What `SLACK_TOLERANCE` allows is free."""
+    pairs = lattice.edge[rows.position, rows.previous, rows.label]
+    variables = np.where(rows.previous == ANY, lattice.token[rows.position, rows.label], pairs)
+    for r in np.flatnonzero(rows.weight > 0).tolist():
+        part = slice(int(rows.pointer[r]), int(rows.pointer[r + 1]))
+        _add_row(
+            draft,
+            variables[part],
+            rows.coefficient[part],
+            bound=float(rows.bound[r]),
+            weight=float(rows.weight[r]),
+            degree=float(degrees[r]),
+        )
+
+
+def _add_row(
+    draft: ModelDraft, variables: Ints, coefficients: Floats, *, bound: float, weight: float, degree: float
+) -> None:
+    most = float(coefficients[(variables != FALSE) & (coefficients > 0)].sum())
+    if most <= bound + SLACK_TOLERANCE:
+        return
+    factor = _integral_factor(np.append(coefficients, bound))
+    hard, tolerance = math.isinf(weight), 0.0
+    cost = weight / (factor or 1.0)
+    if factor is None:
+        # Real coefficients: units of one in the objective, or far finer than a row's tolerance.
+        factor = FINEST / max(1.0, float(np.abs(coefficients).sum())) if hard else weight * draft.scale
+        cost, tolerance = 1.0 / draft.scale, SLACK_TOLERANCE
+    units = np.floor(coefficients * factor + 1e-9).astype(np.int64)
+    terms = list(zip(variables.tolist(), units.tolist(), strict=True))
+    limit, held = (math.ceil(b * factor - 1e-9) for b in (bound, bound + tolerance))
+    if hard:
+        draft.at_most(terms, held)
+        return
+    room = max(0, math.ceil(most * factor) - limit)
+    slack = draft.variable(hint=min(room, max(0, math.ceil(degree * factor - 1e-9))), upper=room, cost=cost)
+    if held > limit + 1:
+        # Beyond the tolerance the whole excess is paid. Where it is less than a unit, nobody can tell.
+        broken = draft.variable(hint=int(degree > 0))
+        draft.at_most([(slack, 1), (broken, -room)], 0)
+        terms.append((broken, held - limit))
+    draft.at_most(terms, held, unless=slack)
+
+
+def _integral_factor(numbers: Floats) -> float | None:
+    """The smallest of a few factors that makes all numbers integral, up to `DRIFT` together; None where none does."""
+    for factor in (1.0, 2.0, 4.0, 8.0, 10.0, 16.0, 100.0, 1000.0):
+        scaled = numbers * factor
+        if np.abs(scaled - np.round(scaled)).sum() <= DRIFT * factor:
+            return factor
+    return None

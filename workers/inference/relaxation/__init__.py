@@ -1,0 +1,1 @@
+"""Upper bounds: Lagrangian relaxations of agreements and of rows."""

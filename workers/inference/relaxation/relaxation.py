@@ -1,0 +1,396 @@
+"""A bound on what agreement costs: sentences and groups of equal words solved apart, held together by prices.
+
+What a document loses is what its sentences lose locally plus what each group of spans with the
+same words pays for disagreeing. Each span that a sentence labels must be known to its groups; a
+price θ ≥ 0 nats a membership replaces that demand (Lagrangian relaxation; Rush & Collins 2012):
+
+    bound(θ) = Σ_sentences min_y [loss(y) + Σ θ of y's spans] + Σ_groups min_u [penalty(u) − Σ θ of u].
+
+Sentences are exact, by dynamic programming over their candidate spans. A group's minimum is taken
+over how many of its slots have each role (type of a span of these words, or of a longer span around
+them, or left outside): n and m of two roles cost n·m times the price of their pair. With all counts
+known but one the slots are free of each other, so counts are enumerated as far as they can pay.
+Subgradient steps of Polyak's length raise the bound. A span whose price-corrected loss exceeds the
+incumbent's is in no better labelling.
+
+A novel's chapter has half a million spans within the D of a sampler's answer, but prices differ from
+zero on some thousand: they are learned on likely spans first, then on less likely ones, each time
+without those that the prices so far rule out. Block descent from the sentences' labels under the
+prices (`workers.inference.relaxation.block_descent`) turns dozens of mentions at once, which a sampler does not,
+and D falls with that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints, Potentials
+from schemas.problem import Problem, Relation
+from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, codec, empty_state
+from workers.inference.core.chain import sentence_bounds, viterbi_score
+from workers.inference.core.spans import CandidateSpans, candidate_spans
+from workers.inference.relaxation.ascent import ascend, left_out_costs, memberships, outside_memberships
+from workers.inference.relaxation.block_descent import descend, finish, start_at
+from workers.inference.relaxation.groups import PricedGroups, member_losses
+from workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
+
+COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
+
+STEPS = 80
+FEW = 5
+"""Subgradient steps at a time; few over many spans that no prices have pruned yet."""
+LIKELY = 6.0
+WIDER = 2.0
+MOST_LIKELY = 24.0
+"""Prices are learned on spans that lose no more than this many nats, and then on twice and four times as many."""
+MANY = 1000
+"""Where fewer spans than this are likely the others are few as well, and all are looked at next."""
+TOO_MANY = 20_000
+"""Of more spans than this only those that prices make likely are listed with their groups."""
+MOST_LEARNING = 4
+WORTHWHILE = 0.95
+"""Learning over the same spans again is worth its time where it cut the gap below this share."""
+MOST_ROUNDS = 8
+LEAST_PRUNED = 0.02
+"""Share of the spans that a round has to remove for another round to be worth its time."""
+HARD_WEIGHT = 1000.0
+"""Nats that stand for an infinite cost here: less than it, so the bound holds."""
+CLOSE = 1e-9
+"""Nats that rounding may take: what loses no more than this beyond D is kept."""
+PRECISION = 1e-14
+"""Rounding of a sum, as a share of its terms' magnitude: prices of a million nats lose more than `CLOSE`."""
+SETTLED = 1e-7
+"""Nats between bound and labelling that are not worth another step."""
+SPAN, NAME, TABLE = 0, 1, 2
+"""Columns of memberships, see `memberships`: the span (or outside label), the group, and its key table."""
+
+
+class Prices(NamedTuple):
+    """Prices (K,) in nats of ``items`` (K, 3) — start, end and type of a span, type −1 for an outside label — in
+    groups ``names`` (K, 2): a key table's place among those of the agreements, and a key."""
+
+    items: Ints
+    names: Ints
+    prices: Floats
+
+
+class Relaxed(NamedTuple):
+    """What the prices prove: no labelling is better than ``labels`` (N,) and above ``bound`` (nats).
+
+    ``objective`` is what the labels score; ``problem`` is the document with the labels struck out that
+    no better labelling has. ``rounds`` are the prices one after the other that prove it.
+    """
+
+    problem: Problem
+    bound: float
+    labels: Labels
+    objective: float
+    rounds: tuple[Prices, ...] = ()
+
+
+def relax(problem: Problem, labels: Labels, objective: float, *, least_pruned: float = LEAST_PRUNED) -> Relaxed:
+    """Bounds the objective of all labellings, and prunes by that bound.
+
+    ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way. Rounds end
+    where one removes less than the share ``least_pruned`` of the spans.
+    Agreement on different words and rows are not looked at: they lower the objective more, so the bound holds.
+    """
+    best = viterbi_score(problem.potentials)
+    if best <= objective or not any(a.relation in COVERED for a in problem.agreements):
+        return Relaxed(problem, max(best, objective), labels, objective)
+    ascent = _Ascent(problem, best, labels, objective)
+    limit, spans = LIKELY, MANY
+    while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY:
+        spans = ascent.learn(limit)
+        limit *= WIDER
+    return ascent.prove(least_pruned)
+
+
+class _Bound(NamedTuple):
+    """A bound in nats of loss, with the sentences, groups and prices that give it."""
+
+    value: float
+    chains: Chains
+    groups: PricedGroups
+    prices: Floats
+
+
+@dataclass(eq=False)
+class _Ascent:
+    """Prices of one document as they are learned, and the best labelling met on the way.
+
+    ``objective`` is what that scores. ``members`` (K, 6) are the memberships that have a price, with their
+    span's code for its index, ``prices`` (K,) are theirs in nats, ``codes`` (K,) name and order them.
+    """
+
+    problem: Problem
+    best: float
+    labels: Labels
+    objective: float
+    state: AgreementState = field(init=False)
+    members: Ints = field(init=False)
+    prices: Floats = field(init=False)
+    codes: Ints = field(init=False)
+    rounds: list[Prices] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state = empty_state(self.problem, HARD_WEIGHT)
+        self.members, self.prices, self.codes = np.zeros((0, 6), np.int64), np.zeros(0), np.zeros(0, np.int64)
+
+    @property
+    def upper(self) -> float:
+        """Nats that the best labelling loses."""
+        return self.best - self.objective
+
+    def learn(self, limit: float) -> int:
+        """Learns prices on spans that lose at most ``limit`` nats; returns how many there are.
+
+        That proves nothing, but finds better labellings.
+        """
+        spans = candidate_spans(self.problem, limit + CLOSE)
+        found = len(spans)
+        if len(self.prices):
+            span_loss, _ = self._losses(spans, self._start(spans))
+            spans = _part(spans, span_loss <= self.upper + CLOSE)
+        members, gap = self._members(spans, np.ones(len(spans), np.bool_)), np.inf
+        for _ in range(MOST_LEARNING):
+            before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
+            if gap <= SETTLED or gap > WORTHWHILE * before:
+                break
+        return found
+
+    def prove(self, least_pruned: float) -> Relaxed:
+        """The bound over all spans that a better labelling can have; they get fewer as it rises."""
+        spans = candidate_spans(self.problem, self.upper + CLOSE)
+        outside = np.isfinite(self.problem.potentials.unary)
+        bound = self._start(spans)
+        self.rounds.append(self._named())
+        loss = bound.value
+        for number in range(MOST_ROUNDS):
+            before = len(spans)
+            span_loss, outside_loss = self._losses(spans, bound)
+            outside &= outside_loss <= self.upper + CLOSE
+            kept = span_loss <= self.upper + CLOSE
+            near = self._near(bound, span_loss)[kept]
+            spans = _part(spans, kept)
+            if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < least_pruned * before):
+                break
+            bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
+            self.rounds.append(self._named())
+            loss = max(loss, bound.value)
+            if loss == np.inf:
+                break
+        proven = self.best - min(loss, self.upper)
+        struck = _struck(self.problem, spans, outside)
+        return Relaxed(struck, proven, self.labels, self.objective, tuple(self.rounds))
+
+    def _named(self) -> Prices:
+        """The prices so far, by span and key."""
+        count, types = len(self.problem) + 1, len(self.problem.labels.types)
+        code = self.members[:, SPAN]
+        place, kind = np.divmod(code, types)
+        start, end = np.divmod(place, count)
+        token = code - count * count * types
+        outside = token >= 0
+        table = self.members[:, TABLE]
+        names = np.stack([table, self.members[:, NAME] - table * self.state.counts.shape[1]], axis=1)
+        items = np.stack([start, end, kind], axis=1)
+        items[outside] = np.stack([token, token + 1, np.full(len(token), -1)], axis=1)[outside]
+        return Prices(items, names, self.prices)
+
+    def _near(self, bound: _Bound, span_loss: Floats) -> NDArray[np.bool_]:
+        """(M,) spans that have a price or may need one: with it, they are likely. Of few spans, all."""
+        if len(span_loss) < TOO_MANY:
+            return np.ones(len(span_loss), np.bool_)
+        near = np.append(span_loss <= bound.value + LIKELY, np.zeros(len(self.problem), np.bool_))
+        near[bound.groups.span[bound.prices > 0.0]] = True
+        return near[: len(span_loss)]
+
+    def _members(self, spans: CandidateSpans, near: NDArray[np.bool_]) -> Ints:
+        """Memberships of the spans that are ``near`` (M,); the others have no price, which bounds as well."""
+        part = _part(spans, near)
+        of_spans = memberships(self.state, part.start, part.end, part.type)
+        of_spans[:, SPAN] = np.flatnonzero(near)[of_spans[:, SPAN]]
+        undecided = _covered(spans, len(self.problem))
+        return np.concatenate([of_spans, outside_memberships(self.state, of_spans, undecided, len(spans))])
+
+    def _start(self, spans: CandidateSpans) -> _Bound:
+        """The bound under the prices so far; memberships without one cost nothing and need not be listed."""
+        codes = self._item_codes(spans)
+        place = np.minimum(np.searchsorted(codes, self.members[:, SPAN]), len(codes) - 1)
+        undecided = np.append(np.ones(len(spans), np.bool_), _covered(spans, len(self.problem)))
+        there = (codes[place] == self.members[:, SPAN]) & undecided[place]
+        members = self.members[there]
+        members[:, SPAN] = place[there]
+        return self._ascended(spans, members, 1)[0]
+
+    def _raised(self, spans: CandidateSpans, members: Ints, steps: int) -> _Bound:
+        """Some steps of ascent; offers the labels that are met. A bound of inf: no labelling is made of these spans."""
+        bound, labels = self._ascended(spans, members, steps)
+        if bound.value < np.inf:
+            self._offer(bound.chains, labels)
+        return bound
+
+    def _ascended(self, spans: CandidateSpans, members: Ints, steps: int) -> tuple[_Bound, Labels]:
+        """Some steps of ascent from the prices so far, which are remembered, and the sentences' labels (N,)."""
+        kept, groups = _grouped(self.state, members)
+        chains = chains_of(self.problem, spans)
+        left_out = ~_covered(spans, len(self.problem))
+        # Where no span can be, words are left out for certain: spans of them elsewhere pay for that.
+        sure = left_out_costs(self.state, left_out, chains.start, chains.end, chains.kind)
+        priced = chains._replace(inner=chains.inner - sure)
+        named = members[kept]
+        named[:, SPAN] = self._item_codes(spans)[named[:, SPAN]]
+        start = self._prices_of(named)
+        value, learned, chosen = ascend(priced, groups, start, self.best, self.upper - SETTLED, steps)
+        self._remember(named, learned)
+        return _Bound(value - self._rounding(learned), priced, groups, learned), chosen
+
+    def _rounding(self, prices: Floats) -> float:
+        """Nats that a bound under these prices may be off: every price is added to a sentence and taken off a group."""
+        return PRECISION * (abs(self.best) + float(prices.sum()))
+
+    def _offer(self, chains: Chains, labels: Labels) -> None:
+        """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
+        descent = start_at(chains, self.state, labels)
+        reached = descend(descent)
+        finish(descent)
+        # Rows and other agreement lower the objective more, if anything.
+        if reached > self.objective:
+            objective = self.problem.score(labels).objective
+            if objective > self.objective:
+                self.labels, self.objective = labels, objective
+
+    def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
+        """(M,) nats that a labelling with each span loses at least, (N, L) one with each outside label."""
+        charge = np.zeros(len(spans) + len(self.problem))
+        np.add.at(charge, bound.groups.span, bound.prices)
+        span_loss, outside_loss = chain_losses(bound.chains, charge)
+        limit, grown = self.upper + CLOSE - bound.value, np.full(len(charge), bound.value)
+        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, limit))
+        grown -= self._rounding(bound.prices)
+        return grown[: len(spans)] + span_loss, grown[len(spans) :, None] + outside_loss
+
+    def _item_codes(self, spans: CandidateSpans) -> Ints:
+        """(M + N,) a number for each of the spans, and for an outside label at each token, in their order."""
+        count, types = len(self.problem) + 1, len(self.problem.labels.types)
+        of_spans = (spans.start * count + spans.end) * types + spans.type
+        return np.append(of_spans, count * count * types + np.arange(len(self.problem)))
+
+    def _codes(self, members: Ints) -> Ints:
+        tables, size, _ = self.state.counts.shape
+        codes: Ints = members[:, SPAN] * (tables * size) + members[:, NAME]
+        return codes
+
+    def _prices_of(self, members: Ints) -> Floats:
+        if not len(self.codes):
+            return np.zeros(len(members))
+        codes = self._codes(members)
+        place = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        return np.where(self.codes[place] == codes, self.prices[place], 0.0)
+
+    def _remember(self, members: Ints, prices: Floats) -> None:
+        members, prices = np.concatenate([members, self.members]), np.concatenate([prices, self.prices])
+        codes, first = np.unique(self._codes(members), return_index=True)
+        priced = prices[first] > 0.0
+        self.codes, self.members, self.prices = codes[priced], members[first][priced], prices[first][priced]
+
+
+def _part(spans: CandidateSpans, kept: NDArray[np.bool_]) -> CandidateSpans:
+    return CandidateSpans(np.stack([spans.start, spans.end, spans.type], axis=1)[kept], spans.loss[kept])
+
+
+def _covered(spans: CandidateSpans, count: int) -> NDArray[np.bool_]:
+    """(N,) which tokens any of the spans holds."""
+    opened = np.bincount(spans.start, minlength=count + 1) - np.bincount(spans.end, minlength=count + 1)
+    return np.asarray(np.cumsum(opened)[:count] > 0)
+
+
+def _struck(problem: Problem, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Problem:
+    """The problem with −inf where a label is neither outside and possible nor part of a span that is."""
+    p = problem.potentials
+    possible = outside & (problem.labels.type_of < 0)
+    opening, inside = problem.labels.opening[spans.type], problem.labels.inside[spans.type]
+    start, end = spans.start, spans.end
+    possible[start, opening] = True
+    later = end - start - 1
+    within = np.arange(later.sum()) - np.repeat(np.cumsum(later) - later, later)
+    possible[np.repeat(start + 1, later) + within, np.repeat(inside, later)] = True
+    unary = np.where(possible, p.unary, -np.inf)
+    return replace(problem, potentials=Potentials(unary, p.transition, p.sentence_starts))
+
+
+def chains_of(problem: Problem, spans: CandidateSpans) -> Chains:
+    """The sentences of a problem as the kernels take them; outside labels and ``spans`` are what they may have."""
+    p = problem.potentials
+    arrays = codec(problem)
+    start, end, kind = (np.ascontiguousarray(x).astype(np.int64) for x in (spans.start, spans.end, spans.type))
+    first = np.searchsorted(start, np.arange(len(problem) + 1)).astype(np.int64)
+    inner, last = inner_scores(p.unary, p.transition, arrays, start, end, kind)
+    return Chains(p.unary, p.transition, arrays, sentence_bounds(p), first, start, end, kind, inner, last)
+
+
+def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
+    """The memberships that can cost something, ordered, and their groups."""
+    types = state.cost.shape[1]
+    order = np.lexsort((members[:, 3], members[:, 4], members[:, 1]))
+    order = order[_in_several_slots(members[order])]
+    ordered = members[order]
+    names, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
+    held = np.zeros((len(names), 2 * types + 1), np.bool_)
+    held[number, ordered[:, 3]] = True
+    price = _pair_prices(state, ordered[first, 2], ordered[first, 5])
+    price *= held[:, :, None] & held[:, None, :]
+    # A role that pays nothing to any other role present needs no place in the group.
+    paying: NDArray[np.bool_] = np.any(price > 0, axis=2)
+    useful: NDArray[np.bool_] = np.any(paying, axis=1)
+    kept = paying[number, ordered[:, 3]]
+    return order[kept], _laid_out(ordered[kept], price[useful], paying[useful])
+
+
+def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
+    """(K,) does a membership's group, of memberships ordered by group and slot, have more than one slot?"""
+    _, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
+    several = np.zeros(len(first), np.bool_)
+    several[number[ordered[:, 4] != ordered[first, 4][number]]] = True
+    return several[number]
+
+
+def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> PricedGroups:
+    """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, R, R) and ``paying``
+    (Q, R) still have a place for every role."""
+    place = np.cumsum(paying, axis=1) - 1
+    _, first, number = np.unique(members[:, 1], return_index=True, return_inverse=True)
+    roles = paying.sum(axis=1)
+    pair = np.zeros((len(price), int(roles.max(initial=0)), int(roles.max(initial=0))))
+    q, a, b = np.nonzero(price)
+    pair[q, place[q, a], place[q, b]] = price[q, a, b]
+    new = np.ones(len(members), np.bool_)
+    new[1:] = (members[1:, 1] != members[:-1, 1]) | (members[1:, 4] != members[:-1, 4])
+    slots = np.append(np.flatnonzero(new), len(members)).astype(np.int64)
+    groups = np.append(np.searchsorted(slots, first), len(slots) - 1).astype(np.int64)
+    return PricedGroups(members[:, 0].copy(), place[number, members[:, 3]], slots, groups, roles, pair)
+
+
+def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:
+    """(Q, 2T + 1, 2T + 1) nats of a pair of roles: types of spans of a group's words, types of spans around them, and
+    places of these words left outside."""
+    types = state.cost.shape[1]
+    prices = np.zeros((len(table), 2 * types + 1, 2 * types + 1))
+    for a in range(len(state.table)):
+        times = (table == state.table[a]) * np.where(state.per_token[a], width, 1).astype(np.float64)
+        if state.relation[a] == EXACT:
+            upper = np.triu(state.cost[a], 1)
+            prices[:, :types, :types] += times[:, None, None] * (upper + upper.T)
+        elif state.relation[a] == CONTAINED:
+            prices[:, types:-1, :types] += times[:, None, None] * state.cost[a]
+            prices[:, :types, types:-1] += times[:, None, None] * state.cost[a].T
+        elif state.relation[a] == UNLABELLED:
+            prices[:, :types, -1] += times[:, None] * state.cost[a, :, 0]
+            prices[:, -1, :types] += times[:, None] * state.cost[a, :, 0]
+    return prices

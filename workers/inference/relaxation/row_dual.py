@@ -1,0 +1,315 @@
+"""Rows alone, proven: a Lagrangian bound over linear rows, and a search over what it leaves.
+
+Σ_r ρ_r · max(0, g_r(y)) with g_r = Σ coefficient − bound is the maximum over multipliers
+0 ≤ λ_r ≤ ρ_r of Σ_r λ_r · g_r(y). So for any such λ
+
+    B(λ) = max_y local(y) − Σ_r λ_r · g_r(y)
+
+bounds every labelling from above, and is one Viterbi pass: the rows' entries are added to the chain's
+labels and edges. Subgradient steps with Polyak's length (Held, Wolfe & Crowder 1974) bring B down to
+the optimum of the linear relaxation. The labellings met on the way are candidates, and the
+max-marginals under the best λ tell which labels no better labelling can have (reduced-cost fixing).
+Span agreement only costs more, so leaving it out keeps the bound. Where the relaxation leaves a
+gap, limited discrepancy search over the labels that are left mostly closes it in a few nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Status
+from schemas.labels import Labels
+from schemas.potentials import Floats, Potentials
+from schemas.problem import ANY, SLACK_TOLERANCE, Problem
+from schemas.settings import DiscrepancySettings
+from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
+from workers.inference.core.engine import TOLERANCE
+from workers.inference.core.incumbent import Race
+from workers.inference.search.discrepancy import search
+
+MOST_CELLS = 20_000_000
+"""Lattices with more edges than this are left alone: the table takes 8 bytes a cell, twice."""
+
+ROUNDING = 1e-7
+"""Nats that the sums of many multipliers may be off; the bound is raised by as much."""
+
+ROUND = 50
+"""Steps between looks at what was found."""
+
+PATIENCE = 8
+"""Steps without a better bound after which the step length is halved."""
+
+GUESS = 10.0
+"""Nats between bound and optimum that steps assume as long as no labelling keeps the hard rows."""
+
+
+STEPS = 200
+"""Subgradient steps a round; the next round has the search's labelling as its target."""
+
+LEAST_STEP = 1e-4
+"""Steps this much shorter than Polyak's lead nowhere."""
+
+
+def prove_rows(race: Race, *, nodes: int, tolerance: float) -> float:
+    """Improves the race's labelling; returns nats that no labelling of its problem exceeds.
+
+    A bound, a search with ``nodes`` expansions at most over the labels it leaves, and once more
+    with what the search found. Work: a unit a subgradient step or node. Ends where bound and
+    labelling meet within ``tolerance`` nats, or the race's budget is spent; −inf: infeasible.
+    """
+    problem = race.problem
+    allowed, bound = np.isfinite(problem.potentials.unary), race.top
+    for _ in range(2):
+        dual = dual_bound(problem, allowed, race.labels, steps=STEPS, tolerance=tolerance)
+        race.work += dual.steps
+        race.offer(dual.labels)
+        # What is not allowed any more scores no more than the labelling that ruled it out.
+        bound, allowed = min(bound, max(dual.bound, race.objective)), dual.allowed
+        if bound - race.objective <= tolerance or race.spent:
+            return bound
+        if _search(race, allowed, nodes):
+            return race.objective
+    return bound
+
+
+def _search(race: Race, allowed: NDArray[np.bool_], nodes: int) -> bool:
+    """Searches the labels left; is the race's labelling now proven among them?"""
+    p = race.problem.potentials
+    left = replace(
+        race.problem,
+        potentials=Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts),
+    )
+    seconds = None if race.budget.seconds is None else max(0.0, race.budget.seconds - race.seconds)
+    run = Race(left, budget=Budget(seconds, race.room(nodes)), incumbent=race.labels)
+    decoded = search(run, config=DiscrepancySettings())
+    race.work += run.work
+    race.offer(decoded.labels)
+    return decoded.status in (Status.OPTIMAL, Status.INFEASIBLE)
+
+
+class DualBound(NamedTuple):
+    """``bound``: nats that no allowed labelling exceeds; ``allowed`` (N, L): labels of better labellings.
+
+    ``labels`` (N,) is the best labelling known, by `Problem.score`; ``steps`` how many were taken;
+    ``multipliers`` (R,) those of the bound.
+    """
+
+    bound: float
+    allowed: NDArray[np.bool_]
+    labels: Labels
+    steps: int
+    multipliers: Floats
+
+
+class _Dual(NamedTuple):
+    """Arrays of the kernel. ``unary`` (N, L) and ``edge`` (N, L, L; into t) carry the multipliers
+    ``now`` (R,); ``best`` (R,) are those of the least bound. ``numbers``: least bound, step length.
+    ``counters``: steps since it fell."""
+
+    unary: Floats
+    edge: Floats
+    opens: NDArray[np.bool_]
+    pointer: NDArray[np.int64]
+    position: NDArray[np.int32]
+    previous: NDArray[np.int32]
+    label: NDArray[np.int32]
+    coefficient: Floats
+    limit: Floats
+    weight: Floats
+    now: Floats
+    best: Floats
+    numbers: Floats
+    counters: NDArray[np.int64]
+
+
+def dual_bound(
+    problem: Problem, allowed: NDArray[np.bool_], labels: Labels, *, steps: int, tolerance: float, least: float = np.inf
+) -> DualBound:
+    """Lowers the bound of labellings with ``allowed`` (N, L) labels by ``steps`` at most.
+
+    ``labels`` (N,) is the incumbent. Labels of labellings that score at least ``least`` nats stay
+    allowed, also where the incumbent is better. Ends early where bound and incumbent meet within
+    ``tolerance`` nats. Where the lattice is too large nothing is done: the bound is inf.
+    """
+    count, width = allowed.shape
+    if not len(problem.rows) or not count or count * width * width > MOST_CELLS:
+        return DualBound(np.inf, allowed, labels, 0, np.zeros(len(problem.rows)))
+    dual = _new_dual(problem, allowed)
+    best, objective = labels, problem.score(labels).objective
+    found = np.zeros(count, np.int32)
+    taken = 0
+    while taken < steps and dual.numbers[0] - objective > tolerance and dual.numbers[1] > LEAST_STEP:
+        _descend(dual, min(ROUND, steps - taken), objective, found)
+        taken += ROUND
+        value = problem.score(found).objective
+        if value > objective:
+            best, objective = found.copy(), value
+    kept = allowed & (_best_with(dual) >= min(objective, least) - ROUNDING)
+    return DualBound(float(dual.numbers[0]) + ROUNDING, kept, best, taken, dual.best)
+
+
+def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
+    p, rows = problem.potentials, problem.rows
+    opens = np.zeros(len(p), np.bool_)
+    opens[p.sentence_starts] = True
+    edge = np.repeat(p.transition[None], len(p), axis=0)
+    edge[opens] = 0.0
+    zeros = np.zeros(len(rows))
+    return _Dual(
+        np.where(allowed, p.unary, -np.inf),
+        edge,
+        opens,
+        rows.pointer,
+        rows.position,
+        rows.previous,
+        rows.label,
+        rows.coefficient,
+        # A multiplier must not charge for what holds within the tolerance.
+        rows.bound + SLACK_TOLERANCE,
+        rows.weight,
+        zeros,
+        zeros.copy(),
+        np.array([np.inf, 1.0]),
+        np.zeros(1, np.int64),
+    )
+
+
+def _best_with(dual: _Dual) -> Floats:
+    """(N, L) B(λ) of labellings with y_t = l, for the best λ."""
+    _move(dual, dual.best)
+    forward, backward = np.empty_like(dual.unary), np.empty_like(dual.unary)
+    _messages(dual, forward, backward)
+    through: Floats = forward + backward
+    top = through.max(axis=1, keepdims=True)
+    bound: Floats = dual.numbers[0] - (top - through)
+    return bound
+
+
+@kernel
+def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
+    """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
+    labels = np.empty(len(found), np.int32)
+    excess = np.empty(len(dual.limit))
+    wanted = np.empty(len(dual.limit))
+    best_value = -np.inf
+    for step in range(steps):
+        value = _viterbi(dual, labels)
+        penalty, relaxed = 0.0, 0.0
+        length = 0.0
+        for r in range(len(excess)):
+            excess[r] = _excess(dual, labels, r)
+            relaxed += dual.now[r] * excess[r]
+            if excess[r] > 0.0:
+                penalty += dual.weight[r] * (excess[r] + SLACK_TOLERANCE)
+            value += dual.now[r] * dual.limit[r]
+        local = value + relaxed
+        if step == 0 or local - penalty > best_value:
+            best_value = local - penalty
+            found[:] = labels
+        if value < dual.numbers[0] - TOLERANCE:
+            dual.numbers[0] = value
+            dual.best[:] = dual.now
+            dual.counters[0] = 0
+        else:
+            dual.counters[0] += 1
+            if dual.counters[0] >= PATIENCE:
+                dual.counters[0] = 0
+                dual.numbers[1] *= 0.5
+        goal = max(target, best_value)
+        for r in range(len(excess)):
+            # Multipliers at the edge of their range that would leave it do not move.
+            held = (excess[r] < 0.0 and dual.now[r] <= 0.0) or (excess[r] > 0.0 and dual.now[r] >= dual.weight[r])
+            if not held:
+                length += excess[r] * excess[r]
+        if length == 0.0:
+            break
+        missing = value - goal if goal > -np.inf else GUESS
+        size = dual.numbers[1] * max(missing, 0.0) / length
+        for r in range(len(excess)):
+            wanted[r] = min(max(dual.now[r] + size * excess[r], 0.0), dual.weight[r])
+        _move(dual, wanted)
+
+
+@kernel_in_place
+def _move(dual: Any, wanted: Any) -> None:
+    """Makes the multipliers ``wanted`` (R,)."""
+    for r in range(len(wanted)):
+        change = wanted[r] - dual.now[r]
+        if change == 0.0:
+            continue
+        dual.now[r] = wanted[r]
+        for e in range(dual.pointer[r], dual.pointer[r + 1]):
+            t, label = dual.position[e], dual.label[e]
+            if dual.previous[e] == ANY:
+                dual.unary[t, label] -= change * dual.coefficient[e]
+            else:
+                dual.edge[t, dual.previous[e], label] -= change * dual.coefficient[e]
+
+
+@inner_in_place
+def _excess(dual: Any, labels: Any, r: int) -> float:
+    activity = 0.0
+    for e in range(dual.pointer[r], dual.pointer[r + 1]):
+        t = dual.position[e]
+        if labels[t] == dual.label[e] and (dual.previous[e] == ANY or labels[t - 1] == dual.previous[e]):
+            activity += dual.coefficient[e]
+    return float(activity - dual.limit[r])
+
+
+@inner
+def _viterbi(dual: Any, labels: Any) -> float:
+    """The best labelling of the chain with its multipliers, written to ``labels``, and its value."""
+    count, width = dual.unary.shape
+    score = np.empty((count, width))
+    back = np.empty((count, width), np.int32)
+    total = 0.0
+    for t in range(count):
+        for b in range(width):
+            best, place = 0.0, -1
+            if not dual.opens[t]:
+                best = -np.inf
+                place = 0
+                for a in range(width):
+                    value = score[t - 1, a] + dual.edge[t, a, b]
+                    if value > best:
+                        best, place = value, a
+            score[t, b] = best + dual.unary[t, b]
+            back[t, b] = place
+        if t + 1 == count or dual.opens[t + 1]:
+            last = int(np.argmax(score[t]))
+            total += score[t, last]
+            s = t
+            while True:
+                labels[s] = last
+                if dual.opens[s]:
+                    break
+                last = back[s, last]
+                s -= 1
+    return total
+
+
+@kernel_in_place
+def _messages(dual: Any, forward: Any, backward: Any) -> None:
+    """Best value up to and including each token and label, and after it, inside its sentence."""
+    count, width = dual.unary.shape
+    for t in range(count):
+        for b in range(width):
+            best = 0.0
+            if not dual.opens[t]:
+                best = -np.inf
+                for a in range(width):
+                    best = max(best, forward[t - 1, a] + dual.edge[t, a, b])
+            forward[t, b] = best + dual.unary[t, b]
+    for t in range(count - 1, -1, -1):
+        closes = t + 1 == count or dual.opens[t + 1]
+        for a in range(width):
+            best = 0.0
+            if not closes:
+                best = -np.inf
+                for b in range(width):
+                    best = max(best, dual.edge[t + 1, a, b] + dual.unary[t + 1, b] + backward[t + 1, b])
+            backward[t, a] = best

@@ -1,0 +1,1 @@
+"""Gibbs sampling with annealing, and the settling of what it leaves."""

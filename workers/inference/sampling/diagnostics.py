@@ -1,0 +1,78 @@
+"""Has a Markov chain mixed? Split R̂ and effective sample size of sampled traces."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.potentials import Floats
+from schemas.problem import Problem
+from schemas.settings import GibbsSettings
+from workers.inference.sampling import gibbs
+
+
+class Diagnostic(NamedTuple):
+    """Of several chains at one temperature, over the objective after each sweep.
+
+    ``split_rhat`` near 1 (below 1.05, say) means that halves of chains and different chains agree;
+    ``effective_samples`` is how many independent draws the sweeps are worth; ``flips`` is the mean
+    number of labels changed in a sweep, ``best`` the best objective seen, in nats. ``objective``
+    (chains, sweeps) is what the chains were at after each sweep, the first half included.
+    """
+
+    split_rhat: float
+    effective_samples: float
+    flips: float
+    best: float
+    objective: Floats
+
+
+def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, chains: int = 4) -> Diagnostic:
+    """Runs ``chains`` chains from random labellings without cooling, the first half being thrown away.
+
+    The sweeps are those of `gibbs.solve`, which makes the costlier moves in some of them only. Raises
+    `ValueError` for fewer than eight sweeps.
+    """
+    steady = config.model_copy(update={"cooling": "none"})
+    traces = [gibbs.sample(problem, config=steady, rng=rng)[0] for _ in range(chains)]
+    objective = np.stack([trace.objective for trace in traces])
+    kept = objective[:, config.sweeps // 2 :]
+    return Diagnostic(
+        split_rhat(kept),
+        effective_samples(kept),
+        float(np.mean([trace.flips for trace in traces])) / config.sweeps,
+        max(trace.best_objective for trace in traces),
+        objective,
+    )
+
+
+def split_rhat(traces: Floats) -> float:
+    """Potential scale reduction of half chains; ``traces`` is (chains, sweeps). Gelman et al. (2013) §11.4.
+
+    1 where nothing varies. Raises `ValueError` for fewer than four sweeps.
+    """
+    half = traces.shape[1] // 2
+    if half < 2:
+        raise ValueError(f"{traces.shape[1]} sweeps are too few for a diagnostic: give at least 4")
+    halves = np.concatenate([traces[:, :half], traces[:, -half:]])
+    within = halves.var(axis=1, ddof=1).mean()
+    between = halves.mean(axis=1).var(ddof=1)
+    if within == 0.0:
+        return 1.0 if between == 0.0 else float(np.inf)
+    return float(np.sqrt((half - 1) / half + between / within))
+
+
+def effective_samples(traces: Floats) -> float:
+    """Independent draws that (chains, sweeps) correlated ones are worth: Geyer (1992), initial positive pairs."""
+    chains, sweeps = traces.shape
+    centred = traces - traces.mean(axis=1, keepdims=True)
+    variance = float((centred**2).mean())
+    if variance == 0.0:
+        return float(chains * sweeps)
+    spectrum = np.abs(np.fft.rfft(centred, 2 * sweeps, axis=1)) ** 2
+    correlation = np.fft.irfft(spectrum, axis=1)[:, :sweeps].mean(axis=0) / (variance * sweeps)
+    pairs = correlation[: sweeps // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0.0)
+    positive = pairs[: negative[0]] if len(negative) else pairs
+    return float(chains * sweeps / max(1.0, 2.0 * positive.sum() - 1.0))

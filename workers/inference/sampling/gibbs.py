@@ -1,0 +1,184 @@
+"""Annealed Gibbs sampling over a whole document: Finkel, Grenager & Manning (2005) §2 and §6.
+
+One sweep visits every token. Its label is resampled from the conditional given all others
+(eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. A blocked move
+follows at the same token, because a span of several tokens cannot change its type one label at a
+time: each slot there (a place where the local model could see a span) is resampled over {no span,
+one span of each type}. At some sweeps two neighbours are resampled together, which is how the
+first token of a span moves (alone it cannot: what follows would continue nothing). Now and then
+all spans of the same words are resampled over the types at once. Each is a Gibbs step over a set of
+labellings that looks the same from all its members, so the stationary distribution stays that of
+the model.
+
+Most sites are certain. The mass of all other labels is bounded from the local margin and what the
+labels at the site pay now, which is remembered until their words are labelled otherwise somewhere;
+where a uniform draw falls above that bound nothing can change, and nothing more is computed. This is
+exact, not an approximation.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels, Scheme
+from schemas.potentials import Floats, Ints
+from schemas.problem import Problem
+from schemas.settings import GibbsSettings
+from workers.inference.core.agreement import codec, count_labels, empty_state, labels_cost
+from workers.inference.core.chain import max_messages
+from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.incumbent import Race, limited
+from workers.inference.core.rows import row_penalty, row_state
+from workers.inference.core.spans import candidate_spans
+from workers.inference.sampling.memory import UNKNOWN, readers_for
+from workers.inference.sampling.names import groups_of, places_of
+from workers.inference.sampling.settling import settle
+from workers.inference.sampling.state import (
+    BEST,
+    FLIPS,
+    NOW,
+    WORK,
+    Chain,
+    Labelling,
+    Slots,
+    scratch_for,
+    set_margins,
+)
+from workers.inference.sampling.sweep import anneal, random_labels
+
+STEPS_A_LOOK = 2_000_000
+"""Steps of work between looks at the clock: some tens of milliseconds."""
+
+
+class Trace(NamedTuple):
+    """What a chain did: objective after each sweep (nats), labels flipped, best labels and score."""
+
+    objective: Floats
+    flips: int
+    best: Labels
+    best_objective: float
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: GibbsSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """Runs ``config.chains`` annealed chains; the best labelling any of them saw is settled and returned.
+
+    The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
+    is counted in labels, spans and places looked at; where the budget sets no limit, ``config.work`` does.
+    The bound is the local optimum, so a labelling without penalty at that optimum is proven, and where
+    Viterbi's is that nothing is sampled.
+    """
+    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if race.settled:
+        return race.decoded(0.0)
+    first = race.viterbi if config.start == "viterbi" else None
+    for number in range(config.chains):
+        if race.spent:
+            break
+        start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
+        _run(new_chain(problem, config=config, rng=rng, start=start), race, config)
+    if config.settle and not race.spent:
+        settle(race, most_loss=config.slot_loss, hard_weight=config.hard_weight)
+    return race.decoded(0.0)
+
+
+def _run(chain: Chain, race: Race, config: GibbsSettings) -> None:
+    """All sweeps of a chain, or as many as the race has room for; offers the best labels seen."""
+    before, sweep = race.work, 0
+    while sweep < config.sweeps and not race.spent:
+        last = min(config.sweeps, sweep - sweep % config.sweeps_a_check + config.sweeps_a_check)
+        limit = int(chain.counters[WORK]) + race.room(STEPS_A_LOOK)
+        sweep += anneal(chain, _temperatures(config, range(sweep, last)), sweep, limit)
+        race.work = before + int(chain.counters[WORK])
+        if chain.numbers[BEST] > race.objective + TOLERANCE:
+            race.offer(chain.best)
+
+
+def _temperatures(config: GibbsSettings, steps: range) -> Floats:
+    if config.cooling == "none":
+        return np.full(len(steps), config.temperature)
+    return config.temperature * (1.0 - np.arange(steps.start, steps.stop) / config.sweeps)
+
+
+def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None) -> Chain:
+    """A chain at ``start`` (N,), or at a random possible labelling where that is None."""
+    p, count = problem.potentials, len(problem)
+    seed = rng.integers(0, 2**63, dtype=np.uint64)
+    arrays = codec(problem)
+    if start is None:
+        start = random_labels(p.unary, p.transition, max_messages(p)[1], arrays.opens_sentence, seed)
+    labels = start.astype(np.int32)
+    spans, rows = empty_state(problem, config.hard_weight), row_state(problem, labels, config.hard_weight)
+    cost = labels_cost(spans, arrays, labels, 0, count)
+    count_labels(spans, arrays, labels, 0, count, 1)
+    objective = p.score(labels) - cost - row_penalty(rows)
+    spots = _places(problem, config.slot_loss)
+    groups = groups_of(problem, spans, spots)
+    chain = Chain(
+        at=Labelling(p.unary, p.transition, labels, arrays),
+        best=labels.copy(),
+        dirty=np.zeros(count, np.int64),
+        is_dirty=np.zeros(count, np.bool_),
+        margin=np.zeros(count),
+        pays=np.full(count, UNKNOWN),
+        readers=readers_for(spans),
+        pair_gain=np.full(count, UNKNOWN),
+        slots=_slots(spots, count),
+        groups=groups,
+        numbers=np.array([objective, objective, row_penalty(rows), cost]),
+        counters=np.array([seed, 0, 0, 0, 0], np.uint64),
+        spans=spans,
+        rows=rows,
+        scratch=scratch_for(problem.labels, count, groups),
+    )
+    set_margins(chain.at, chain.margin, 0, count)
+    return chain
+
+
+def _places(problem: Problem, most_loss: float) -> Ints:
+    """(M, 2) start and end of every span that the local model could see, ordered, each once.
+
+    In a plain label set every run of a label is a span, and single labels can move its ends: there
+    whole spans matter only where they are compared.
+    """
+    if not problem.agreements and problem.labels.scheme is not Scheme.BIO:
+        return np.zeros((0, 2), np.int64)
+    return places_of(candidate_spans(problem, most_loss))
+
+
+def _slots(places: Ints, count: int) -> Slots:
+    """Those of the ``places`` (M, 2) of a document of ``count`` tokens that no single label can fill."""
+    longer = places[places[:, 1] - places[:, 0] > 1]
+    return Slots(
+        pointer=np.searchsorted(longer[:, 0], np.arange(count + 1)).astype(np.int64),
+        end=np.ascontiguousarray(longer[:, 1]),
+        gain=np.full(len(longer), UNKNOWN),
+        reach=np.array([(longer[:, 1] - longer[:, 0]).max(initial=0)]),
+    )
+
+
+def sample(
+    problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None = None
+) -> tuple[Trace, Floats]:
+    """One chain with its trace, and how often each token had each label after a sweep (N, L)."""
+    chain = new_chain(problem, config=config, rng=rng, start=start)
+    objective = np.zeros(config.sweeps)
+    seen = np.zeros(problem.potentials.unary.shape)
+    everywhere = np.arange(len(problem))
+    for sweep in range(config.sweeps):
+        anneal(chain, _temperatures(config, range(sweep, sweep + 1)), sweep, sys.maxsize)
+        objective[sweep] = chain.numbers[NOW]
+        seen[everywhere, chain.at.labels] += 1.0
+    return Trace(
+        objective, int(chain.counters[FLIPS]), chain.best.copy(), float(chain.numbers[BEST])
+    ), seen / config.sweeps

@@ -1,0 +1,158 @@
+"""A move of the Gibbs sampler: places of the same words change together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workers.compiling.kernel import inner_in_place
+from workers.inference.core.agreement import count_labels, labels_cost
+from workers.inference.sampling.draws import ROUNDING, choose, uniform, weigh
+from workers.inference.sampling.memory import forget_readers
+from workers.inference.sampling.state import ROWS, SPANS, advance, is_span, local_score, toil, touch, write
+
+
+@inner_in_place
+def resample_group(chain: Any, group: int, temperature: float) -> None:
+    """Resamples places of the same words together: all spans of one type or, in some groups, all left out.
+
+    Looks at all places of the group or at a random half, and changes them only if they agree now.
+    Which are looked at does not depend on their labels, and places that may be left out never
+    overlap, so the labellings among which it chooses look the same from each.
+    """
+    at, numbers, scratch = chain.at, chain.numbers, chain.scratch
+    toil(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
+    count, current = _agreeing(at, chain.groups, group, chain.counters, scratch.members)
+    if count == 0:
+        return
+    toil(chain.counters, count * (len(at.codec.opening) + 1))
+    members, option = scratch.members[:count], scratch.slot[0]
+    choices = len(at.codec.opening) + int(chain.groups.may_leave[group])
+    gain, weight, tried = scratch.gain[:choices], scratch.weight[:choices], scratch.tried[:choices]
+    for choice in range(choices):
+        _write_group(chain.rows, at, members, choice, option)
+        gain[choice] = _group_local(at, members)
+    _write_group(chain.rows, at, members, current, option)
+    before = gain[current]
+    for choice in range(choices):
+        gain[choice] -= before
+    draw = uniform(chain.counters)
+    weigh(gain, numbers[ROWS] + numbers[SPANS] + ROUNDING, temperature, weight)
+    weight[current] = 0.0
+    if draw >= weight.sum():
+        return
+    _forget_group(chain, members)
+    _count_group(chain.spans, at, members, -1)
+    old_cost = _group_cost(chain.spans, at, members)
+    row_growth, span_growth, grown = scratch.row_growth, scratch.span_growth, 0.0
+    for choice in range(choices):
+        grown += _write_group(chain.rows, at, members, choice, option)
+        row_growth[choice] = grown
+        span_growth[choice] = _group_cost(chain.spans, at, members) - old_cost
+        gain[choice] -= grown + span_growth[choice]
+    tried[:] = True
+    chosen = choose(gain, tried, current, draw, temperature)
+    _write_group(chain.rows, at, members, chosen, option)
+    _count_group(chain.spans, at, members, 1)
+    if chosen == current:
+        return
+    _forget_group(chain, members)
+    for m in range(count):
+        touch(chain, members[m, 0], members[m, 1])
+    advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
+
+
+@inner_in_place
+def _agreeing(at: Any, groups: Any, group: int, counters: Any, members: Any) -> Any:
+    """Writes the group's places, or a random half, where each is a span of one type or left out.
+
+    Returns how many, none if they disagree, and what they are: a type, or the number of types where all
+    are left out. A place that is anything else now (part of a longer span, say, or left out where the
+    group may not be) is passed over.
+    """
+    type_of, types = at.codec.type_of, len(at.codec.opening)
+    count, current = 0, -1
+    everyone = uniform(counters) < 0.5
+    for place in range(groups.pointer[group], groups.pointer[group + 1]):
+        if not everyone and uniform(counters) < 0.5:
+            continue
+        first, last = groups.places[place, 0], groups.places[place, 1]
+        kind = type_of[at.labels[first]]
+        if kind < 0:
+            if not groups.may_leave[group] or not _left_out(at, first, last):
+                continue
+            kind = types
+        elif not is_span(at, first, last):
+            continue
+        if current >= 0 and kind != current:
+            return 0, -1
+        current = kind
+        members[count, 0], members[count, 1] = first, last
+        count += 1
+    return count, current
+
+
+@inner_in_place
+def _left_out(at: Any, first: int, last: int) -> Any:
+    """Are all tokens of ``first:last`` outside?"""
+    for t in range(first, last):
+        if at.codec.type_of[at.labels[t]] >= 0:
+            return False
+    return True
+
+
+@inner_in_place
+def _write_group(rows: Any, at: Any, members: Any, choice: int, option: Any) -> Any:
+    """Makes all members spans of one type, or leaves them out; returns by how much the rows' penalty grew."""
+    codec = at.codec
+    grown = 0.0
+    for m in range(len(members)):
+        first, last = members[m, 0], members[m, 1]
+        option[: last - first] = codec.outside[0] if choice == len(codec.opening) else codec.inside[choice]
+        if choice < len(codec.opening):
+            option[0] = codec.opening[choice]
+        grown += write(rows, at.labels, first, last, option)
+    return grown
+
+
+@inner_in_place
+def _group_local(at: Any, members: Any) -> Any:
+    """Local score of the members as they are labelled now, transitions to what is beside them included."""
+    total, done = 0.0, -1
+    for m in range(len(members)):
+        first, last = members[m, 0], members[m, 1]
+        total += local_score(at, first, last, at.labels[first:last])
+        if first == done and not at.codec.opens_sentence[first]:
+            # The member before it counted this transition already; −inf once is −inf.
+            step = at.transition[at.labels[first - 1], at.labels[first]]
+            total -= step if step > -np.inf else 0.0
+        done = last
+    return total
+
+
+@inner_in_place
+def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
+    """Counts what the members are in (1) or out (−1)."""
+    for m in range(len(members)):
+        first, last = members[m, 0], members[m, 1]
+        count_labels(spans, at.codec, at.labels, first, last, change)
+
+
+@inner_in_place
+def _forget_group(chain: Any, members: Any) -> None:
+    """Forgets every price that the members are part of as they are labelled now."""
+    for m in range(len(members)):
+        forget_readers(chain.readers, chain.spans, chain.at, chain.pays, members[m, 0], members[m, 1])
+
+
+@inner_in_place
+def _group_cost(spans: Any, at: Any, members: Any) -> Any:
+    """Nats that the members cost with what is counted, they not being; see `labels_cost`."""
+    total = 0.0
+    for m in range(len(members)):
+        first, last = members[m, 0], members[m, 1]
+        total += labels_cost(spans, at.codec, at.labels, first, last)
+        count_labels(spans, at.codec, at.labels, first, last, 1)
+    _count_group(spans, at, members, -1)
+    return total

@@ -1,0 +1,190 @@
+"""Who has to know when counts change: what a chain remembers of prices, and which keys these were made of.
+
+A remembered price is put down under every key it was read from, and forgotten when that key's counts
+change. Under each key stand only those who read it since it last changed, so that forgetting costs no more time
+than remembering did, however often the words stand in the document.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.potentials import Ints
+from schemas.problem import NO_KEY
+from workers.compiling.kernel import inner_in_place
+from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, item_end, places_by_key
+
+UNKNOWN = np.inf
+
+LABELLED, AROUND = 0, 1
+"""What is read of a key: how many spans have it; how many longer spans or places left out do."""
+
+
+class Readers(NamedTuple):
+    """For G key tables, K keys of widths up to W and N tokens, the places where each key was read.
+
+    Those of key k of table g that read ``what`` are the first ``sizes[what, g, k]`` (2, G, K + 1) of
+    ``place[what, g, bounds[g, k]:]`` (2, G, P + N): token · (W + 1) + width − 1. The last key stands for all
+    together, which `Relation.DIFFERENT` reads. ``known`` (2, G, N · (W + 1)) marks the places that are there.
+    ``parts`` and ``all`` (G,) say of which tables parts, and all spans together, are read. The first
+    ``woken_count`` (1,) of ``woken`` (N,) are tokens whose reading is out of date, which ``is_woken`` (N,) marks.
+    """
+
+    bounds: Ints
+    place: Ints
+    sizes: Ints
+    known: NDArray[np.bool_]
+    parts: NDArray[np.bool_]
+    all: NDArray[np.bool_]
+    woken: Ints
+    woken_count: Ints
+    is_woken: NDArray[np.bool_]
+
+
+def readers_for(state: AgreementState) -> Readers:
+    """Room for all that may be read; nothing has been."""
+    tables, count, width = state.keys.shape
+    ends = places_by_key(state)[1]
+    tops = ends.max(initial=0) + count
+    contained, different = (
+        np.isin(np.arange(tables), state.table[state.relation == relation]) for relation in (CONTAINED, DIFFERENT)
+    )
+    return Readers(
+        ends,
+        np.zeros((2, tables, tops), np.int64),
+        np.zeros((2, *ends.shape), np.int64),
+        np.zeros((2, tables, count * (width + 1)), np.bool_),
+        contained,
+        different,
+        np.zeros(count, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(count, np.bool_),
+    )
+
+
+@inner_in_place
+def put_down(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+    """Notes under which keys the price of ``labels[first:last]`` stands; no span may be cut."""
+    t = first
+    while t < last:
+        end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
+        if codec.type_of[labels[t]] < 0:
+            note_outside(readers, state, t)
+        else:
+            note_span(readers, state, t, end)
+        t = end
+
+
+@inner_in_place
+def note_outside(readers: Any, state: Any, t: int) -> None:
+    """Notes what `outside_cost` reads."""
+    for g in state.watched:
+        for width in range(state.reach[g, t]):
+            _note(readers, state, LABELLED, g, t, width)
+
+
+@inner_in_place
+def note_span(readers: Any, state: Any, start: int, end: int) -> None:
+    """Notes what `span_cost` reads."""
+    length = end - start
+    for g in range(len(state.keys) if length <= state.keys.shape[2] else 0):
+        _note(readers, state, LABELLED, g, start, length - 1)
+        _note(readers, state, AROUND, g, start, length - 1)
+        if readers.all[g]:
+            _note_all(readers, state, g, start)
+        for width in range(length - 1 if readers.parts[g] else 0):
+            for at in range(start, end - width):
+                _note(readers, state, LABELLED, g, at, width)
+
+
+@inner_in_place
+def _note(readers: Any, state: Any, what: int, g: int, t: int, width: int) -> None:
+    key, place = state.keys[g, t, width], t * (state.keys.shape[2] + 1) + width
+    if key != NO_KEY and not readers.known[what, g, place]:
+        readers.known[what, g, place] = True
+        readers.place[what, g, readers.bounds[g, key] + readers.sizes[what, g, key]] = place
+        readers.sizes[what, g, key] += 1
+
+
+@inner_in_place
+def _note_all(readers: Any, state: Any, g: int, t: int) -> None:
+    """Like `_note`, under the key that stands for all together."""
+    width, key = state.keys.shape[2], readers.bounds.shape[1] - 1
+    place = t * (width + 1) + width
+    if not readers.known[LABELLED, g, place]:
+        readers.known[LABELLED, g, place] = True
+        readers.place[LABELLED, g, readers.bounds[g, key] + readers.sizes[LABELLED, g, key]] = place
+        readers.sizes[LABELLED, g, key] += 1
+
+
+@inner_in_place
+def wake(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+    """Lists in ``woken`` who read counts in which ``labels[first:last]`` stand; no span may be cut."""
+    t = first
+    while t < last:
+        end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
+        if codec.type_of[labels[t]] < 0:
+            for g in state.watched:
+                for width in range(state.reach[g, t]):
+                    _wake_key(readers, AROUND, g, state.keys[g, t, width])
+        elif end - t <= state.keys.shape[2]:
+            for g in range(len(state.keys)):
+                _wake_key(readers, LABELLED, g, state.keys[g, t, end - t - 1])
+                if readers.all[g]:
+                    _wake_key(readers, LABELLED, g, readers.bounds.shape[1] - 1)
+                for width in range(end - t - 1 if readers.parts[g] else 0):
+                    for start in range(t, end - width):
+                        _wake_key(readers, AROUND, g, state.keys[g, start, width])
+        t = end
+
+
+@inner_in_place
+def _wake_key(readers: Any, what: int, g: int, key: int) -> None:
+    if key == NO_KEY:
+        return
+    step = readers.known.shape[2] // len(readers.woken)
+    for i in range(readers.sizes[what, g, key]):
+        place = readers.place[what, g, readers.bounds[g, key] + i]
+        readers.known[what, g, place] = False
+        if not readers.is_woken[place // step]:
+            readers.is_woken[place // step] = True
+            readers.woken[readers.woken_count[0]] = place // step
+            readers.woken_count[0] += 1
+    readers.sizes[what, g, key] = 0
+
+
+@inner_in_place
+def forget_readers(readers: Any, state: Any, at: Any, pays: Any, first: int, last: int) -> None:
+    """Forgets every price that was read from counts in which the labels at ``first:last`` stand."""
+    wake(readers, state, at.codec, at.labels, first, last)
+    for i in range(readers.woken_count[0]):
+        readers.is_woken[readers.woken[i]] = False
+        forget_around(at, pays, readers.woken[i], readers.woken[i] + 1)
+    readers.woken_count[0] = 0
+
+
+@inner_in_place
+def forget_around(at: Any, pays: Any, first: int, last: int) -> None:
+    """Forgets what is paid at ``first:last`` and wherever a span reaches it or stands beside it."""
+    low, high = region(at, first, last)
+    pays[max(0, low - 1) : high + 1] = UNKNOWN
+
+
+@inner_in_place
+def region(at: Any, first: int, last: int) -> Any:
+    """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
+    codec, labels = at.codec, at.labels
+    low = first
+    if not codec.opens_sentence[low] and codec.type_of[labels[low - 1]] >= 0:
+        low -= 1
+        while not codec.opens_sentence[low] and codec.continues[labels[low - 1], labels[low]]:
+            low -= 1
+    high = last
+    if not codec.opens_sentence[high] and codec.type_of[labels[high]] >= 0:
+        high += 1
+        while not codec.opens_sentence[high] and codec.continues[labels[high - 1], labels[high]]:
+            high += 1
+    return low, high

@@ -1,0 +1,113 @@
+"""What a sampler found is settled: each name under each type, and only what that reaches is solved again.
+
+A sampler seldom turns all mentions of a name at once, least of all when their spans have to change with that
+("Washington" in "MaliVai Washington"). So all sentences are bettered by block descent
+(`workers.inference.relaxation.block_descent`), and then every name whose mentions differ is tried under each type, with
+block descent of the sentences that read what changed. A trial takes time in what it reaches, whatever the
+document's length.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from schemas.potentials import Ints
+from schemas.problem import Problem
+from workers.inference.core.agreement import empty_state
+from workers.inference.core.incumbent import Race
+from workers.inference.core.spans import candidate_spans
+from workers.inference.relaxation.block_descent import LEAST_GAIN, Descent, start_at
+from workers.inference.relaxation.relaxation import chains_of
+from workers.inference.sampling.names import Groups, groups_of, places_of
+from workers.inference.sampling.trials import (
+    TOIL,
+    Trial,
+    better_all,
+    close,
+    keep_if,
+    retype,
+    take_best,
+    trial_of,
+    types_at,
+    undo,
+    undo_looks,
+    value,
+)
+
+
+def settle(race: Race, *, most_loss: float, hard_weight: float) -> None:
+    """Offers the best labelling met from the race's best on, with spans that lose at most ``most_loss`` nats locally.
+
+    Rows are not seen by the moves but by what is kept. ``hard_weight`` stands for infinite costs. The race's work
+    grows by the labels and spans looked at, and its budget ends the trials.
+    """
+    if not race.problem.agreements:
+        return
+    settling = _Settling(race, most_loss, hard_weight)
+    settling.run()
+    race.offer(settling.trial.base)
+
+
+class _Settling:
+    def __init__(self, race: Race, most_loss: float, hard_weight: float) -> None:
+        problem = race.problem
+        state, spans = empty_state(problem, hard_weight), candidate_spans(problem, most_loss)
+        self.race, self.objective = race, race.objective
+        self.groups: Groups = groups_of(problem, state, places_of(spans))
+        self.descent: Descent = start_at(chains_of(problem, spans), state, race.labels.astype(np.int32))
+        self.trial: Trial = trial_of(self.descent)
+        self.is_exact = _is_exact(problem)
+
+    def run(self) -> None:
+        """All sentences, then all groups, as long as the budget lasts."""
+        better_all(self.descent, self.trial)
+        self._count()
+        is_better = self._is_better()
+        keep_if(is_better, self.descent, self.trial)
+        if not is_better:
+            undo(self.descent, self.trial)
+        take_best(self.descent, self.trial)
+        for first, last in pairwise(self.groups.pointer.tolist()):
+            if self.race.spent:
+                return
+            self._try(self.groups.places[first:last])
+
+    def _try(self, places: Ints) -> None:
+        """The spans at these places (P, 2) under each type, where they are of several; the best is taken."""
+        kinds = types_at(self.descent, self.trial, places)
+        labelled = kinds >= 0
+        self._count()
+        if (kinds[labelled] == kinds.max()).all():
+            return
+        for kind in range(len(self.race.problem.labels.types)):
+            retype(self.descent, self.trial, places[labelled], kind)
+            self._count()
+            keep_if(self._is_better(), self.descent, self.trial)
+            undo(self.descent, self.trial)
+            undo_looks(self.descent, self.trial)
+            close(self.trial)
+        take_best(self.descent, self.trial)
+
+    def _is_better(self) -> bool:
+        """Do the labels now score more than the best so far? Rows cost something more, if anything."""
+        reached = float(value(self.descent, self.trial))
+        if reached <= self.objective + LEAST_GAIN:
+            return False
+        if not self.is_exact:
+            self.race.work += len(self.race.problem)
+            reached = self.race.problem.score(self.descent.labels).objective
+            if reached <= self.objective + LEAST_GAIN:
+                return False
+        self.objective = reached
+        return True
+
+    def _count(self) -> None:
+        self.race.work += int(self.trial.numbers[TOIL])
+        self.trial.numbers[TOIL] = 0.0
+
+
+def _is_exact(problem: Problem) -> bool:
+    """Is all that a labelling costs in what a descent pays?"""
+    return not len(problem.rows) and all(np.isfinite(agreement.cost).all() for agreement in problem.agreements)

@@ -1,0 +1,211 @@
+"""The state of a Gibbs chain, and what all its moves are made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Floats, Ints
+from workers.compiling.kernel import inner_in_place, kernel_in_place
+from workers.inference.core.agreement import AgreementState, Codec
+from workers.inference.core.rows import RowState, set_label
+from workers.inference.sampling.memory import UNKNOWN, Readers, forget_around
+from workers.inference.sampling.names import Groups
+
+STATE, DIRTY, FLIPS, WORK, NEXT = range(5)
+"""Places in ``counters``."""
+
+NOW, BEST, ROWS, SPANS = 0, 1, 2, 3
+"""Places in ``numbers``."""
+
+
+class Labelling(NamedTuple):
+    """Where a chain stands, ``labels`` (N,), and what scores it locally."""
+
+    unary: Floats
+    transition: Floats
+    labels: Labels
+    codec: Codec
+
+
+class Slots(NamedTuple):
+    """Places of several tokens where a span could be, ordered by start.
+
+    Those of token t are ``pointer[t]:pointer[t + 1]`` of ``end`` and ``gain`` (the best local gain, or
+    `UNKNOWN`); ``reach`` (1,) is how long the longest is.
+    """
+
+    pointer: Ints
+    end: Ints
+    gain: Floats
+    reach: Ints
+
+
+class Scratch(NamedTuple):
+    """Where a choice is worked out: labels to choose among, and what each choice means.
+
+    One label is chosen from ``single`` (L, 1), two from ``pairs`` (L², 2), those of a slot from ``slot``
+    (T + 1, N). Of C choices at most, ``gain`` (C,) are nats, exact where ``tried`` (C,), ``weight`` (C,) bounds
+    their probability against that of the labels now, ``row_growth`` and ``span_growth`` (C,) are what penalties
+    grow. ``members`` (P, 2) are places of one group.
+    """
+
+    single: Labels
+    pairs: Labels
+    slot: Labels
+    gain: Floats
+    weight: Floats
+    row_growth: Floats
+    span_growth: Floats
+    tried: Any
+    members: Ints
+
+
+class Chain(NamedTuple):
+    """One Markov chain over labellings: all arrays that the kernels read and write.
+
+    ``best`` (N,) is the best labelling seen; ``dirty`` lists the positions at which it may differ from the
+    one now, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best local gain of any other label,
+    ``pays`` (N,) is what the labels at the token, and spans next to it, cost now at most, or `UNKNOWN`.
+    ``pair_gain`` (N,) is the best local gain of token t and the next together. ``numbers``:
+    objective now, best objective, penalty of rows and of spans now. ``counters``: random state, length of
+    ``dirty``, flips, steps of work, and the token at which the sweep goes on.
+    """
+
+    at: Labelling
+    best: Labels
+    dirty: Ints
+    is_dirty: Any
+    margin: Floats
+    pays: Floats
+    readers: Readers
+    pair_gain: Floats
+    slots: Slots
+    groups: Groups
+    numbers: Floats
+    counters: Any
+    spans: AgreementState
+    rows: RowState
+    scratch: Scratch
+
+
+def scratch_for(labels: LabelSet, count: int, groups: Groups) -> Scratch:
+    """Scratch of a document of ``count`` tokens."""
+    width, types = len(labels), len(labels.types)
+    choices = max(width * width, types + 1)
+    return Scratch(
+        np.arange(width, dtype=np.int32)[:, None],
+        np.indices((width, width), np.int32).reshape(2, -1).T.copy(),
+        np.zeros((types + 1, count), np.int32),
+        np.zeros(choices),
+        np.zeros(choices),
+        np.zeros(choices),
+        np.zeros(choices),
+        np.zeros(choices, np.bool_),
+        np.zeros((int(np.diff(groups.pointer).max(initial=0)), 2), np.int64),
+    )
+
+
+@inner_in_place
+def local_score(at: Any, first: int, last: int, option: Any) -> Any:
+    """Local score of ``option`` at ``first:last``, transitions to both neighbours included."""
+    total = 0.0
+    for i in range(last - first):
+        t = first + i
+        total += at.unary[t, option[i]]
+        if not at.codec.opens_sentence[t]:
+            previous = at.labels[t - 1] if i == 0 else option[i - 1]
+            total += at.transition[previous, option[i]]
+    if not at.codec.opens_sentence[last]:
+        total += at.transition[option[last - first - 1], at.labels[last]]
+    return total
+
+
+@inner_in_place
+def is_span(at: Any, start: int, end: int) -> Any:
+    """Is exactly ``start:end`` one labelled span now?"""
+    codec, labels = at.codec, at.labels
+    if codec.type_of[labels[start]] < 0:
+        return False
+    if not codec.opens_sentence[start] and codec.continues[labels[start - 1], labels[start]]:
+        return False
+    for t in range(start + 1, end):
+        if not codec.continues[labels[t - 1], labels[t]]:
+            return False
+    return codec.opens_sentence[end] or not codec.continues[labels[end - 1], labels[end]]
+
+
+@inner_in_place
+def write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
+    """Sets labels and row sums; returns by how much the rows' penalty grew."""
+    grown = 0.0
+    for i in range(last - first):
+        if len(rows.bound):
+            grown += set_label(rows, labels, first + i, option[i])
+        else:
+            labels[first + i] = option[i]
+    return grown
+
+
+@inner_in_place
+def toil(counters: Any, steps: int) -> None:
+    """Counts steps: labels, spans or places looked at, each some tens of nanoseconds."""
+    counters[WORK] += np.uint64(steps)
+
+
+@inner_in_place
+def touch(chain: Any, first: int, last: int) -> None:
+    """Notes that ``first:last`` changed: margins and slots near it, and where ``best`` may differ."""
+    count, slots = len(chain.best), chain.slots
+    chain.counters[FLIPS] += np.uint64(last - first)
+    set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
+    forget_around(chain.at, chain.pays, first, last)
+    near = slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]
+    toil(chain.counters, last - first + near[1] - near[0])
+    for slot in range(near[0], near[1]):
+        if slots.end[slot] >= first:
+            slots.gain[slot] = UNKNOWN
+    chain.pair_gain[max(0, first - 2) : last + 1] = UNKNOWN
+    for t in range(first, last):
+        if not chain.is_dirty[t]:
+            chain.is_dirty[t] = True
+            chain.dirty[chain.counters[DIRTY]] = t
+            chain.counters[DIRTY] += np.uint64(1)
+
+
+@inner_in_place
+def advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> None:
+    """Follows the objective and the penalties, and keeps the labels if none seen were better."""
+    numbers = chain.numbers
+    numbers[NOW] += gain
+    numbers[ROWS] = max(0.0, numbers[ROWS] + row_growth)
+    numbers[SPANS] = max(0.0, numbers[SPANS] + span_growth)
+    if numbers[NOW] <= numbers[BEST]:
+        return
+    numbers[BEST] = numbers[NOW]
+    for i in range(chain.counters[DIRTY]):
+        t = chain.dirty[i]
+        chain.best[t] = chain.at.labels[t]
+        chain.is_dirty[t] = False
+    chain.counters[DIRTY] = np.uint64(0)
+
+
+@kernel_in_place
+def set_margins(at: Any, margin: Any, first: int, last: int) -> None:
+    """Updates ``margin`` after labels next to ``first:last``, or there, changed."""
+    unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
+    for t in range(first, last):
+        now, other = 0.0, -np.inf
+        for label in range(unary.shape[1]):
+            value = unary[t, label]
+            if not opens_sentence[t]:
+                value += transition[labels[t - 1], label]
+            if not opens_sentence[t + 1]:
+                value += transition[label, labels[t + 1]]
+            if label == labels[t]:
+                now = value
+            else:
+                other = max(other, value)
+        margin[t] = other - now

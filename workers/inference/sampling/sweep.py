@@ -1,0 +1,240 @@
+"""Kernels of the Gibbs sampler: sweeps over tokens, neighbours and spans.
+
+A call passes every field of every array of a tuple: what is called often takes the parts it reads, not the
+chain. Nothing here but a random start makes an array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
+from workers.inference.core.agreement import count_labels, item_end, labels_cost, outside_cost, span_cost
+from workers.inference.sampling.draws import ROUNDING, choose, decided, draw_within, likeliest, uniform, weigh
+from workers.inference.sampling.group_move import resample_group
+from workers.inference.sampling.memory import UNKNOWN, forget_readers, put_down, region
+from workers.inference.sampling.state import NEXT, ROWS, WORK, advance, is_span, local_score, toil, touch, write
+
+SWEEPS_A_PAIR = 20
+"""Two neighbours are resampled together at every twentieth sweep: a pair has many labellings to weigh."""
+
+SWEEPS_A_GROUP = 20
+"""Places of the same words change together at every twentieth sweep: what that misses is settled afterwards."""
+
+
+@kernel_in_place
+def anneal(chain: Any, temperatures: Any, done: int, limit: int) -> Any:
+    """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before.
+
+    Returns how many sweeps are whole. Stops where the chain's work reaches ``limit``; the next call goes on there.
+    """
+    count, counters = len(chain.best), chain.counters
+    for sweep in range(done, done + len(temperatures)):
+        temperature = temperatures[sweep - done]
+        if counters[NEXT] == 0 and sweep % SWEEPS_A_GROUP == 0:
+            for group in range(len(chain.groups.pointer) - 1):
+                resample_group(chain, group, temperature)
+        counters[NEXT] = np.uint64(_swept(chain, int(counters[NEXT]), sweep, temperature, limit))
+        if counters[NEXT] < count:
+            return sweep - done
+        counters[NEXT] = np.uint64(0)
+    return len(temperatures)
+
+
+@inner_in_place
+def _swept(chain: Any, first: int, sweep: int, temperature: float, limit: int) -> Any:
+    """Resamples every token from ``first`` on, alone, with the next, and in its slots; returns where it stopped."""
+    count, width = chain.at.unary.shape
+    types, scratch = len(chain.at.codec.opening), chain.scratch
+    opens_sentence, pair_gain = chain.at.codec.opens_sentence, chain.pair_gain
+    margin, pays, numbers, counters, slots = chain.margin, chain.pays, chain.numbers, chain.counters, chain.slots
+    for t in range(first, count):
+        if t > first and int(counters[WORK]) >= limit:
+            return t
+        toil(counters, 1 + slots.pointer[t + 1] - slots.pointer[t])
+        if pays[t] == UNKNOWN:
+            _remember(chain.readers, chain.spans, chain.at, t, pays, counters)
+        draw = draw_within(counters, (margin[t] + numbers[ROWS] + pays[t]) / temperature, width)
+        if draw < 1.0:
+            _resample(chain, t, t + 1, scratch.single, draw, temperature)
+        if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
+            if pair_gain[t] == UNKNOWN:
+                pair_gain[t] = _best_pair(chain.at, t)
+            paid = numbers[ROWS] + _paid(chain.spans, chain.at, t, t + 2)
+            draw = draw_within(counters, (pair_gain[t] + paid) / temperature, width * width)
+            if draw < 1.0:
+                _resample(chain, t, t + 2, scratch.pairs, draw, temperature)
+        for slot in range(slots.pointer[t], slots.pointer[t + 1]):
+            end = slots.end[slot]
+            if slots.gain[slot] == UNKNOWN:
+                toil(counters, end - t)
+                slots.gain[slot] = _slot_options(chain.at, t, end, scratch.slot)[1]
+            paid = numbers[ROWS]
+            toil(counters, end - t)
+            for i in range(t, end):
+                if pays[i] == UNKNOWN:
+                    _remember(chain.readers, chain.spans, chain.at, i, pays, counters)
+                paid += pays[i]
+            draw = draw_within(counters, (slots.gain[slot] + paid) / temperature, types + 1)
+            if draw < 1.0:
+                choices = _slot_options(chain.at, t, end, scratch.slot)[0]
+                _resample(chain, t, end, scratch.slot[:choices], draw, temperature)
+    return count
+
+
+@inner_in_place
+def _remember(readers: Any, spans: Any, at: Any, t: int, pays: Any, counters: Any) -> None:
+    """Works out what is paid at t, put down under all it is made of."""
+    low, high = region(at, t, t + 1)
+    toil(counters, high - low)
+    put_down(readers, spans, at.codec, at.labels, low, high)
+    pays[t] = _paid(spans, at, t, t + 1)
+
+
+@inner_in_place
+def _paid(spans: Any, at: Any, first: int, last: int) -> Any:
+    """Nats that the labels at ``first:last``, and spans next to it, cost now at most: pairs among them count twice."""
+    low, high = region(at, first, last)
+    total, t = ROUNDING, low
+    while t < high:
+        kind = at.codec.type_of[at.labels[t]]
+        end = item_end(at.codec.continues, at.codec.opens_sentence, at.labels, t, high)
+        total += outside_cost(spans, t) if kind < 0 else span_cost(spans, t, end, kind)
+        t = end
+    return total
+
+
+@inner_in_place
+def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temperature: float) -> None:
+    """Resamples ``first:last`` among ``options``; its labels now must be one of them.
+
+    Options are tried from the likeliest on: each has a bound, its local gain and all that may be
+    saved, until it is tried. Nothing changes as soon as the draw is above the mass that all others can have.
+    """
+    at, spans, numbers, count = chain.at, chain.spans, chain.numbers, len(options)
+    low, high = region(at, first, last)
+    toil(chain.counters, high - low + count)
+    gain, weight, tried = chain.scratch.gain[:count], chain.scratch.weight[:count], chain.scratch.tried[:count]
+    current = _local_gains(at, first, last, options, gain)
+    weigh(gain, _paid(spans, at, first, last) + numbers[ROWS], temperature, weight)
+    weight[current] = 0.0
+    if decided(draw, weight.sum()):
+        return
+    count_labels(spans, at.codec, at.labels, low, high, -1)
+    old_cost = labels_cost(spans, at.codec, at.labels, low, high)
+    tried[:] = False
+    tried[current] = True
+    row_growth, span_growth, grown = chain.scratch.row_growth, chain.scratch.span_growth, 0.0
+    chosen, undecided = current, True
+    while undecided:
+        option = likeliest(weight, tried)
+        if decided(draw, weight.sum()):
+            undecided = False
+        elif option < 0:
+            chosen, undecided = choose(gain, tried, current, draw, temperature), False
+        else:
+            toil(chain.counters, high - low)
+            grown += write(chain.rows, at.labels, first, last, options[option])
+            row_growth[option] = grown
+            span_growth[option] = labels_cost(spans, at.codec, at.labels, low, high) - old_cost
+            gain[option] -= span_growth[option] + grown
+            weigh(gain[option : option + 1], 0.0, temperature, weight[option : option + 1])
+            tried[option] = True
+    write(chain.rows, at.labels, first, last, options[chosen])
+    count_labels(spans, at.codec, at.labels, low, high, 1)
+    if chosen != current:
+        forget_readers(chain.readers, spans, at, chain.pays, low, high)
+        copy_to(at.labels[first:last], options[current])
+        forget_readers(chain.readers, spans, at, chain.pays, low, high)
+        copy_to(at.labels[first:last], options[chosen])
+        touch(chain, first, last)
+        advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
+
+
+@inner_in_place
+def _local_gains(at: Any, first: int, last: int, options: Any, gain: Any) -> Any:
+    """Writes what each option gains locally over the labels now; returns which of them these are."""
+    before, current = local_score(at, first, last, at.labels[first:last]), 0
+    for c in range(len(options)):
+        gain[c] = local_score(at, first, last, options[c]) - before
+        same = True
+        for i in range(last - first):
+            same &= options[c, i] == at.labels[first + i]
+        if same:
+            current = c
+    return current
+
+
+@inner_in_place
+def _best_pair(at: Any, t: int) -> Any:
+    """The best local gain of other labels for tokens t and t + 1 together."""
+    unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
+    now, best = 0.0, -np.inf
+    for one in range(unary.shape[1]):
+        left = unary[t, one]
+        if not opens_sentence[t]:
+            left += transition[labels[t - 1], one]
+        for other in range(unary.shape[1]):
+            value = left + transition[one, other] + unary[t + 1, other]
+            if not opens_sentence[t + 2]:
+                value += transition[other, labels[t + 2]]
+            if one == labels[t] and other == labels[t + 1]:
+                now = value
+            else:
+                best = max(best, value)
+    return best - now
+
+
+@inner_in_place
+def _slot_options(at: Any, start: int, end: int, options: Any) -> Any:
+    """Writes what the slot ``start:end`` can hold; returns how many, and the best local gain.
+
+    A slot holds one span of any type that stays apart from its neighbours, or, where the label
+    set has an outside label, no span at all. While anything else stands there (a part of a longer
+    span, say) it can hold nothing, and 0 is returned.
+    """
+    codec, labels = at.codec, at.labels
+    length = end - start
+    choices = 0
+    blank = codec.type_of[labels[start]] < 0
+    for t in range(start + 1, end):
+        blank &= labels[t] == labels[start]
+    if not blank and not is_span(at, start, end):
+        return 0, -np.inf
+    for label in codec.outside:
+        options[choices, :length] = label
+        choices += 1
+    for kind in range(len(codec.opening)):
+        opening, inside = codec.opening[kind], codec.inside[kind]
+        apart = codec.opens_sentence[start] or not codec.continues[labels[start - 1], opening]
+        if apart and (codec.opens_sentence[end] or not codec.continues[inside, labels[end]]):
+            options[choices, 0] = opening
+            options[choices, 1:length] = inside
+            choices += 1
+    now = local_score(at, start, end, labels[start:end])
+    gain = -np.inf
+    for c in range(choices):
+        if options[c, 0] != labels[start]:
+            gain = max(gain, local_score(at, start, end, options[c]) - now)
+    return choices, gain
+
+
+@kernel
+def random_labels(unary: Any, transition: Any, backward: Any, opens_sentence: Any, seed: Any) -> Any:
+    """Label by label, uniform among those from which the sentence can still be finished."""
+    count, width = unary.shape
+    counters = np.array([seed])
+    labels = np.zeros(count, np.int32)
+    allowed = np.empty(width, np.int32)
+    for t in range(count):
+        kept = 0
+        for label in range(width):
+            step = 0.0 if opens_sentence[t] else transition[labels[t - 1], label]
+            if step + unary[t, label] + backward[t, label] > -np.inf:
+                allowed[kept] = label
+                kept += 1
+        if kept:
+            labels[t] = allowed[int(uniform(counters) * kept)]
+    return labels

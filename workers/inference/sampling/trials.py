@@ -1,0 +1,353 @@
+"""Kernels of `settling`: a block descent that goes on where something changed, or is taken back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
+from workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
+from workers.inference.core.agreement import item_end
+from workers.inference.relaxation.block_descent import MOST_PASSES, Descent, local_score, look, put_in, solve, taken_out
+from workers.inference.sampling.memory import Readers, note_outside, note_span, readers_for, wake
+
+LOCAL, TOIL = 0, 1
+"""Places in ``numbers``."""
+
+
+class Listed(NamedTuple):
+    """A set of sentences: the first ``length`` (1,) of ``items`` (S,), which ``held`` (S,) marks."""
+
+    items: Ints
+    length: Ints
+    held: NDArray[np.bool_]
+
+
+class Trial(NamedTuple):
+    """What a descent does, so that it can be taken back.
+
+    ``readers`` say which sentences read what. The first ``size`` (1,) of ``heap`` (S,) are the sentences to look
+    at, as pass · S + sentence; ``waiting`` (S,) marks them. ``base`` (N,) are the labels before, ``changed`` the
+    sentences that differ from them, and ``looked`` those looked at since, for which ``seen`` (M + N,) is what
+    had been seen. ``best`` (N,) are the best labels tried, in the ``better`` sentences. ``old`` (N,) is scratch,
+    ``sentence`` (N,) is each token's. ``numbers`` (2,): nats that the labels score locally, and steps of work.
+    """
+
+    readers: Readers
+    heap: Ints
+    size: Ints
+    waiting: NDArray[np.bool_]
+    base: Labels
+    changed: Listed
+    looked: Listed
+    seen: Floats
+    best: Labels
+    better: Listed
+    old: Labels
+    sentence: Ints
+    numbers: Floats
+
+
+def trial_of(descent: Descent) -> Trial:
+    """A trial from a descent's labels, with all sentences that have a choice still to be looked at."""
+    bounds = descent.chains.bounds
+    count = len(bounds) - 1
+    trial = Trial(
+        readers_for(descent.state),
+        np.zeros(count, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(count, np.bool_),
+        descent.labels.copy(),
+        _listed(count),
+        _listed(count),
+        descent.seen.copy(),
+        descent.labels.copy(),
+        _listed(count),
+        descent.labels.copy(),
+        np.repeat(np.arange(count), np.diff(bounds)),
+        np.zeros(2),
+    )
+    _open(descent, trial)
+    return trial
+
+
+def _listed(count: int) -> Listed:
+    return Listed(np.zeros(count, np.int64), np.zeros(1, np.int64), np.zeros(count, np.bool_))
+
+
+def types_at(descent: Descent, trial: Trial, places: Ints) -> NDArray[np.int32]:
+    """(P,) the type of the span labelled at each place (P, 2), −1 where none is."""
+    kinds = np.full(len(places), -1, np.int32)
+    _types_at(descent, trial, places, kinds)
+    return kinds
+
+
+@kernel_in_place
+def value(descent: Any, trial: Any) -> Any:
+    """What the labels reach, in nats, without rows."""
+    return trial.numbers[LOCAL] - descent.paid[0]
+
+
+@kernel_in_place
+def better_all(descent: Any, trial: Any) -> None:
+    """Betters every sentence that waits, and all that read what this changes, until none can be bettered alone."""
+    sentences = len(trial.heap)
+    while trial.size[0] > 0:
+        code = _next(trial)
+        number, s = code // sentences, code % sentences
+        if number >= MOST_PASSES:
+            _put_off(trial, s)
+            return
+        first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
+        _read(descent, trial, s)
+        if not look(descent, first, last):
+            continue
+        copy_to(trial.old[first:last], descent.labels[first:last])
+        if solve(descent, s):
+            _moved(descent, trial, s, number)
+
+
+@kernel_in_place
+def retype(descent: Any, trial: Any, places: Any, kind: int) -> None:
+    """Makes the places (P, 2) spans of one type, and betters all that this reaches."""
+    codec, wanted = descent.chains.codec, trial.old
+    for m in range(len(places)):
+        s = trial.sentence[places[m, 0]]
+        if m == 0 or trial.sentence[places[m - 1, 0]] != s:
+            first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
+            copy_to(wanted[first:last], descent.labels[first:last])
+        wanted[places[m, 0]] = codec.opening[kind]
+        wanted[places[m, 0] + 1 : places[m, 1]] = codec.inside[kind]
+    for m in range(len(places)):
+        s = trial.sentence[places[m, 0]]
+        if m + 1 == len(places) or trial.sentence[places[m + 1, 0]] != s:
+            _relabel(descent, trial, s, wanted)
+    better_all(descent, trial)
+
+
+@kernel_in_place
+def keep_if(is_better: bool, descent: Any, trial: Any) -> None:  # noqa: FBT001 — a kernel takes no keywords
+    """Remembers the labels now as the best tried, if they are: asked always, so that any document compiles it."""
+    if not is_better:
+        return
+    _clear(trial.better)
+    for i in range(trial.changed.length[0]):
+        s = trial.changed.items[i]
+        first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
+        copy_to(trial.best[first:last], descent.labels[first:last])
+        _list(trial.better, s)
+
+
+@kernel_in_place
+def undo(descent: Any, trial: Any) -> None:
+    """Gives back the labels that were there before."""
+    for i in range(trial.changed.length[0]):
+        _relabel(descent, trial, trial.changed.items[i], trial.base)
+
+
+@kernel_in_place
+def undo_looks(descent: Any, trial: Any) -> None:
+    """Gives back what had been seen before: with the labels of then, it is still so."""
+    for i in range(trial.looked.length[0]):
+        _copy_seen(descent.chains, trial.looked.items[i], trial.seen, descent.seen)
+
+
+@kernel_in_place
+def take_best(descent: Any, trial: Any) -> None:
+    """Changes the labels to the best tried, which are those that further trials start from."""
+    for i in range(trial.better.length[0]):
+        s = trial.better.items[i]
+        first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
+        _relabel(descent, trial, s, trial.best)
+        copy_to(trial.base[first:last], trial.best[first:last])
+    _clear(trial.better)
+    close(trial)
+
+
+@kernel_in_place
+def close(trial: Any) -> None:
+    """Begins another trial."""
+    _clear(trial.changed)
+    _clear(trial.looked)
+
+
+@kernel_in_place
+def _open(descent: Any, trial: Any) -> None:
+    chains = descent.chains
+    for s in range(len(chains.bounds) - 1):
+        first, last = chains.bounds[s], chains.bounds[s + 1]
+        trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, descent.labels, first, last)
+        _wait(chains, trial, s, 0)
+
+
+@kernel_in_place
+def _types_at(descent: Any, trial: Any, places: Any, kinds: Any) -> None:
+    codec, labels = descent.chains.codec, descent.labels
+    trial.numbers[TOIL] += len(places)
+    for m in range(len(places)):
+        start, end = places[m, 0], places[m, 1]
+        opens = codec.opens_sentence[start] or not codec.continues[labels[start - 1], labels[start]]
+        longest = min(end + 1, len(labels))
+        if opens and item_end(codec.continues, codec.opens_sentence, labels, start, longest) == end:
+            kinds[m] = codec.type_of[labels[start]]
+
+
+@inner_in_place
+def _relabel(descent: Any, trial: Any, s: int, wanted: Any) -> None:
+    """Changes the labels of a sentence to those of ``wanted`` (N,). It is solved next."""
+    chains, labels = descent.chains, descent.labels
+    first, last = chains.bounds[s], chains.bounds[s + 1]
+    differs = False
+    for t in range(first, last):
+        differs |= labels[t] != wanted[t]
+    if not differs:
+        return
+    _remember_seen(descent, trial, s)
+    before = local_score(chains.unary, chains.transition, labels, first, last)
+    _wake_readers(descent, trial, s, labels, wanted, -1)
+    descent.paid[0] -= taken_out(descent, first, last)
+    descent.paid[0] += put_in(descent, wanted, first, last)
+    trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, labels, first, last) - before
+    descent.seen[chains.first[first] : chains.first[last]] = np.nan
+    _list(trial.changed, s)
+    _wait(chains, trial, s, 0)
+
+
+@inner_in_place
+def _moved(descent: Any, trial: Any, s: int, number: int) -> None:
+    """Notes that a sentence whose labels were ``old`` was bettered in pass ``number``."""
+    chains = descent.chains
+    first, last = chains.bounds[s], chains.bounds[s + 1]
+    _wake_readers(descent, trial, s, trial.old, descent.labels, number)
+    trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, descent.labels, first, last)
+    trial.numbers[LOCAL] -= local_score(chains.unary, chains.transition, trial.old, first, last)
+    _list(trial.changed, s)
+
+
+@inner_in_place
+def _wake_readers(descent: Any, trial: Any, s: int, old: Any, new: Any, number: int) -> None:
+    """Lets all sentences wait that read what sentence s has labelled otherwise now: in this pass those after it, in
+    the next those before; before any pass, number −1, all in the first."""
+    chains, readers = descent.chains, trial.readers
+    first, last = _changed_part(chains.codec, old, new, chains.bounds[s], chains.bounds[s + 1])
+    wake(readers, descent.state, chains.codec, old, first, last)
+    wake(readers, descent.state, chains.codec, new, first, last)
+    trial.numbers[TOIL] += last - first + readers.woken_count[0]
+    for i in range(readers.woken_count[0]):
+        readers.is_woken[readers.woken[i]] = False
+        other = trial.sentence[readers.woken[i]]
+        _wait(chains, trial, other, number if number >= 0 and other > s else number + 1)
+    readers.woken_count[0] = 0
+
+
+@inner_in_place
+def _changed_part(codec: Any, old: Any, new: Any, first: int, last: int) -> Any:
+    """The smallest part of a sentence that holds all differences and cuts no span of either labelling."""
+    low, high = first, last
+    while low < last and old[low] == new[low]:
+        low += 1
+    while high > low and old[high - 1] == new[high - 1]:
+        high -= 1
+    while first < low < last and (codec.continues[old[low - 1], old[low]] or codec.continues[new[low - 1], new[low]]):
+        low -= 1
+    while low < high < last and (
+        codec.continues[old[high - 1], old[high]] or codec.continues[new[high - 1], new[high]]
+    ):
+        high += 1
+    return low, high
+
+
+@inner_in_place
+def _read(descent: Any, trial: Any, s: int) -> None:
+    """Notes what the charges of a sentence are made of, and what had been seen of them."""
+    chains = descent.chains
+    first, last = chains.bounds[s], chains.bounds[s + 1]
+    _remember_seen(descent, trial, s)
+    trial.numbers[TOIL] += last - first + chains.first[last] - chains.first[first]
+    for i in range(chains.first[first], chains.first[last]):
+        note_span(trial.readers, descent.state, chains.start[i], chains.end[i])
+    for t in range(first, last):
+        note_outside(trial.readers, descent.state, t)
+
+
+@inner_in_place
+def _remember_seen(descent: Any, trial: Any, s: int) -> None:
+    if not trial.looked.held[s]:
+        _list(trial.looked, s)
+        _copy_seen(descent.chains, s, descent.seen, trial.seen)
+
+
+@inner_in_place
+def _copy_seen(chains: Any, s: int, source: Any, target: Any) -> None:
+    first, last = chains.bounds[s], chains.bounds[s + 1]
+    copy_to(target[chains.first[first] : chains.first[last]], source[chains.first[first] : chains.first[last]])
+    spans = len(chains.start)
+    copy_to(target[spans + first : spans + last], source[spans + first : spans + last])
+
+
+@inner_in_place
+def _list(listed: Any, s: int) -> None:
+    if not listed.held[s]:
+        listed.held[s] = True
+        listed.items[listed.length[0]] = s
+        listed.length[0] += 1
+
+
+@inner_in_place
+def _clear(listed: Any) -> None:
+    for i in range(listed.length[0]):
+        listed.held[listed.items[i]] = False
+    listed.length[0] = 0
+
+
+@inner_in_place
+def _wait(chains: Any, trial: Any, s: int, number: int) -> None:
+    """Puts a sentence that has a choice into the heap, once."""
+    if trial.waiting[s] or chains.first[chains.bounds[s]] == chains.first[chains.bounds[s + 1]]:
+        return
+    trial.waiting[s] = True
+    _push(trial, number * len(trial.heap) + s)
+
+
+@inner_in_place
+def _push(trial: Any, code: int) -> None:
+    heap, place = trial.heap, trial.size[0]
+    trial.size[0] += 1
+    while place > 0 and heap[(place - 1) // 2] > code:
+        heap[place] = heap[(place - 1) // 2]
+        place = (place - 1) // 2
+    heap[place] = code
+
+
+@inner_in_place
+def _next(trial: Any) -> Any:
+    """Takes the first sentence of the first pass out of the heap."""
+    heap = trial.heap
+    code = heap[0]
+    trial.size[0] -= 1
+    size, moved, place = trial.size[0], heap[trial.size[0]], 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= moved:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = moved
+    trial.waiting[code % len(heap)] = False
+    return code
+
+
+@inner_in_place
+def _put_off(trial: Any, s: int) -> None:
+    """Leaves sentence s, and those that still wait, to the first pass of the next descent."""
+    size, sentences = trial.size[0], len(trial.heap)
+    trial.size[0] = 0
+    for i in range(size):
+        _push(trial, trial.heap[i] % sentences)
+    trial.waiting[s] = True
+    _push(trial, s)

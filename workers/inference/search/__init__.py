@@ -1,0 +1,1 @@
+"""Engines that search a tree of partial labellings."""

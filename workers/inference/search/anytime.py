@@ -1,0 +1,26 @@
+"""Discrepancy search for short documents, evolution for long ones: Stokman (2011) §5.1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.problem import Problem
+from schemas.settings import AnytimeSettings
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.search import discrepancy, evolution
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: AnytimeSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """Discrepancy search up to ``config.tokens`` tokens, evolution above. Work is that engine's own."""
+    if len(problem) <= config.tokens:
+        return discrepancy.solve(problem, config=config.discrepancy, rng=rng, budget=budget, incumbent=incumbent)
+    return evolution.solve(problem, config=config.evolution, rng=rng, budget=budget, incumbent=incumbent)

@@ -1,0 +1,144 @@
+"""A* over labels from left to right: Chang et al. (2008) §3.2.
+
+A node's estimate is the loss that no completion avoids (`partial`): the chain's best completion,
+the least degree every linear row can still reach, and closed spans. It is admissible because no penalty is
+negative, so the first complete labelling taken from the queue is optimal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.problem import Problem
+from schemas.settings import AstarSettings
+from workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
+from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.incumbent import Race, limited
+from workers.inference.search.discrepancy import partial_loss
+from workers.inference.search.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
+from workers.inference.search.tree import Tree, add_node, grown, move, new_tree
+
+FIRST_SIZE = 1 << 12
+
+EMPTY, LEAF, FULL, PAUSED = range(4)
+"""Why a run of the kernel ended."""
+
+
+class Queue(NamedTuple):
+    """A binary heap of node ids, least loss first, then deepest, then oldest; ``size`` is (1,)."""
+
+    heap: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: AstarSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """Exact where it ends in time; the bound is the least estimate still in the queue.
+
+    Work is the number of expanded nodes. A queue of more than ``config.nodes`` ends the search as
+    a spent budget does.
+    """
+    del rng
+    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if race.settled:
+        return race.decoded(0.0)
+    start = start_partial(problem, chain_loss(problem), top=race.top, limit=race.loss)
+    if start is None:
+        return race.decoded(race.loss)
+    tree, queue = _first(start)
+    look = nodes_a_look(start)
+    while not race.spent:
+        before = int(tree.counters[2])
+        ended = _advance(start, tree, queue, race.loss - TOLERANCE, race.room(look))
+        race.work += int(tree.counters[2]) - before
+        if ended == LEAF:
+            if race.offer(start.labels):
+                return race.decoded(min(partial_loss(start), race.loss))
+            # It breaks a hard row by a rounding of its sum, and so is no answer.
+            _take(tree, queue)
+        if ended == EMPTY:
+            return race.decoded(race.loss)
+        if ended == FULL:
+            if len(tree.label) >= config.nodes:
+                break
+            tree, queue = grown(tree), Queue(np.concatenate([queue.heap, np.zeros_like(queue.heap)]), queue.size)
+    least = float(tree.loss[queue.heap[0]]) if queue.size[0] else race.loss
+    return race.decoded(min(race.loss, max(least, root_loss(start))), cut_short=True)
+
+
+def _first(start: Partial) -> tuple[Tree, Queue]:
+    tree = new_tree(start, max(FIRST_SIZE, 2 * start.unary.shape[1]))
+    return tree, Queue(np.zeros(len(tree.label), np.int64), np.ones(1, np.int64))
+
+
+@kernel
+def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
+    """Expands up to ``nodes`` nodes of less than ``limit`` loss; at a leaf the cursor stands on it."""
+    count, width = p.unary.shape
+    losses = np.empty(width)
+    stop = tree.counters[2] + nodes
+    while queue.size[0] > 0:
+        node = queue.heap[0]
+        if tree.depth[node] == count:
+            move(p, tree, node)
+            return LEAF
+        if tree.counters[0] + width > len(tree.label):
+            return FULL
+        if tree.counters[2] >= stop:
+            return PAUSED
+        _take(tree, queue)
+        move(p, tree, node)
+        expand(p, tree.depth[node], losses)
+        tree.counters[2] += 1
+        for b in range(width):
+            if losses[b] < limit:
+                _put(tree, queue, add_node(tree, node, b, max(losses[b], tree.loss[node])))
+    return EMPTY
+
+
+@inner_in_place
+def _sooner(tree: Any, one: int, other: int) -> Any:
+    if tree.loss[one] != tree.loss[other]:
+        return tree.loss[one] < tree.loss[other]
+    if tree.depth[one] != tree.depth[other]:
+        return tree.depth[one] > tree.depth[other]
+    return one < other
+
+
+@inner_in_place
+def _put(tree: Any, queue: Any, node: int) -> None:
+    at = queue.size[0]
+    queue.size[0] = at + 1
+    while at > 0 and _sooner(tree, node, queue.heap[(at - 1) // 2]):
+        queue.heap[at] = queue.heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    queue.heap[at] = node
+
+
+@kernel_in_place
+def _take(tree: Any, queue: Any) -> None:
+    """Removes the first node."""
+    size = queue.size[0] - 1
+    queue.size[0] = size
+    node = queue.heap[size]
+    at = 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and _sooner(tree, queue.heap[child + 1], queue.heap[child]):
+            child += 1
+        if not _sooner(tree, queue.heap[child], node):
+            break
+        queue.heap[at] = queue.heap[child]
+        at = child
+    queue.heap[at] = node

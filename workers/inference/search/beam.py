@@ -1,0 +1,96 @@
+"""Beam search from left to right: Chang et al. (2008) §3.2.
+
+After each token the ``width`` partial labellings with the least estimated loss stay. Chang et al. estimate
+with the constraints as far as they are judged on a prefix; the estimate here (`partial`) also looks
+ahead, along the chain and in every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.problem import Problem
+from schemas.settings import BeamSettings
+from workers.compiling.kernel import kernel
+from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.incumbent import Race
+from workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
+from workers.inference.search.tree import Tree, add_node, move, new_tree
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: BeamSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """One pass over the document. Work is the number of expanded nodes.
+
+    The least estimate of all that left the beam is a bound, so a beam that lost nothing better
+    proves its answer. Where the budget leaves no more than one node a token, the beam narrows to one
+    labelling; without even that, the better of the Viterbi labelling and the incumbent comes back.
+    """
+    del rng
+    race = Race(problem, budget=budget, incumbent=incumbent)
+    if race.settled:
+        return race.decoded(0.0)
+    start = start_partial(problem, chain_loss(problem), top=race.top, limit=race.loss)
+    if start is None:
+        return race.decoded(race.loss)
+    tree = new_tree(start, 1 + len(problem) * config.width)
+    frontier = np.zeros(1, np.int64)
+    dropped = np.inf
+    for t in range(len(problem)):
+        if race.room(1) == 0:
+            return race.decoded(root_loss(start))
+        width = 1 if _narrow(race, len(frontier) + len(problem) - t) else config.width
+        frontier, lost = _step(start, tree, frontier, t, width, race.loss - TOLERANCE)
+        dropped = min(dropped, lost)
+        race.work = int(tree.counters[2])
+    # A leaf that breaks a hard row by a rounding of its sum is no answer; the next one may be.
+    any(race.offer(labels) for labels in _leaves(start, tree, frontier))
+    return race.decoded(max(root_loss(start), min(dropped, race.loss)))
+
+
+def _narrow(race: Race, nodes: int) -> bool:
+    """Is the time spent, or does the budget allow only the ``nodes`` that a descent from here takes?"""
+    seconds, work = race.budget
+    return (seconds is not None and race.seconds >= seconds) or (work is not None and race.work + nodes >= work)
+
+
+def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:
+    """The labellings of the leaves by rising loss, each until the next is asked for."""
+    for place in np.argsort(tree.loss[frontier], kind="stable"):
+        move(start, tree, int(frontier[place]))
+        yield start.labels
+
+
+@kernel
+def _step(p: Any, tree: Any, frontier: Any, t: int, width: int, limit: float) -> Any:
+    """Children of the frontier that stay, by parent, and the least loss of those that do not."""
+    labels = p.unary.shape[1]
+    losses = np.empty((len(frontier), labels))
+    for i in range(len(frontier)):
+        move(p, tree, frontier[i])
+        expand(p, t, losses[i])
+        tree.counters[2] += 1
+    flat = losses.ravel()
+    order = np.argsort(flat, kind="mergesort")
+    kept = 0
+    while kept < min(width, len(order)) and flat[order[kept]] < limit:
+        kept += 1
+    lost = flat[order[kept]] if kept < len(order) else np.inf
+    # In the order of their parents, so that the cursor moves little.
+    chosen = np.sort(order[:kept])
+    following = np.empty(kept, np.int64)
+    for i in range(kept):
+        parent = chosen[i] // labels
+        following[i] = add_node(tree, frontier[parent], chosen[i] % labels, flat[chosen[i]])
+    return following, lost

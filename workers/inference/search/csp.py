@@ -1,0 +1,65 @@
+"""Constraint-satisfaction inference: Canisius et al. (2011) §5, an exhaustive search over candidate labels.
+
+Each token is a variable whose domain is the few labels that the local model suggests for it; in
+the paper, those of the three overlapping class trigrams. Rewards for satisfied n-grams reach this engine as
+soft rows whose degree is an unsatisfied n-gram. Branch and bound over the domains finds the best
+assignment (their §5.1 searches exhaustively too).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.potentials import Floats, Potentials
+from schemas.problem import Problem
+from schemas.settings import CspSettings
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Race, limited
+from workers.inference.search.discrepancy import new_probe, open_loss, run
+from workers.inference.search.partial import chain_loss, root_loss, start_partial
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: CspSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """The best labelling over the candidates of each token. Work is the number of expanded nodes.
+
+    A labelling with any other label loses at least what the best one with that label loses on the
+    chain; where that is more than the answer loses, the answer is proven for all labellings.
+    """
+    del rng
+    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if race.settled:
+        return race.decoded(0.0)
+    chain = chain_loss(problem)
+    domain = candidates(chain.loss, race.viterbi, most=config.candidates, margin=config.margin)
+    outside = float(chain.loss[~domain].min(initial=np.inf))
+    p = problem.potentials
+    within = chain_loss(
+        Problem(Potentials(np.where(domain, p.unary, -np.inf), p.transition, p.sentence_starts), problem.labels)
+    )
+    start = start_partial(problem, within, top=race.top, limit=race.loss)
+    if start is None:
+        return race.decoded(min(race.loss, outside))
+    probe = new_probe(start, loss=race.loss, most=np.inf, branching=len(problem.labels))
+    complete = run(race, start, probe)
+    least = race.loss if complete else max(root_loss(start), open_loss(probe))
+    return race.decoded(min(race.loss, least, outside), cut_short=not complete)
+
+
+def candidates(loss: Floats, best: Labels, *, most: int, margin: float) -> NDArray[np.bool_]:
+    """(N, L) each token's label in ``best`` (N,), and the up to ``most`` least losses (N, L) within ``margin`` nats."""
+    ranked = np.argsort(loss, axis=1, kind="stable")
+    domain = np.zeros(loss.shape, np.bool_)
+    np.put_along_axis(domain, ranked[:, :most], values=True, axis=1)
+    domain &= loss <= margin
+    domain[np.arange(len(best)), best] = True
+    return domain

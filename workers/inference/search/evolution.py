@@ -1,0 +1,131 @@
+"""Evolutionary search over whole labellings: Stokman (2011) §4.2.3, table 5.
+
+Starts from a best-first solution and its mutations. Each generation breeds as many offspring as
+there are individuals; parents and offspring together are ranked, and linear ranking with universal
+sampling (eq. 66) picks who survives (μ + λ). The best individual and the best that breaks nothing hard
+always do. Hard constraints weigh γs + i · γδ in generation i (eq. 67).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from schemas.problem import Problem
+from schemas.settings import EvolutionSettings
+from workers.compiling.kernel import kernel
+from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.incumbent import Race, limited
+from workers.inference.search.discrepancy import first_solution
+from workers.inference.search.partial import chain_loss
+from workers.inference.search.variation import DRAWS, breed, mutate
+from workers.inference.search.walker import Walker, evaluate, new_walker
+
+
+class Population(NamedTuple):
+    """``labels`` (μ, N); ``soft`` (μ,) local score less soft penalties, nats; ``hard`` (μ,) hard degree."""
+
+    labels: NDArray[np.int32]
+    soft: Floats
+    hard: Floats
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: EvolutionSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """Breeds until the budget is spent, or ``config.work`` where it sets no limit.
+
+    Work is the number of labellings evaluated, and of nodes that the start took. The bound is the
+    local optimum's, which proves a labelling without penalty that reaches it.
+    """
+    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    return search(race, config=config, rng=rng)
+
+
+def search(race: Race, *, config: EvolutionSettings, rng: np.random.Generator) -> Decoded:
+    """Evolves from the race's best labelling."""
+    if race.settled:
+        return race.decoded(0.0)
+    problem = race.problem
+    walker = new_walker(problem, race.labels)
+    population = _start(race, walker, config, rng)
+    generation = 0
+    while not race.spent and not race.settled:
+        offspring = np.empty_like(population.labels)
+        draws = rng.random((len(offspring), DRAWS))
+        breed(walker.codec, population.labels, draws, np.array([config.mutation, config.shift]), offspring)
+        race.work += len(offspring)
+        population = _joined(population, _evaluated(walker, offspring))
+        weight = config.hard_weight + generation * config.hard_weight_step
+        population = _survivors(race, population, weight=weight, pressure=config.pressure, spin=rng.random())
+        generation += 1
+    return race.decoded(0.0)
+
+
+def _start(race: Race, walker: Walker, config: EvolutionSettings, rng: np.random.Generator) -> Population:
+    """The best labelling known and a best-first one, then mutations of both in turn."""
+    size = config.population
+    found = first_solution(
+        race, chain=chain_loss(race.problem), branching=config.branching, nodes=race.room(config.start_nodes)
+    )
+    seeds = [race.labels] if found is None else [race.labels, found]
+    if found is not None:
+        race.offer(found)
+    labels = np.stack([seeds[i % len(seeds)] for i in range(size)]).astype(np.int32)
+    draws = rng.random((size, 3))
+    for i in range(len(seeds), size):
+        mutate(walker.codec, labels[i], draws[i, 0], config.shift, draws[i, 1], draws[i, 2])
+    race.work += size
+    return _evaluated(walker, labels)
+
+
+def _evaluated(walker: Walker, labels: NDArray[np.int32]) -> Population:
+    population = Population(labels, np.empty(len(labels)), np.empty(len(labels)))
+    _evaluate_all(walker, labels, population.soft, population.hard)
+    return population
+
+
+def _joined(one: Population, other: Population) -> Population:
+    return Population(
+        np.concatenate([one.labels, other.labels]),
+        np.concatenate([one.soft, other.soft]),
+        np.concatenate([one.hard, other.hard]),
+    )
+
+
+def _survivors(race: Race, pool: Population, *, weight: float, pressure: float, spin: float) -> Population:
+    """Half of the pool by rank; the best of all and the best that keeps hard constraints lead it."""
+    fitness = pool.soft - weight * pool.hard
+    feasible = np.where(pool.hard > 0, -np.inf, pool.soft)
+    if feasible.max() > race.objective + TOLERANCE:
+        race.offer(pool.labels[int(feasible.argmax())])
+    chosen = sample_by_rank(fitness, len(fitness) // 2, pressure=pressure, spin=spin)
+    chosen[:2] = fitness.argmax(), feasible.argmax()
+    return Population(pool.labels[chosen], pool.soft[chosen], pool.hard[chosen])
+
+
+def sample_by_rank(fitness: Floats, size: int, *, pressure: float, spin: float) -> NDArray[np.int64]:
+    """(size,) individuals by linear ranking, eq. 66, and one spin (in [0, 1)) of universal sampling."""
+    count = len(fitness)
+    ranked = np.argsort(fitness, kind="stable")
+    rank = np.arange(count)
+    share = (2.0 - pressure) / count + 2.0 * rank * (pressure - 1.0) / (count * (count - 1.0))
+    arms = (np.arange(size) + spin) / size
+    return ranked[np.minimum(np.searchsorted(np.cumsum(share), arms, side="right"), count - 1)]
+
+
+@kernel
+def _evaluate_all(walker: Any, labels: Any, soft: Any, hard: Any) -> None:
+    for i in range(len(labels)):
+        local, penalty, degree = evaluate(walker, labels[i])
+        soft[i], hard[i] = local - penalty, degree

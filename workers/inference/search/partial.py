@@ -1,0 +1,289 @@
+"""A labelling decided left to right, with the loss that no completion of it avoids.
+
+This is the cursor of all tree searches here. `push` and `pop` keep local score, row sums (Stokman
+2011, eq. 60–63) and costs of closed spans; `expand` tells what each next label would lose at least:
+the loss of the best completion under the chain alone, plus what the rows must cost
+(`row_bound`), plus what closed spans already cost each other. Losses are in nats below the
+local optimum. Hard constraints are counted apart, so no large number stands for infinity.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from schemas.problem import ANY, SLACK_TOLERANCE, Problem
+from workers.compiling.kernel import inner_in_place, kernel_in_place
+from workers.inference.core.agreement import (
+    AgreementState,
+    Codec,
+    add_outside,
+    add_span,
+    codec,
+    empty_state,
+    outside_cost,
+    span_cost,
+)
+from workers.inference.core.chain import max_messages
+from workers.inference.core.engine import TOLERANCE
+from workers.inference.core.row_bound import ROUNDING, RowBounds, root_penalty, row_bounds
+
+
+class Partial(NamedTuple):
+    """Arrays that the kernels read and write; N tokens, L labels, R rows, E row events.
+
+    ``future`` (N, L): best score of all that follows t, given y_t. ``activity`` (R,) row sums now;
+    ``cost`` (R,) nats each row must cost, or 1 for a hard row that cannot hold; both are saved by
+    event. At position t: ``labels``, start of the span it is in, and, of all up to it, the
+    local score, the nats of rows and spans, the count of broken hard constraints. ``top`` (1,) is
+    the local optimum, ``root`` (2,) nats and broken hard rows before anything is decided.
+    """
+
+    unary: Floats
+    transition: Floats
+    future: Floats
+    alive: NDArray[np.bool_]
+    codec: Codec
+    bounds: RowBounds
+    spans: AgreementState
+    hard_spans: AgreementState
+    activity: Floats
+    cost: Floats
+    saved_activity: Floats
+    saved_cost: Floats
+    labels: Labels
+    start: NDArray[np.int64]
+    local: Floats
+    penalty: Floats
+    broken: Floats
+    top: Floats
+    root: Floats
+
+
+class ChainLoss(NamedTuple):
+    """What the chain alone says: ``loss`` (N, L) of the best labelling with y_t = l, and ``future`` (N, L)."""
+
+    loss: Floats
+    future: Floats
+
+
+def chain_loss(problem: Problem) -> ChainLoss:
+    """Max-marginal losses and the best scores of what follows, both (N, L), in nats over the document."""
+    forward, backward = max_messages(problem.potentials)
+    score = forward + backward
+    best = score.max(axis=1) if len(score) else np.zeros(0)
+    starts = problem.potentials.sentence_starts
+    rest = np.append(np.cumsum(best[starts][::-1])[::-1], 0.0)[1:]
+    sentence = np.searchsorted(starts, np.arange(len(problem)), side="right") - 1
+    return ChainLoss(best[:, None] - score, backward + rest[sentence][:, None])
+
+
+def start_partial(problem: Problem, chain: ChainLoss, *, top: float, limit: float) -> Partial | None:
+    """The empty labelling, restricted to labels that a loss below ``limit`` (nats, or inf) leaves.
+
+    None where nothing is left, which proves that every labelling loses at least ``limit``.
+    """
+    alive = np.isfinite(chain.loss) & (chain.loss < limit - TOLERANCE)
+    if not alive.any(axis=1).all():
+        return None
+    bounds = row_bounds(problem, alive)
+    least = root_penalty(bounds, problem.rows)
+    if least > 0:
+        alive &= chain.loss < limit - least - TOLERANCE
+        if least == np.inf or not alive.any(axis=1).all():
+            return None
+        bounds = row_bounds(problem, alive)
+    return _partial(problem, chain, alive, bounds, top)
+
+
+def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bounds: RowBounds, top: float) -> Partial:
+    p, count = problem.potentials, len(problem)
+    spans = empty_state(problem, np.inf)
+    forbidden = np.isinf(spans.cost)
+    excess = np.where(problem.rows.weight > 0, bounds.root - bounds.bound, 0.0)
+    cost = np.where(bounds.hard, excess > ROUNDING, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
+    return Partial(
+        p.unary,
+        p.transition,
+        chain.future,
+        alive,
+        codec(problem),
+        bounds,
+        spans._replace(cost=np.where(forbidden, 0.0, spans.cost)),
+        spans._replace(cost=forbidden.astype(np.float64)),
+        np.zeros(len(problem.rows)),
+        cost.astype(np.float64),
+        np.zeros(len(bounds.row)),
+        np.zeros(len(bounds.row)),
+        np.zeros(count, np.int32),
+        np.zeros(count, np.int64),
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(count),
+        np.array([top]),
+        np.array([cost[~bounds.hard].sum(), cost[bounds.hard].sum()], np.float64),
+    )
+
+
+def nodes_a_look(partial: Partial) -> int:
+    """Nodes to expand between looks at the clock: a few milliseconds' worth."""
+    effort = 1 + len(partial.bounds.row) // len(partial.labels)
+    return max(20, 40_000 // (20 + effort))
+
+
+def root_loss(partial: Partial) -> float:
+    """Nats that every labelling of the alive labels loses at least; inf where none keeps the hard rows."""
+    return np.inf if partial.root[1] > 0 else float(partial.root[0])
+
+
+@kernel_in_place
+def expand(p: Any, t: int, losses: Any) -> None:
+    """Writes to ``losses`` (L,) what each label at t loses at least, given all before t; inf: impossible."""
+    count, width = p.unary.shape
+    if t == count - 1 and len(p.spans.table):
+        _expand_last(p, t, losses)
+        return
+    penalty = p.root[0] if t == 0 else p.penalty[t - 1]
+    broken = p.root[1] if t == 0 else p.broken[t - 1]
+    closed, closed_broken = _closing_cost(p, t)
+    left, left_broken = _leaving_cost(p, t)
+    score = p.local[t - 1] if t > 0 else 0.0
+    for b in range(width):
+        losses[b] = np.inf
+        if not p.alive[t, b]:
+            continue
+        step = p.unary[t, b] + p.future[t, b]
+        if not p.codec.opens_sentence[t]:
+            step += p.transition[p.labels[t - 1], b]
+        ends = t > 0 and (p.codec.opens_sentence[t] or not p.codec.continues[p.labels[t - 1], b])
+        outside = p.codec.type_of[b] < 0
+        if broken + (closed_broken if ends else 0.0) + (left_broken if outside else 0.0) > 0.0:
+            continue
+        losses[b] = p.top[0] - (score + step) + penalty + (closed if ends else 0.0) + (left if outside else 0.0)
+    for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
+        r = p.bounds.row[e]
+        for b in range(width):
+            if losses[b] == np.inf:
+                continue
+            now = _row_cost(p, r, p.activity[r] + _added(p, e, t, b) + p.bounds.least[e, b])
+            if p.bounds.hard[r]:
+                losses[b] = np.inf if now > 0.0 else losses[b]
+            else:
+                losses[b] += now - p.cost[r]
+
+
+@inner_in_place
+def _expand_last(p: Any, t: int, losses: Any) -> None:
+    # The last label also closes the span it is in, so it is tried out.
+    for b in range(len(losses)):
+        losses[b] = np.inf
+        if not p.alive[t, b] or not (p.codec.opens_sentence[t] or p.transition[p.labels[t - 1], b] > -np.inf):
+            continue
+        push(p, t, b)
+        if p.broken[t] == 0.0:
+            losses[b] = p.top[0] - p.local[t] + p.penalty[t]
+        pop(p, t)
+
+
+@kernel_in_place
+def push(p: Any, t: int, b: int) -> None:
+    """Decides y_t = b; all before t must be decided."""
+    penalty = p.root[0] if t == 0 else p.penalty[t - 1]
+    broken = p.root[1] if t == 0 else p.broken[t - 1]
+    for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
+        r = p.bounds.row[e]
+        p.saved_activity[e], p.saved_cost[e] = p.activity[r], p.cost[r]
+        p.activity[r] += _added(p, e, t, b)
+        p.cost[r] = _row_cost(p, r, p.activity[r] + p.bounds.least[e, b])
+        if p.bounds.hard[r]:
+            broken += p.cost[r] - p.saved_cost[e]
+        else:
+            penalty += p.cost[r] - p.saved_cost[e]
+    p.labels[t] = b
+    p.local[t] = p.unary[t, b]
+    if t > 0:
+        p.local[t] += p.local[t - 1]
+    if not p.codec.opens_sentence[t]:
+        p.local[t] += p.transition[p.labels[t - 1], b]
+    joins = not p.codec.opens_sentence[t] and p.codec.continues[p.labels[t - 1], b]
+    p.start[t] = p.start[t - 1] if joins else t
+    if len(p.spans.table):
+        for end in range(t + 1 if joins else t, _last_end(p, t)):
+            closed, closed_broken = _closing_cost(p, end)
+            penalty, broken = penalty + closed, broken + closed_broken
+            _close(p, end, 1)
+        if p.codec.type_of[b] < 0:
+            left, left_broken = _leaving_cost(p, t)
+            penalty, broken = penalty + left, broken + left_broken
+            add_outside(p.spans, t, 1)
+    p.penalty[t], p.broken[t] = penalty, broken
+
+
+@kernel_in_place
+def pop(p: Any, t: int) -> None:
+    """Takes back the last decision, which was at t."""
+    for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
+        r = p.bounds.row[e]
+        p.activity[r], p.cost[r] = p.saved_activity[e], p.saved_cost[e]
+    if len(p.spans.table) == 0:
+        return
+    for end in range(t if p.start[t] == t else t + 1, _last_end(p, t)):
+        _close(p, end, -1)
+    if p.codec.type_of[p.labels[t]] < 0:
+        add_outside(p.spans, t, -1)
+
+
+@inner_in_place
+def _last_end(p: Any, t: int) -> Any:
+    # The span that the document's last token is in ends with it.
+    return t + 2 if t + 1 == len(p.labels) else t + 1
+
+
+@inner_in_place
+def _closing_cost(p: Any, end: int) -> Any:
+    """Nats and broken hard costs of the span that the decided labels leave open before ``end``."""
+    if end == 0 or len(p.spans.table) == 0:
+        return 0.0, 0.0
+    kind = p.codec.type_of[p.labels[end - 1]]
+    if kind < 0:
+        return 0.0, 0.0
+    start = p.start[end - 1]
+    return span_cost(p.spans, start, end, kind), span_cost(p.hard_spans, start, end, kind)
+
+
+@inner_in_place
+def _leaving_cost(p: Any, t: int) -> Any:
+    """Nats and broken hard costs of an outside label at t."""
+    if len(p.spans.watching) == 0:
+        return 0.0, 0.0
+    return outside_cost(p.spans, t), outside_cost(p.hard_spans, t)
+
+
+@inner_in_place
+def _close(p: Any, end: int, change: int) -> None:
+    if end == 0 or p.codec.type_of[p.labels[end - 1]] < 0:
+        return
+    # Both states share their counts.
+    add_span(p.spans, p.start[end - 1], end, p.codec.type_of[p.labels[end - 1]], change)
+
+
+@inner_in_place
+def _added(p: Any, e: int, t: int, b: int) -> Any:
+    """What label b at t adds to the row of event e."""
+    added = p.bounds.gain[e, b]
+    for i in range(p.bounds.edge_first[e], p.bounds.edge_last[e]):
+        if p.bounds.previous[i] != ANY and p.bounds.label[i] == b and p.bounds.previous[i] == p.labels[t - 1]:
+            added += p.bounds.coefficient[i]
+    return added
+
+
+@inner_in_place
+def _row_cost(p: Any, r: int, activity: float) -> Any:
+    excess = activity - p.bounds.bound[r]
+    if p.bounds.hard[r]:
+        return 1.0 if excess > ROUNDING else 0.0
+    return p.bounds.weight[r] * excess if excess > SLACK_TOLERANCE else 0.0

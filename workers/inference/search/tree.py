@@ -1,0 +1,83 @@
+"""A tree of partial labellings in flat arrays, and a cursor that moves between its nodes.
+
+Nodes keep their label, parent, depth and loss alone; what rows and spans cost is kept once, at the cursor. Moving to
+another node takes back labels up to the common ancestor and decides those below it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from workers.compiling.kernel import inner_in_place, kernel_in_place
+from workers.inference.search.partial import Partial, pop, push
+
+
+class Tree(NamedTuple):
+    """Nodes; 0 is the root (nothing decided). ``depth`` counts decided tokens, ``loss`` is in nats.
+
+    ``path`` (N,) is scratch. ``counters``: nodes used, the cursor's node, nodes expanded.
+    """
+
+    parent: NDArray[np.int64]
+    label: Labels
+    depth: NDArray[np.int64]
+    loss: Floats
+    path: NDArray[np.int64]
+    counters: NDArray[np.int64]
+
+
+def new_tree(partial: Partial, size: int) -> Tree:
+    """A root alone, with room for ``size`` nodes."""
+    return Tree(
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int32),
+        np.zeros(size, np.int64),
+        np.zeros(size),
+        np.zeros(len(partial.labels), np.int64),
+        np.array([1, 0, 0], np.int64),
+    )
+
+
+def grown(tree: Tree) -> Tree:
+    """The tree with twice the room."""
+    return Tree(
+        np.concatenate([tree.parent, np.zeros_like(tree.parent)]),
+        np.concatenate([tree.label, np.zeros_like(tree.label)]),
+        np.concatenate([tree.depth, np.zeros_like(tree.depth)]),
+        np.concatenate([tree.loss, np.zeros_like(tree.loss)]),
+        tree.path,
+        tree.counters,
+    )
+
+
+@inner_in_place
+def add_node(tree: Any, parent: int, label: int, loss: float) -> Any:
+    """Appends a child; its id."""
+    node = tree.counters[0]
+    tree.parent[node], tree.label[node], tree.loss[node] = parent, label, loss
+    tree.depth[node] = tree.depth[parent] + 1
+    tree.counters[0] = node + 1
+    return node
+
+
+@kernel_in_place
+def move(p: Any, tree: Any, node: int) -> None:
+    """Brings the cursor, and the partial labelling with it, to a node."""
+    at, goal = tree.counters[1], node
+    steps = 0
+    while at != goal:
+        if tree.depth[goal] > tree.depth[at]:
+            tree.path[steps] = goal
+            steps += 1
+            goal = tree.parent[goal]
+            continue
+        pop(p, tree.depth[at] - 1)
+        at = tree.parent[at]
+    for i in range(steps - 1, -1, -1):
+        push(p, tree.depth[tree.path[i]] - 1, tree.label[tree.path[i]])
+    tree.counters[1] = node

@@ -1,0 +1,123 @@
+"""Recombination and mutation on tag borders: Stokman (2011) §4.2.3, figure 5.
+
+A section is a span, or a run of tokens outside any. Borders of sections are his transition points
+(eq. 65). Every operator writes whole sections and then mends the one label after them, so that a
+legal labelling stays legal (his eq. 64); what the potentials forbid beyond that scores −inf.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel
+
+DRAWS = 6
+"""Uniform numbers that one offspring takes."""
+
+
+@kernel
+def breed(codec: Any, parents: Any, draws: Any, rates: Any, offspring: Any) -> None:
+    """Writes each offspring (λ, N): a crossover of two of the ``parents`` (μ, N), sometimes mutated.
+
+    ``draws`` (λ, DRAWS) are uniform in [0, 1); ``rates``: mutation rate β and sequence mutation
+    rate ω. Parents are drawn uniformly.
+    """
+    for child in range(len(offspring)):
+        u = draws[child]
+        one, other = parents[int(u[0] * len(parents))], parents[int(u[1] * len(parents))]
+        labels = offspring[child]
+        labels[:] = one
+        _cross(codec, labels, other, u[2])
+        if u[3] < rates[0]:
+            mutate(codec, labels, u[3] / rates[0], rates[1], u[4], u[5])
+
+
+@kernel
+def mutate(codec: Any, labels: Any, choice: float, shift_rate: float, where: float, what: float) -> None:
+    """Shifts a border by one token with probability ω, else gives a section another type."""
+    points = borders(codec, labels)
+    k = int(where * len(points))
+    first = points[k]
+    if choice < shift_rate:
+        _shift(codec, labels, first, what)
+        return
+    last = points[k + 1] if k + 1 < len(points) else len(labels)
+    _flip(codec, labels, first, last, what)
+
+
+@inner
+def borders(codec: Any, labels: Any) -> Any:
+    """First tokens of all sections, by position."""
+    points = np.empty(len(labels), np.int64)
+    found = 0
+    for t in range(len(labels)):
+        if not codec.opens_sentence[t]:
+            before, now = labels[t - 1], labels[t]
+            if codec.continues[before, now] or (codec.type_of[before] < 0 and codec.type_of[now] < 0):
+                continue
+        points[found] = t
+        found += 1
+    return points[:found]
+
+
+@inner
+def _cross(codec: Any, labels: Any, other: Any, where: float) -> None:
+    """Takes the part between two neighbouring borders of ``labels`` from ``other``."""
+    points = borders(codec, labels)
+    k = int(where * len(points))
+    first = points[k]
+    last = points[k + 1] if k + 1 < len(points) else len(labels)
+    copy_to(labels[first:last], other[first:last])
+    _mend(codec, labels, first)
+    _mend(codec, labels, last)
+
+
+@inner_in_place
+def _shift(codec: Any, labels: Any, t: int, what: float) -> None:
+    """Moves the border before t by one token, to either side; a sentence's start stays."""
+    if codec.opens_sentence[t]:
+        return
+    kind = codec.type_of[labels[t - 1]]
+    if what < 0.5:
+        kind = codec.type_of[labels[t]]
+        labels[t - 1] = codec.opening[kind] if kind >= 0 else labels[t]
+        if kind >= 0:
+            labels[t] = codec.inside[kind]
+        _mend(codec, labels, t - 1)
+        return
+    labels[t] = codec.inside[kind] if kind >= 0 else labels[t - 1]
+    _mend(codec, labels, t + 1)
+
+
+@inner_in_place
+def _flip(codec: Any, labels: Any, first: int, last: int, what: float) -> None:
+    """Gives the section another type, or none where the label set has a label for that."""
+    outside = -1
+    for label in range(len(codec.type_of)):
+        if codec.type_of[label] < 0:
+            outside = label
+    now = codec.type_of[labels[first]]
+    types = len(codec.opening)
+    choices = types + (1 if outside >= 0 else 0)
+    if choices < 2:
+        return
+    kind = int(what * (choices - 1))
+    if kind >= (now if now >= 0 else types):
+        kind += 1
+    if kind >= types:
+        labels[first:last] = outside
+    else:
+        labels[first] = codec.opening[kind]
+        labels[first + 1 : last] = codec.inside[kind]
+    _mend(codec, labels, last)
+
+
+@inner_in_place
+def _mend(codec: Any, labels: Any, t: int) -> None:
+    """A label that continues nothing opens its span."""
+    if t >= len(labels) or codec.type_of[labels[t]] < 0:
+        return
+    if codec.opens_sentence[t] or not codec.continues[labels[t - 1], labels[t]]:
+        labels[t] = codec.opening[codec.type_of[labels[t]]]

@@ -1,0 +1,156 @@
+"""A complete labelling that moves to another one by their differences.
+
+Local score, degrees of linear rows and costs of spans follow, so evaluating a labelling costs
+time in how far it is from the last one. Soft penalties (nats) and degrees of hard constraints are kept
+apart: an engine that lets hard weights grow (Stokman 2011, eq. 67) prices the latter itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from schemas.problem import SLACK_TOLERANCE, Problem
+from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
+from workers.inference.core.agreement import (
+    AgreementState,
+    Codec,
+    add_outside,
+    add_span,
+    codec,
+    empty_state,
+    item_end,
+    outside_cost,
+    span_cost,
+)
+from workers.inference.core.rows import RowState, row_state, set_label
+
+
+class Walker(NamedTuple):
+    """Where the walk stands. ``values`` (2,): nats and hard degree of the spans of ``labels`` (N,).
+
+    ``rows`` weighs soft rows alone; ``hard_rows`` (H,) are the ids of the others. The two span
+    states share their counts; ``hard_spans`` costs 1 where the agreement forbids.
+    """
+
+    unary: Floats
+    transition: Floats
+    labels: Labels
+    codec: Codec
+    rows: RowState
+    hard_rows: NDArray[np.int64]
+    spans: AgreementState
+    hard_spans: AgreementState
+    values: Floats
+
+
+def new_walker(problem: Problem, labels: Labels) -> Walker:
+    """A walk that starts at ``labels`` (N,)."""
+    spans = empty_state(problem, np.inf)
+    forbidden = np.isinf(spans.cost)
+    walker = Walker(
+        problem.potentials.unary,
+        problem.potentials.transition,
+        labels.copy(),
+        codec(problem),
+        row_state(problem, labels, 0.0),
+        np.flatnonzero(np.isinf(problem.rows.weight)),
+        spans._replace(cost=np.where(forbidden, 0.0, spans.cost)),
+        spans._replace(cost=forbidden.astype(np.float64)),
+        np.zeros(2),
+    )
+    count_spans(walker, 0, len(problem), 1)
+    return walker
+
+
+@kernel
+def evaluate(w: Any, target: Any) -> Any:
+    """Moves to ``target`` (N,); returns its local score, soft penalty (both nats) and hard degree."""
+    if len(w.spans.table):
+        _move_spans(w, target)
+    else:
+        _set_labels(w, target)
+    soft, hard = w.values[0], w.values[1]
+    for r in range(len(w.rows.bound)):
+        soft += w.rows.weight[r] * max(0.0, w.rows.activity[r] - w.rows.bound[r])
+    for r in w.hard_rows:
+        excess = w.rows.activity[r] - w.rows.bound[r]
+        hard += excess if excess > SLACK_TOLERANCE else 0.0
+    return _local(w, target), soft, hard
+
+
+@inner
+def _move_spans(w: Any, target: Any) -> None:
+    # All old spans leave before any label changes: labels changed in part may join spans that neither side has.
+    parts = np.empty((len(target), 2), np.int64)
+    found = 0
+    t = 0
+    while t < len(target):
+        if w.labels[t] == target[t]:
+            t += 1
+            continue
+        low, high = _crossed(w.codec, w.labels, target, t)
+        count_spans(w, low, high, -1)
+        parts[found, 0], parts[found, 1] = low, high
+        found += 1
+        t = high
+    _set_labels(w, target)
+    for i in range(found):
+        count_spans(w, parts[i, 0], parts[i, 1], 1)
+
+
+@inner_in_place
+def _set_labels(w: Any, target: Any) -> None:
+    for t in range(len(target)):
+        set_label(w.rows, w.labels, t, target[t])
+
+
+@inner_in_place
+def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
+    """The part around the difference at t that no span crosses, before or after the change."""
+    low = t
+    while not codec.opens_sentence[low] and (
+        codec.continues[now[low - 1], now[low]] or codec.continues[target[low - 1], target[low]]
+    ):
+        low -= 1
+    high = t + 1
+    while not codec.opens_sentence[high] and (
+        codec.continues[now[high - 1], now[high]] or codec.continues[target[high - 1], target[high]]
+    ):
+        high += 1
+    return low, high
+
+
+@kernel_in_place
+def count_spans(w: Any, first: int, last: int, change: int) -> None:
+    """Counts spans and outside labels of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
+    t = first
+    while t < last:
+        kind = w.codec.type_of[w.labels[t]]
+        end = item_end(w.codec.continues, w.codec.opens_sentence, w.labels, t, last)
+        if kind >= 0:
+            if change < 0:
+                add_span(w.spans, t, end, kind, change)
+            w.values[0] += change * span_cost(w.spans, t, end, kind)
+            w.values[1] += change * span_cost(w.hard_spans, t, end, kind)
+            if change > 0:
+                add_span(w.spans, t, end, kind, change)
+        elif len(w.spans.watching):
+            w.values[0] += change * outside_cost(w.spans, t)
+            w.values[1] += change * outside_cost(w.hard_spans, t)
+            add_outside(w.spans, t, change)
+        t = end
+
+
+@inner_in_place
+def _local(w: Any, labels: Any) -> Any:
+    total = 0.0
+    for t in range(len(labels)):
+        total += w.unary[t, labels[t]]
+        if not w.codec.opens_sentence[t]:
+            total += w.transition[labels[t - 1], labels[t]]
+    return total

@@ -1,0 +1,1 @@
+"""Sequences first, then one of them a sentence: the engine of the two-stage papers."""

@@ -1,0 +1,194 @@
+"""Two-stage inference: Fersini et al. (2014) eq. 22–30, by prices (`price`) and on CP-SAT.
+
+Stage one is Viterbi. Stage two minimises the penalty over labellings whose local score stays near the
+optimum (eq. 23). The paper writes that as local ≥ τ · V, which turns round where V is negative and
+depends on how the potentials are normalised. Here scores count from the worst possible labelling:
+
+    local(y) − W ≥ τ · (V − W),    W = the least local score of any possible labelling,
+
+so that τ = 1 is the Viterbi optimum, τ = 0 any possible labelling, and adding a constant to a
+token's potentials changes nothing. Of the labellings with the least penalty the one with the best
+local score is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.potentials import Floats, Potentials
+from schemas.problem import Problem
+from schemas.settings import TwoStageSettings
+from workers.inference.core.chain import max_marginals, viterbi_score
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Race
+from workers.inference.cpsat.engine import UNITS_A_SECOND, LatticeSolution, solve_model
+from workers.inference.cpsat.lattice import build_model
+from workers.inference.two_stage.price import Band
+
+
+class _Stages:
+    """One model after another, solved for one objective each, within one budget."""
+
+    def __init__(self, race: Race, config: TwoStageSettings, seed: int) -> None:
+        self.race, self.config, self.seed = race, config, seed
+        self.solving = 0
+        self.finished = True
+
+    def build(self, start: Labels, allowed: NDArray[np.bool_] | None = None) -> None:
+        """A model of the labels ``allowed`` (N, L), hinted with ``start`` (N,)."""
+        problem, tolerance = self.race.problem, self.config.tolerance / 2.0
+        lattice = build_model(problem, start=start, allowed=allowed, tolerance=tolerance)
+        self.lattice = replace(lattice, offset=0.0)
+        self.offset = lattice.offset
+        objective = lattice.model.proto.objective
+        total = dict(zip(list(objective.vars), list(objective.coeffs), strict=True))
+        self.local = lattice.local
+        self.penalty = {v: c - self.local.get(v, 0) for v, c in total.items() if c > self.local.get(v, 0)}
+
+    def at_most(self, costs: dict[int, int], nats: float) -> None:
+        """Adds a bound on costs, loose by less than the rounding of the model."""
+        constraint = self.lattice.model.proto.constraints.add()
+        constraint.linear.vars.extend(list(costs))
+        constraint.linear.coeffs.extend(list(costs.values()))
+        constraint.linear.domain.extend([0, math.floor(nats * self.lattice.scale + 1e-6)])
+
+    def least(self, costs: dict[int, int]) -> LatticeSolution:
+        """Solves for the least cost; notes where the budget ended it."""
+        objective = self.lattice.model.proto.objective
+        objective.vars.clear()
+        objective.coeffs.clear()
+        objective.vars.extend(list(costs))
+        objective.coeffs.extend(list(costs.values()))
+        seconds, work = self.race.budget
+        own = self.config.deterministic_seconds * UNITS_A_SECOND - self.solving
+        units = own if work is None else work - self.race.work
+        tolerance = self.config.tolerance / 2.0
+        solution = solve_model(
+            self.lattice,
+            self.race.problem,
+            tolerance=tolerance,
+            deterministic_seconds=max(1.0, units) / UNITS_A_SECOND,
+            seed=self.seed,
+            seconds=None if seconds is None else seconds - self.race.seconds,
+        )
+        self.race.work += solution.work
+        self.solving += solution.work
+        self.finished &= solution.infeasible or (solution.labels is not None and self._solved(solution, costs))
+        return solution
+
+    def _solved(self, solution: LatticeSolution, costs: dict[int, int]) -> bool:
+        """Is the labelling within the tolerance of the bound on these costs?"""
+        assert solution.labels is not None
+        problem = self.race.problem
+        local = problem.potentials.score(solution.labels)
+        value = self.offset - local if costs is self.local else problem.score(solution.labels).penalty
+        return value <= -solution.bound + 2.0 * self.config.tolerance
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: TwoStageSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """Fersini's programme, exact within ``config.tolerance`` nats: then the status is `Status.FEASIBLE` or better.
+
+    It is another objective than `Problem.score`'s, so the answer may score below the Viterbi
+    labelling; an ``incumbent`` that scores higher by `Problem.score` is returned in its place.
+    `Status.TIMEOUT` says that CP-SAT was stopped. Hard constraints come first: where none of the
+    near labellings keeps them, the bound on the local score gives way just so far that one does. Over rows
+    alone prices answer most documents and prune the others. Work is in milliseconds of CP-SAT's
+    deterministic time, and in subgradient steps and nodes for the prices.
+    """
+    race = Race(problem, budget=budget, incumbent=None)
+    if race.settled or len(problem) > config.most_tokens:
+        return _answer(race, race.viterbi, incumbent, finished=race.settled)
+    band = (1.0 - config.tau) * (race.top - worst_score(problem.potentials))
+    start = race.viterbi
+    stages = _Stages(race, config, int(rng.integers(2**31)))
+    if race.objective == -np.inf:
+        stages.build(start)
+        nearest = stages.least(stages.local)
+        if nearest.infeasible:
+            return race.decoded(np.inf)
+        if nearest.labels is None or not stages.finished:
+            return _answer(race, start if nearest.labels is None else nearest.labels, incumbent, finished=False)
+        band, start = max(band, race.top - problem.potentials.score(nearest.labels)), nearest.labels
+    near = _Near(race, config, start, band)
+    if near.proven or race.spent:
+        return _answer(race, near.labels, incumbent, finished=near.proven)
+    best = _second_stage(stages, near)
+    return _answer(race, best, incumbent, finished=stages.finished)
+
+
+class _Near:
+    """Labellings within ``band`` nats of the local optimum: the best known, and which labels others can have."""
+
+    def __init__(self, race: Race, config: TwoStageSettings, start: Labels, band: float) -> None:
+        self.labels, self.width, self.proven = start, band, False
+        self.loss = race.top - _document_scores(race.problem)
+        self.tolerance = config.tolerance
+        self.priced = None if race.problem.agreements else Band(race, start, band, config.tolerance)
+        if self.priced is not None:
+            self.priced.narrow()
+            self.labels, self.proven = self.priced.best.labels, self.priced.proven
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """(N, L) labels of all labellings in the band that cost no more than the best known."""
+        near: NDArray[np.bool_] = self.loss <= self.width + self.tolerance
+        return near if self.priced is None else near & self.priced.allowed()
+
+    def settle(self, labels: Labels, loss: float) -> None:
+        """From now on only labellings that cost no more, and lose no more, than ``labels`` (N,) count."""
+        self.labels, self.width = labels, loss
+        if self.priced is not None:
+            self.priced.settle(labels)
+
+
+def worst_score(potentials: Potentials) -> float:
+    """W: the least local score of any possible labelling, in nats."""
+    unary = np.where(np.isfinite(potentials.unary), -potentials.unary, -np.inf)
+    transition = np.where(np.isfinite(potentials.transition), -potentials.transition, -np.inf)
+    return -viterbi_score(Potentials(unary, transition, potentials.sentence_starts))
+
+
+def _document_scores(problem: Problem) -> Floats:
+    """(N, L) best local score of a labelling of the whole document with y_t = l, in nats."""
+    score = max_marginals(problem.potentials)
+    best = score.max(axis=1)
+    scores: Floats = score + (best[problem.potentials.sentence_starts].sum() - best)[:, None]
+    return scores
+
+
+def _second_stage(stages: _Stages, near: _Near) -> Labels:
+    """Least penalty within the band, then best local score at that penalty."""
+    race, tolerance = stages.race, stages.config.tolerance
+    stages.build(near.labels, near.allowed())
+    stages.at_most(stages.local, near.width + stages.offset - race.top + tolerance / 2.0)
+    first = stages.least(stages.penalty)
+    if first.labels is None or not stages.finished:
+        return near.labels if first.labels is None else first.labels
+    penalty = race.problem.score(first.labels).penalty
+    near.settle(first.labels, race.top - race.problem.potentials.score(first.labels))
+    stages.build(near.labels, near.allowed())
+    stages.at_most(stages.penalty, penalty)
+    second = stages.least(stages.local)
+    if second.labels is None or race.problem.score(second.labels).penalty > penalty + tolerance:
+        return first.labels
+    return second.labels
+
+
+def _answer(race: Race, labels: Labels, incumbent: Labels | None, *, finished: bool) -> Decoded:
+    """The labelling found, or the incumbent where that scores higher, as a decoded document."""
+    race.restart(labels)
+    if incumbent is not None:
+        race.offer(incumbent)
+    return race.decoded(0.0, cut_short=not finished)

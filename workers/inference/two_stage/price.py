@@ -1,0 +1,154 @@
+"""Rows alone: the least penalty near the local optimum, by a price on the penalty.
+
+For a price λ > 0 let V(λ) = min_y loss(y) + λ · penalty(y), loss being nats below the local optimum. A
+labelling y with loss(y) ≤ B has
+
+    penalty(y) ≥ (V(λ) − B) / λ,
+
+and V(λ) is the ordinary problem with all weights times λ, which `row_dual` solves fast. Its solution
+has the least penalty of all that lose no more than it does, and the least loss of all that cost no
+more. So the price is raised until the solution leaves the band of B nats, and then set so that the
+last solutions on both sides cost the same (the corners of the lower hull of loss and penalty).
+Where no corner meets the floor, V(λ) still tells which labels a better labelling may have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget
+from schemas.labels import Labels
+from schemas.problem import Problem
+from workers.inference.core.incumbent import Race
+from workers.inference.relaxation.row_dual import dual_bound, prove_rows
+
+FIRST_PRICE = 1.0
+PRICE_STEP = 10.0
+HIGHEST_PRICE = 1e4
+"""Beyond this the penalty alone decides, and sums of multipliers lose their digits."""
+
+MOST_PRICES = 30
+NODES = 2_000
+"""Nodes that the search may expand for one price."""
+
+STEPS = 200
+"""Subgradient steps of the bound that prunes."""
+
+
+@dataclass
+class Corner:
+    """The solution for one price: nats below the local optimum, penalty in nats, and whether it is proven."""
+
+    labels: Labels
+    loss: float
+    penalty: float
+    price: float
+    proven: bool
+
+    def at(self, price: float) -> float:
+        """loss + price · penalty."""
+        return self.loss + price * self.penalty
+
+
+@dataclass
+class Band:
+    """Labellings of ``race.problem`` (rows alone) within ``width`` nats of the local optimum.
+
+    ``best`` is the least penalty found among them, at the least loss; ``floor`` (nats) is below that
+    of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing hard. The
+    race counts the work and keeps the time.
+    """
+
+    race: Race
+    nearest: Labels
+    width: float
+    tolerance: float
+    best: Corner = field(init=False)
+    floor: float = 0.0
+    price: float = FIRST_PRICE
+
+    def __post_init__(self) -> None:
+        self.best = self._corner(self.nearest, 0.0, proven=True)
+
+    @property
+    def proven(self) -> bool:
+        """Is ``best`` the answer? No penalty is lower, and at that penalty no loss."""
+        return self.best.proven and self.best.penalty <= self.floor + self.tolerance
+
+    def narrow(self) -> None:
+        """Tries prices until ``best`` is proven, no price can tell more, or the budget is spent."""
+        inside: Corner = self.best
+        outside: Corner | None = None
+        price = FIRST_PRICE
+        for _ in range(MOST_PRICES):
+            corner = self._solve(price)
+            near = corner.loss <= self.width + self.tolerance
+            if near:
+                self._take(corner)
+            if self.proven or self.race.spent:
+                return
+            if outside and corner.at(price) >= min(inside.at(price), outside.at(price)) - self.tolerance:
+                return
+            inside, outside = (corner, outside) if near else (inside, corner)
+            if outside:
+                price = _crossing(inside, outside)
+            elif price < HIGHEST_PRICE:
+                price *= PRICE_STEP
+            else:
+                return
+
+    def settle(self, labels: Labels) -> None:
+        """Narrows the band to labellings that lose and cost no more than ``labels`` (N,)."""
+        self.best = self._corner(labels, 0.0, proven=False)
+        self.width = self.best.loss
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """(N, L) labels of labellings in the band whose penalty is no higher than that of ``best``."""
+        problem = self._at(self.price)
+        most = self.width + self.tolerance + self.price * (self.best.penalty + self.tolerance)
+        dual = dual_bound(
+            problem,
+            np.isfinite(problem.potentials.unary),
+            self.best.labels,
+            steps=STEPS,
+            tolerance=self.tolerance,
+            least=self.race.top - most,
+        )
+        self.race.work += dual.steps
+        return dual.allowed
+
+    def _solve(self, price: float) -> Corner:
+        race = self.race
+        seconds = None if race.budget.seconds is None else max(0.0, race.budget.seconds - race.seconds)
+        work = None if race.budget.work is None else max(0, race.budget.work - race.work)
+        run = Race(self._at(price), budget=Budget(seconds, work), incumbent=self.best.labels)
+        bound = run.objective if run.settled else prove_rows(run, nodes=NODES, tolerance=self.tolerance)
+        race.work += run.work
+        floor = (race.top - bound - self.width) / price
+        if floor > self.floor:
+            self.floor, self.price = floor, price
+        return self._corner(run.labels, price, proven=bound - run.objective <= self.tolerance)
+
+    def _take(self, corner: Corner) -> None:
+        better = corner.penalty < self.best.penalty - self.tolerance
+        level = corner.penalty <= self.best.penalty + self.tolerance and corner.loss <= self.best.loss + self.tolerance
+        if better or (level and (corner.loss < self.best.loss or corner.proven)):
+            self.best = corner
+
+    def _at(self, price: float) -> Problem:
+        rows = self.race.problem.rows
+        return replace(self.race.problem, rows=replace(rows, weight=price * rows.weight))
+
+    def _corner(self, labels: Labels, price: float, *, proven: bool) -> Corner:
+        score = self.race.problem.score(labels)
+        return Corner(labels, self.race.top - score.local, score.penalty, price, proven)
+
+
+def _crossing(inside: Corner, outside: Corner) -> float:
+    """The price at which both cost the same; between their own prices where there is none."""
+    if inside.penalty > outside.penalty:
+        return (outside.loss - inside.loss) / (inside.penalty - outside.penalty)
+    return outside.price / PRICE_STEP if inside.price == 0.0 else float(np.sqrt(inside.price * outside.price))

@@ -1,0 +1,1 @@
+"""One shard: read, label, report, write; and the Ray actor around it."""

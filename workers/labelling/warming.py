@@ -1,0 +1,68 @@
+"""Compiles all that a run's engine may need, on a document made to need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.document import Batch, Column, Document
+from schemas.labels import LabelSet
+from schemas.potentials import Potentials
+from schemas.run import RunSettings
+from workers.constraints.constraint_set import ConstraintSet
+from workers.labelling.shard import label_batch
+from workers.models.model import Model
+
+SENTENCES, TOKENS = 3, 25
+"""What of the sample is taken: so little that every proof ends soon."""
+
+COPIES = 2
+"""How often it stands in the document: every span has a copy to agree with."""
+
+WORK = 1_000
+"""Limit of an engine's work on it: to reach a kernel is enough."""
+
+STEPS = 2_000_000
+"""The same for those that count steps of a sampler, which has to end before what it found is settled."""
+
+SAMPLERS = ("gibbs", "certify")
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Scores by chance: copies of a sentence get labels that disagree, and constraints are broken."""
+
+    labels: LabelSet
+    digest: str = "noise"
+    columns: tuple[str, ...] = ()
+
+    def potentials(self, batch: Batch) -> Potentials:
+        width = len(self.labels)
+        unary = np.random.default_rng(0).normal(size=(batch.token_count, width))
+        return Potentials(unary, np.zeros((width, width)), batch.sentence_starts)
+
+
+def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> None:
+    """Labels the sample, then copies of its first sentences under scores that break the constraints.
+
+    Documents whose Viterbi labelling breaks nothing are done after a fraction of an engine's kernels.
+    """
+    label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=settings)
+    most = STEPS if settings.engine in SAMPLERS else WORK
+    short = settings.model_copy(update={"work": min(most, settings.work or most)})
+    label_batch(Batch.of([_copies(sample)]), model=_Noise(model.labels), constraints=constraints, settings=short)
+
+
+def _copies(sample: Document) -> Document:
+    """The first sentences several times over, with their gold labels and without text."""
+    bounds = [*sample.sentence_starts.tolist(), len(sample)]
+    end = max((b for b in bounds[1 : SENTENCES + 1] if b <= TOKENS), default=min(bounds[1], TOKENS))
+    starts = sample.sentence_starts[sample.sentence_starts < end]
+    columns = {name: _tiled(column, end) for name, column in sample.columns.items()}
+    labels = None if sample.labels is None else _tiled(sample.labels, end)
+    return Document("warm-up", np.concatenate([starts + end * i for i in range(COPIES)]), columns, labels)
+
+
+def _tiled(column: Column, end: int) -> Column:
+    return Column(np.tile(column.codes[:end], COPIES), column.values)

@@ -1,1 +1,0 @@
-"""Source formats → documents: one file a format."""

@@ -1,0 +1,1 @@
+"""Made-up corpora for the demo, for tests and for warming up."""
