@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from schemas.errors import UsageError
+from schemas.run import RunSettings
 from schemas.settings import Settings
+from workers.inference.registry import solver_named
 
 S = typing.TypeVar("S", bound=Settings)
 
@@ -47,6 +49,19 @@ def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str) -> S:
         return kind.model_validate(option_values(pairs, kind, owner=owner))
     except ValidationError as error:
         raise OptionError(f"options of {owner}: {faults(error)}") from error
+
+
+def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings:
+    """A run's settings with the options of its engine from ``NAME=VALUE`` strings.
+
+    Raises `EngineError` for an unknown engine and `OptionError` for an option or a value that it does not take.
+    """
+    engine = str(values["engine"])
+    options = option_values(pairs, solver_named(engine).settings, owner=f"engine {engine}")
+    try:
+        return RunSettings.model_validate({**values, "options": options})
+    except ValidationError as error:
+        raise OptionError(faults(error)) from error
 
 
 def faults(error: ValidationError) -> str:

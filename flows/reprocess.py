@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -40,16 +40,16 @@ from flows.tracking.tracking import Outcome, Run, Tracking, TrackingError
 from flows.tracking.untracked import catch_up, end_or_keep
 from schemas.decoded import Status
 from schemas.document import Document
-from schemas.run import Counts, OnInfeasible, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
+from schemas.run import Counts, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
 from schemas.secrets import masked_errors, redact
-from schemas.settings import Settings, TextSettings
+from schemas.settings import Settings
 from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import SHARD_BYTES, survey
 from workers.corpus.shards import Shard, read_batch
 from workers.evaluation.conlleval import EntityCounts
-from workers.labelling.shard import check_settings
+from workers.labelling.labelled import check_settings
 
 
 class Request(Settings):
@@ -67,23 +67,18 @@ class Request(Settings):
     tracking: str | None = None
 
 
+GIBBS = RunSettings()
+
 guard_server()
 
 
-@private_flow("reprocess", run_name="{corpus} with {engine}")
+@private_flow("reprocess", run_name="{corpus} with {model}")
 def reprocess(
     corpus: str,
     model: str,
     out: str,
     *,
-    engine: str = "gibbs",
-    options: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    work: int | None = None,
-    seconds: float | None = None,
-    on_infeasible: OnInfeasible = "viterbi",
-    text: Mapping[str, Any] | None = None,
-    certificates: bool = False,
+    settings: RunSettings = GIBBS,
     constraints: Sequence[str] = (),
     consistency: bool = True,
     shard_bytes: int = SHARD_BYTES,
@@ -94,25 +89,15 @@ def reprocess(
     """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
 
     ``model`` is a folder or ``models:/NAME@ALIAS``; ``constraints`` are YAML files, added to the
-    label consistency trained with the model (``consistency``). ``certificates`` makes the proofs of
-    engine certify checkable. ``shard_bytes`` of text make a shard; another size cuts other shards, which are
-    done anew. ``ray`` is the address of a cluster, none for this machine. See `schemas.run.RunSettings` for the
-    rest. The same call again does only what is not done yet.
+    label consistency trained with the model (``consistency``). ``settings`` say how each document is decoded;
+    a mapping is validated. ``shard_bytes`` of text make a shard; another size cuts other shards, which are
+    done anew. ``ray`` is the address of a cluster, none for this machine. The same call again does only what is
+    not done yet.
 
     Raises `ShardsFailedError` where shards failed, after the others are done, `NothingLabelledError` where
     every document is a reject, and `UntrackedError` where MLflow was gone at the end; all have the report. Other errors
     are those of `schemas.errors`.
     """
-    settings = RunSettings(
-        engine=engine,
-        options=options or {},
-        seed=seed,
-        work=work,
-        seconds=seconds,
-        on_infeasible=on_infeasible,
-        text=TextSettings.model_validate(dict(text or {})),
-        certificates=certificates,
-    )
     request = Request(
         corpus=corpus_place(corpus),
         model=model,

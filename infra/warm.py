@@ -9,7 +9,7 @@ from schemas.run import RunSettings
 from schemas.settings import CrfSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.inference.registry import SOLVERS
-from workers.labelling.shard import check_settings
+from workers.labelling.labelled import check_settings
 from workers.labelling.warming import warm
 from workers.models import crf
 from workers.synthesis.made_up import synthesize

@@ -39,6 +39,11 @@ class RunSettings(Settings):
     )
     text: TextSettings = Field(default_factory=TextSettings, description="how raw text is cut into tokens")
     certificates: bool = Field(default=False, description="whether engine certify writes a certificate a document")
+    errors_of: str | None = Field(
+        None,
+        description="an engine that is run on documents with gold as well, so that the proofs of the first one tell "
+        "its search errors from errors of the model",
+    )
     certificate_nodes: int = Field(100, ge=1, description="branches that a certificate may have at most")
 
 

@@ -14,7 +14,8 @@ from schemas.run import RunKey, RunSettings, ShardReport
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.shards import Shard
-from workers.labelling.shard import check_settings, label_shard
+from workers.labelling.labelled import check_settings
+from workers.labelling.shard import label_shard
 from workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])

@@ -24,7 +24,7 @@ from schemas.errors import InputError
 from schemas.run import RunSettings
 from workers.constraints.constraint_set import Unconstrained
 from workers.constraints.declared import JoinedConstraints
-from workers.labelling.shard import check_settings, label_batch
+from workers.labelling.labelled import check_settings, label_batch
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.arrays_file import read_arrays, write_arrays
 from workers.models.crf import ARRAYS, WEIGHTS_FILE

@@ -12,7 +12,7 @@ from schemas.audit import CheckReport, ConstraintCheck
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet, Scheme
 from schemas.potentials import Floats, Potentials
-from workers.audit.auditing import Decoder, check, explain
+from workers.audit.auditing import check, explain
 from workers.audit.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.rows import ConstraintError
@@ -22,6 +22,7 @@ from workers.constraints.templates.repeats import Consistent
 from workers.constraints.templates.runs import AppearsOnce, AtMostRuns
 from workers.constraints.templates.template import Template, TokenTest
 from workers.constraints.templates.words import Lexicon, ShouldBeTagged
+from workers.inference.registry import Decoder
 
 LABELS = LabelSet(("author", "title", "date"), Scheme.PLAIN)
 HARD = float("inf")

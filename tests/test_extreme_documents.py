@@ -20,8 +20,9 @@ from workers.constraints.constraint_set import ConstraintSet
 from workers.constraints.declared import JoinedConstraints
 from workers.corpus.plan import plan
 from workers.features import scorer
+from workers.labelling.labelled import check_settings
 from workers.labelling.output import PREDICTIONS
-from workers.labelling.shard import check_settings, label_shard
+from workers.labelling.shard import label_shard
 from workers.models.crf import CrfModel, train
 
 Form = dict[str, Any]

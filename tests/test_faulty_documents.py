@@ -27,8 +27,9 @@ from workers.corpus.ingestion import write_corpus
 from workers.corpus.plan import plan
 from workers.inference.core.engine import document_rng
 from workers.inference.registry import SOLVERS
+from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.output import PREDICTIONS, in_place
-from workers.labelling.shard import check_settings, label_batch, label_shard
+from workers.labelling.shard import label_shard
 from workers.synthesis.made_up import synthesize
 
 FAULTS = (np.nan, -np.nan, np.inf)

@@ -21,8 +21,9 @@ from workers.constraints.templates.words import Lexicon
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.plan import plan
 from workers.labelling.infeasible import relaxed
+from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.output import MARKERS, PREDICTIONS, read_marker
-from workers.labelling.shard import check_settings, label_batch, label_shard
+from workers.labelling.shard import label_shard
 
 LABELS = LabelSet(("author", "note", "title"), Scheme.PLAIN)
 HARD = DeclaredConstraints(

@@ -13,8 +13,8 @@ from schemas.labels import Labels, LabelSet
 from schemas.run import RunSettings, ShardReport
 from tests.made_runs import LABELS, HashModel, consistency
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
+from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.report import report_of
-from workers.labelling.shard import check_settings, label_batch
 from workers.synthesis.made_up import synthesize
 
 SMALL = LabelSet.bio(["ORG", "PER"])
@@ -52,12 +52,20 @@ def test_documents_by_what_the_objectives_say() -> None:
     assert kind(-np.inf, 3.0, 3.0, proven=False) == "model"
 
 
-def test_certify_tells_them_apart_and_other_engines_stay_silent() -> None:
+def test_only_an_engine_that_proves_can_examine_another() -> None:
+    with pytest.raises(EngineError, match="engine gibbs proves nothing, so it cannot tell the errors of beam apart"):
+        check_settings(RunSettings(engine="gibbs", errors_of="beam"))
+    with pytest.raises(EngineError, match="no engine is called 'guess'"):
+        check_settings(RunSettings(engine="certify", errors_of="guess"))
+
+
+def test_certify_tells_them_apart_and_who_is_not_asked_stays_silent() -> None:
     batch = Batch.of(list(synthesize(12, seed=1, kind="news")))
     constraints = consistency()
     reports: dict[str, ShardReport] = {}
     for engine in ("certify", "gibbs"):
-        settings = check_settings(RunSettings(engine=engine))
+        examined = "gibbs" if engine == "certify" else None
+        settings = check_settings(RunSettings(engine=engine, errors_of=examined))
         labelled = label_batch(batch, model=HashModel(), constraints=constraints, settings=settings)
         reports[engine] = report_of(batch, labelled, labels=LABELS, names=constraints.names, rejected=0)
     gibbs, certify = reports["gibbs"], reports["certify"]

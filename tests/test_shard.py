@@ -20,9 +20,9 @@ from workers.corpus.ingestion import write_corpus
 from workers.corpus.plan import plan
 from workers.inference.registry import EngineError
 from workers.labelling import shard as shard_module
+from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
 from workers.labelling.report import report_of
-from workers.labelling.shard import check_settings, label_batch
 from workers.storage.files import OutputError
 from workers.synthesis.made_up import synthesize
 

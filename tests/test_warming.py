@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 from schemas.document import Batch, Document
 from schemas.run import RunSettings
 from tests.made_runs import LABELS, HashModel, consistency
-from workers.labelling.shard import check_settings, label_batch
+from workers.labelling.labelled import check_settings, label_batch
 from workers.synthesis.made_up import synthesize
 from workers.labelling.warming import warm
 

@@ -7,7 +7,7 @@ import logging
 import os
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -16,7 +16,6 @@ from flows.cli.arguments import (
     Consistency,
     Constraints,
     Corpus,
-    Engine,
     Json,
     ModelName,
     Options,
@@ -27,9 +26,10 @@ from flows.cli.arguments import (
 )
 from flows.cli.constraints_cli import app as constraints_app
 from flows.cli.failures import Exit, reported
+from flows.cli.settings_options import takes
 from flows.progress import say
 from schemas.errors import InputError
-from schemas.run import RunReport, TrainReport
+from schemas.run import RunReport, RunSettings, TrainReport
 
 app = typer.Typer(
     name="concord",
@@ -175,32 +175,15 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
 
 
 @app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --engine gibbs --out out/")
+@takes(RunSettings, apart=("options",))
 def reprocess(
     *,
     corpus: Corpus,
     model: ModelName,
     out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
-    engine: Engine = "gibbs",
     option: Options = None,
     constraints: Constraints = None,
     consistency: Consistency = True,
-    seed: Seed = 0,
-    work: Annotated[int | None, typer.Option(min=1, help="Limit of deterministic work a document.")] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Limit of time a document; output then depends on the machine.")
-    ] = None,
-    on_infeasible: Annotated[
-        Literal["reject", "relax", "viterbi"],
-        typer.Option(
-            help="A document whose hard constraints cannot all hold: to the rejects, decoded with them "
-            "made soft, or out with its Viterbi labels; always counted and marked."
-        ),
-    ] = "viterbi",
-    certificates: Annotated[
-        bool, typer.Option("--certificates", help="Write proofs that `concord verify` checks; for engine certify.")
-    ] = False,
-    text_column: Annotated[str, typer.Option(help="Column of raw text, for a corpus without tokens.")] = "text",
-    id_column: Annotated[str, typer.Option(help="Column of document ids, for a corpus without tokens.")] = "doc_id",
     shard_kib: Annotated[
         int, typer.Option(min=1, help="KiB of text a shard, about; less for few documents that take long.")
     ] = 256,
@@ -208,28 +191,21 @@ def reprocess(
     workers: Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")] = None,
     tracking: Tracking = None,
     as_json: Json = False,
+    settings: dict[str, Any],
 ) -> None:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
     with reported():
         from flows.jobs import NothingLabelledError, ShardsFailedError, UntrackedError
-        from flows.options import option_values
+        from flows.options import run_settings
         from flows.prefect.private_flow import UnwatchedError
         from flows.reprocess import reprocess as run_reprocess
-        from workers.inference.registry import solver_named
 
         try:
             report = run_reprocess(
                 corpus,
                 model,
                 str(out),
-                engine=engine,
-                options=option_values(option or [], solver_named(engine).settings, owner=f"engine {engine}"),
-                seed=seed,
-                work=work,
-                seconds=seconds,
-                on_infeasible=on_infeasible,
-                text={"text_column": text_column, "id_column": id_column},
-                certificates=certificates,
+                settings=run_settings(settings, option or []),
                 constraints=[str(path.absolute()) for path in constraints or []],
                 consistency=consistency,
                 shard_bytes=shard_kib << 10,
@@ -398,7 +374,7 @@ def _show_run(done: RunReport, *, as_json: bool) -> None:
     errors = report["search_errors"]
     if errors:
         say(
-            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of engine gibbs "
+            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the examined engine "
             f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
         )
     say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")

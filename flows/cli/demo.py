@@ -116,6 +116,7 @@ def _train() -> None:
 def _reprocess(engine: str) -> Result:
     from flows.commands.evaluate import evaluate
     from flows.reprocess import reprocess
+    from schemas.run import RunSettings
 
     folder = str(FOLDER / f"out-{engine}")
     title = "3. Each sentence by itself" if engine == "viterbi" else "   The document as a whole"
@@ -123,7 +124,7 @@ def _reprocess(engine: str) -> Result:
         f"{title}: {engine}, on Ray.",
         f"reprocess --corpus {FOLDER}/test --model models:/demo-news@champion --engine {engine} --out {folder}",
     )
-    run = reprocess(str(FOLDER / "test"), "models:/demo-news@champion", folder, engine=engine)
+    run = reprocess(str(FOLDER / "test"), "models:/demo-news@champion", folder, settings=RunSettings(engine=engine))
     out.print(
         f"   {run.documents:,} documents in {run.shards_done} shards, {run.tokens_per_second:,.0f} tokens a second"
     )

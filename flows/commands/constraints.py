@@ -13,12 +13,12 @@ from flows.sources import LateRegistry, find_document, first_documents, open_mod
 from schemas.audit import CheckReport, Explanation
 from schemas.document import Batch
 from schemas.labels import LabelSet
-from workers.audit.auditing import Decoder, check, explain
+from workers.audit.auditing import check, explain
 from workers.constraints.constraint_file import load_constraints
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
-from workers.inference.registry import solver_named
+from workers.inference.registry import Decoder, solver_named
 
 
 def check_file(

@@ -12,7 +12,7 @@ from schemas.run import RunKey, RunSettings
 from tests.made_runs import HashModel
 from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import Unconstrained
-from workers.labelling.shard import check_settings
+from workers.labelling.labelled import check_settings
 
 LETHAL = "lethal"
 """Documents whose id starts so end whoever scores them."""

@@ -20,8 +20,9 @@ from workers.corpus.ingestion import write_corpus
 from workers.corpus.plan import plan
 from workers.corpus.shards import LETHAL as REASON
 from workers.corpus.shards import REPEATED
+from workers.labelling.labelled import label_batch
 from workers.labelling.output import PREDICTIONS, TIMES, finished
-from workers.labelling.shard import label_batch, label_shard
+from workers.labelling.shard import label_shard
 
 DRIVER = """
 import json, sys

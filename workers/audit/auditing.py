@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from schemas.audit import Breaches, CheckReport, Conflict, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
-from schemas.decoded import Budget, Decoded
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
@@ -19,31 +17,11 @@ from workers.constraints.constraint_set import Unconstrained, build_problem
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.templates.template import AgreementTemplate, RowTemplate
 from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import UNLIMITED, document_rng
-from workers.inference.registry import SOLVERS
+from workers.inference.registry import Decoder
 from workers.models.model import Model
 
 CONFLICT_DOCUMENTS = 50
 """Documents that are searched for conflicts: a question or more to CP-SAT each."""
-
-
-class Decoder(NamedTuple):
-    """An engine with its options, the seed and the budget of a document."""
-
-    engine: str
-    config: Any
-    seed: int = 0
-    budget: Budget = UNLIMITED
-
-    @classmethod
-    def of(cls, engine: str) -> Decoder:
-        """An engine with its defaults. Raises `KeyError` for an unknown one."""
-        return cls(engine, SOLVERS[engine].settings())
-
-    def __call__(self, problem: Problem, doc_id: str) -> Decoded:
-        """The engine's answer."""
-        rng = document_rng(self.seed, doc_id)
-        return SOLVERS[self.engine].solve(problem, config=self.config, rng=rng, budget=self.budget)
 
 
 @dataclass

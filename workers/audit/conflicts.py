@@ -16,8 +16,7 @@ from schemas.problem import Problem
 from workers.constraints.constraint_set import build_problem
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.rows import selected
-from workers.inference.core.engine import document_rng
-from workers.inference.registry import SOLVERS
+from workers.inference.registry import Decoder
 
 ENGINE = "cpsat"
 WORK = 2_000
@@ -103,8 +102,7 @@ def feasible(problem: Problem, group: Iterable[int], doc_id: str) -> bool:
         rows=selected(problem.rows, chosen[problem.rows.constraint]),
         agreements=tuple(a for a in problem.agreements if chosen[a.constraint]),
     )
-    solver = SOLVERS[ENGINE]
-    decoded = solver.solve(part, config=solver.settings(), rng=document_rng(0, doc_id), budget=Budget(work=WORK))
+    decoded = Decoder.of(ENGINE, budget=Budget(work=WORK))(part, doc_id)
     if decoded.status is Status.INFEASIBLE:
         return False
     if decoded.penalty > 0:

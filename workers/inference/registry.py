@@ -1,8 +1,15 @@
-"""Every engine by name: one line each, so that what can be chosen can be read here."""
+"""Every engine by name: one line each, so that what can be chosen can be read here; and how one is run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from schemas.decoded import Budget, Decoded
 from schemas.errors import UsageError
+from schemas.problem import Problem
 from schemas.settings import (
     AnytimeSettings,
     AstarSettings,
@@ -18,7 +25,7 @@ from schemas.settings import (
 )
 from workers.inference.certify import engine as certify
 from workers.inference.chains import constrained_viterbi, viterbi
-from workers.inference.core.engine import Solver
+from workers.inference.core.engine import UNLIMITED, Solver, document_rng
 from workers.inference.cpsat import engine as cpsat
 from workers.inference.sampling import gibbs
 from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
@@ -33,7 +40,7 @@ SOLVERS: dict[str, Solver] = {
     "astar": Solver(astar.solve, AstarSettings, exact=True),
     "evolution": Solver(evolution.solve, EvolutionSettings, exact=False),
     "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
-    "certify": Solver(certify.solve, CertifySettings, exact=True),
+    "certify": Solver(certify.solve, CertifySettings, exact=True, certifies=True),
     "csp": Solver(csp.solve, CspSettings, exact=False),
     "two-stage": Solver(two_stage.solve, TwoStageSettings, exact=False),
     "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
@@ -50,3 +57,33 @@ def solver_named(name: str) -> Solver:
     if name not in SOLVERS:
         raise EngineError(f"no engine is called {name!r}; there are {', '.join(SOLVERS)}")
     return SOLVERS[name]
+
+
+class Decoder(NamedTuple):
+    """One way to decode documents: an engine with all its settings, the seed, and the budget of a document."""
+
+    engine: str
+    config: EngineSettings
+    seed: int = 0
+    budget: Budget = UNLIMITED
+
+    @classmethod
+    def of(
+        cls, engine: str, options: Mapping[str, Any] | None = None, *, seed: int = 0, budget: Budget = UNLIMITED
+    ) -> Decoder:
+        """An engine by name, with its defaults but for ``options``.
+
+        Raises `EngineError` for an unknown engine, an unknown option and a value out of range.
+        """
+        kind = solver_named(engine).settings
+        try:
+            return cls(engine, kind.model_validate(dict(options or {})), seed, budget)
+        except ValidationError as error:
+            faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            known = ", ".join(kind.model_fields) or "no options"
+            raise EngineError(f"options of engine {engine!r}: {faults} (it has {known})") from error
+
+    def __call__(self, problem: Problem, doc_id: str) -> Decoded:
+        """The engine's answer: the same for the same problem, id and seed, wherever it is asked."""
+        rng = document_rng(self.seed, doc_id)
+        return SOLVERS[self.engine].solve(problem, config=self.config, rng=rng, budget=self.budget)

@@ -14,7 +14,8 @@ from schemas.run import RunKey, ShardResult
 from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.shards import Shard, read_batch
-from workers.labelling.shard import label_batch, label_shard
+from workers.labelling.labelled import label_batch
+from workers.labelling.shard import label_shard
 from workers.labelling.warming import warm
 from workers.models.model import Model
 

@@ -21,8 +21,22 @@ from workers.evaluation.conlleval import EntityCounts
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors
 
 
+class Errors(Protocol):
+    """What `workers.labelling.error_analysis.ErrorAnalysis` counts."""
+
+    @property
+    def entities(self) -> EntityErrors:
+        """By entity."""
+        ...
+
+    @property
+    def documents(self) -> DocumentErrors:
+        """By document."""
+        ...
+
+
 class Answers(Protocol):
-    """What `workers.labelling.shard.Labelled` has."""
+    """What `workers.labelling.labelled.Labelled` has."""
 
     @property
     def decoded(self) -> Sequence[Decoded]:
@@ -50,13 +64,8 @@ class Answers(Protocol):
         ...
 
     @property
-    def entity_errors(self) -> EntityErrors:
-        """What a sampler got wrong, where a proof followed."""
-        ...
-
-    @property
-    def document_errors(self) -> DocumentErrors:
-        """The same by document."""
+    def errors(self) -> Errors:
+        """What another engine got wrong, where a proof tells."""
         ...
 
 
@@ -93,8 +102,8 @@ def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequen
             "correct_tokens": int((gold == after).sum()),
             "entities": EntityCounts.of(gold, after, joint, starts).as_dict(),
             "entities_before": EntityCounts.of(gold, before, joint, starts).as_dict(),
-            "search_errors": answers.entity_errors.as_dict(),
-            "search_documents": answers.document_errors.as_dict(),
+            "search_errors": answers.errors.entities.as_dict(),
+            "search_documents": answers.errors.documents.as_dict(),
             "changes": EntityChanges.of(gold, before, after, joint, starts).as_dict(),
         }
     )

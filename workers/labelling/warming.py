@@ -11,7 +11,7 @@ from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.run import RunSettings
 from workers.constraints.constraint_set import ConstraintSet
-from workers.labelling.shard import label_batch
+from workers.labelling.labelled import label_batch
 from workers.models.model import Model
 
 SENTENCES, TOKENS = 3, 25

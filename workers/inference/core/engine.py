@@ -40,11 +40,16 @@ class Engine(Protocol):
 
 
 class Solver(NamedTuple):
-    """A registry entry: the engine, its settings class, and whether it proves what it returns."""
+    """A registry entry: the engine and its settings class.
+
+    ``exact``: without a limit it proves that what it returns is optimal. ``certifies``: its bounds come from the
+    relaxations that `workers.certificates.writer` can write down.
+    """
 
     solve: Engine
     settings: type[EngineSettings]
     exact: bool
+    certifies: bool = False
 
 
 def proven(objective: float, bound: float, *, otherwise: Status) -> Status:

@@ -1,0 +1,51 @@
+"""Whose fault a wrong entity is: the search's or the model's, as the proofs of another engine tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from schemas.decoded import Decoded
+from schemas.document import Document
+from schemas.problem import Problem
+from schemas.run import RunSettings
+from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
+from workers.inference.registry import Decoder
+from workers.labelling.report import with_gold
+
+
+@dataclass
+class ErrorAnalysis:
+    """Errors of one engine on documents with gold, beside the answers of an engine that proves its own.
+
+    Without an ``examined`` engine nothing is counted.
+    """
+
+    examined: Decoder | None
+    entities: EntityErrors = field(default_factory=EntityErrors.empty)
+    documents: DocumentErrors = field(default_factory=DocumentErrors.empty)
+
+    @classmethod
+    def nothing(cls) -> ErrorAnalysis:
+        """Counts nothing."""
+        return cls(None)
+
+    @classmethod
+    def by(cls, settings: RunSettings) -> ErrorAnalysis:
+        """As a run asks for it: of `RunSettings.errors_of` with its defaults and the run's seed."""
+        return cls(None if settings.errors_of is None else Decoder.of(settings.errors_of, seed=settings.seed))
+
+    def add(self, document: Document, problem: Problem, answer: Decoded) -> None:
+        """Runs the examined engine on a document with gold, and counts its errors by ``answer``."""
+        if self.examined is None or document.labels is None:
+            return
+        found = self.examined(problem, document.doc_id)
+        joint, gold = with_gold(problem.labels, document)
+        known = int(gold.max(initial=0)) < len(problem.labels)
+        objective = problem.score(gold).objective if known else -np.inf
+        objectives = Objectives(objective, found.objective, answer.objective, answer.certified)
+        self.entities += EntityErrors.of(
+            gold, found.labels, answer.labels, joint, document.sentence_starts, proven=answer.certified
+        )
+        self.documents += DocumentErrors.of(objectives, right=bool((gold == found.labels).all()))

@@ -1,0 +1,182 @@
+"""Labels a batch: scores its documents, decodes each by itself, and settles those that cannot keep what is hard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from schemas.decoded import Budget, Decoded, Status
+from schemas.document import Batch, Document
+from schemas.errors import DocumentError
+from schemas.labels import Labels
+from schemas.problem import Problem, Score
+from schemas.run import RunSettings
+from workers.certificates.writer import prove
+from workers.constraints.constraint_set import ConstraintSet, build_problems
+from workers.inference.core.chain import viterbi
+from workers.inference.registry import SOLVERS, Decoder, EngineError
+from workers.labelling.error_analysis import ErrorAnalysis
+from workers.labelling.infeasible import breaks_something_hard, reason, settled
+from workers.labelling.report import check_gold
+from workers.models.model import Model
+
+SCORE_TOKENS = 100_000
+"""Tokens scored at once: bounds the memory of the unary table, whatever the size of a row group."""
+
+
+@dataclass
+class Labelled:
+    """A batch with its answers: one `Decoded` a document, and the Viterbi labelling it is compared to.
+
+    ``refused`` are the documents that cannot be labelled, by their place in the batch, with the reason;
+    the lists have the others, in order. ``first`` holds the Viterbi labels of each document, ``before``
+    their score under the constraints. ``infeasible`` counts documents without an answer that keeps the
+    hard constraints, ``infeasible_rejected`` those among ``refused``.
+    """
+
+    decoded: list[Decoded] = field(default_factory=list)
+    first: list[Labels] = field(default_factory=list)
+    before: list[Score] = field(default_factory=list)
+    proofs: list[list[int] | None] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    infeasible: int = 0
+    infeasible_rejected: int = 0
+    errors: ErrorAnalysis = field(default_factory=ErrorAnalysis.nothing)
+    score_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+
+def check_settings(settings: RunSettings) -> RunSettings:
+    """The same settings with every option of the engine written out.
+
+    Raises `EngineError` for an unknown engine, an unknown option, a value out of range, certificates of an
+    engine that writes none, and an error analysis by an engine that proves nothing.
+    """
+    decoder = Decoder.of(settings.engine, settings.options)
+    solver = SOLVERS[settings.engine]
+    if settings.certificates and not solver.certifies:
+        able = " or ".join(name for name, other in SOLVERS.items() if other.certifies)
+        raise EngineError(f"engine {settings.engine} writes no certificates; use --engine {able}")
+    if settings.errors_of is not None:
+        Decoder.of(settings.errors_of)
+        if not solver.exact:
+            able = ", ".join(name for name, other in SOLVERS.items() if other.exact)
+            raise EngineError(
+                f"engine {settings.engine} proves nothing, so it cannot tell the errors of {settings.errors_of} apart; "
+                f"use --engine with one of {able}"
+            )
+    return settings.model_copy(update={"options": decoder.config.model_dump(mode="json")})
+
+
+def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> Labelled:
+    """Scores and decodes every document, in order; no answer depends on what else is in the batch.
+
+    A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
+    """
+    started = time.perf_counter()
+    budget = Budget(settings.seconds, settings.work)
+    decoder = Decoder.of(settings.engine, settings.options, seed=settings.seed, budget=budget)
+    labelled = Labelled(errors=ErrorAnalysis.by(settings))
+    problems = (problem for part in _parts(batch) for problem in _problems(part, model, constraints, labelled))
+    for place, (document, problem) in enumerate(zip(batch, problems, strict=True)):
+        try:
+            _label(labelled, document, problem, decoder, settings)
+        except DocumentError as error:
+            labelled.refused[place] = error.reason
+    labelled.decode_seconds = time.perf_counter() - started - labelled.score_seconds
+    return labelled
+
+
+def _problems(
+    batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled
+) -> Iterator[Problem | DocumentError]:
+    """The problem of each document, in order, or why it has none.
+
+    Documents among which one has none are tried again in halves, so that each is judged by itself.
+    """
+    done = 0
+    try:
+        for problem in _problems_of_all(batch, model, constraints, labelled):
+            yield problem
+            done += 1
+        return
+    except DocumentError as error:
+        if len(batch) == 1:
+            yield error
+            return
+    middle = (done + len(batch)) // 2
+    for first, last in ((done, middle), (middle, len(batch))):
+        if first < last:
+            yield from _problems(batch.part(first, last), model, constraints, labelled)
+
+
+def _problems_of_all(batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled) -> Iterator[Problem]:
+    """The problem of each document, in order. Raises `DocumentError` where one has none."""
+    check_gold(model.labels, batch)
+    started = time.perf_counter()
+    potentials = model.potentials(batch)
+    labelled.score_seconds += time.perf_counter() - started
+    yield from build_problems(batch, potentials, model.labels, constraints)
+
+
+def _label(
+    labelled: Labelled,
+    document: Document,
+    problem: Problem | DocumentError,
+    decoder: Decoder,
+    settings: RunSettings,
+) -> None:
+    """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
+    if isinstance(problem, DocumentError):
+        raise problem
+    first = viterbi(problem.potentials)
+    decoded = decoder(problem, document.doc_id)
+    same = np.array_equal(decoded.labels, first)
+    before = Score(decoded.local, decoded.degree, decoded.penalties) if same else problem.score(first)
+    if breaks_something_hard(decoded):
+        decoded = _without_what_is_hard(labelled, document, problem, decoded, first, decoder, settings)
+    else:
+        labelled.errors.add(document, problem, decoded)
+    if settings.certificates:
+        proof = prove(problem, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
+        labelled.proofs.append(proof)
+        if proof is not None and decoded.status is Status.BY_SOLVER:
+            decoded = replace(decoded, status=Status.OPTIMAL)
+    labelled.decoded.append(decoded)
+    labelled.first.append(first)
+    labelled.before.append(before)
+
+
+def _without_what_is_hard(
+    labelled: Labelled,
+    document: Document,
+    problem: Problem,
+    decoded: Decoded,
+    first: Labels,
+    decoder: Decoder,
+    settings: RunSettings,
+) -> Decoded:
+    """What goes out where no answer keeps the hard constraints. Raises `DocumentError` where nothing may."""
+    labelled.infeasible += 1
+    answer = settled(
+        problem,
+        decoded,
+        viterbi=first,
+        policy=settings.on_infeasible,
+        weight=settings.relaxed_weight,
+        solve=lambda relaxed: decoder(relaxed, document.doc_id),
+    )
+    if settings.on_infeasible == "reject":
+        labelled.infeasible_rejected += 1
+        raise DocumentError(reason(answer, problem.constraint_names))
+    return answer
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    """The batch in runs of whole documents of at most `SCORE_TOKENS` tokens (or one longer document)."""
+    for first, last in batch.runs(SCORE_TOKENS):
+        whole = last - first == len(batch)
+        yield batch if whole else Batch.of([batch.document(i) for i in range(first, last)])
