@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from schemas.labels import Labels, LabelSet
 from schemas.run import RunSettings, ShardReport
 from tests.made_runs import LABELS, HashModel, consistency
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
+from workers.inference.registry import EngineError
 from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.report import report_of
 from workers.synthesis.made_up import synthesize
