@@ -23,7 +23,8 @@ class ModelError(InputError):
 class Manifest(BaseModel):
     """What a model folder says of itself.
 
-    ``files`` maps file names to their SHA-256. ``metrics`` and ``extras`` are open: figures of
+    ``files`` maps file names to their SHA-256. ``features`` and ``templates`` are there for models that are made
+    of them. ``metrics`` and ``extras`` are open: figures of
     evaluations, and trained parts that are not the model's own (such as consistency costs); they
     change neither scores nor digest.
     """
@@ -34,8 +35,8 @@ class Manifest(BaseModel):
     version: int = VERSION
     labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     scheme: Scheme
-    features: str
-    templates: tuple[str, ...]
+    features: str = ""
+    templates: tuple[str, ...] = ()
     settings: dict[str, Any]
     versions: dict[str, str]
     training: dict[str, Any]

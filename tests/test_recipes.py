@@ -1,0 +1,214 @@
+"""The recipes of CONTRIBUTING.md, followed in a copy of the tree: which files they touch, and that they do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = "schemas/settings.py"
+
+
+class Recipe(NamedTuple):
+    """A new file, what is added to files that are there (file, before which line, text), and a use of it."""
+
+    file: str
+    code: str
+    lines: tuple[tuple[str, str, str], ...]
+    use: str
+
+
+ENGINE = Recipe(
+    "workers/inference/chains/best_token.py",
+    '''
+"""The best label of each token, whatever stands beside it."""
+from schemas.decoded import Status
+from workers.inference.core.engine import UNLIMITED
+
+def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
+    """Labels every token by itself, shifted by ``config.shift``."""
+    labels = (problem.potentials.unary.argmax(axis=1) + config.shift).astype("int32")
+    return problem.decoded(labels, bound=float("inf"), status=Status.FEASIBLE)
+''',
+    (
+        (
+            SETTINGS,
+            "class ReaderSettings(Settings):",
+            "class BestTokenSettings(EngineSettings):\n"
+            '    """The best token."""\n\n    shift: int = Field(0, ge=0, description="Labels to shift by.")\n\n\n',
+        ),
+        (
+            "workers/inference/registry.py",
+            '    "cpsat": Solver(',
+            '    "best-token": Solver(best_token.solve, BestTokenSettings, exact=False),\n',
+        ),
+        (
+            "workers/inference/registry.py",
+            "SOLVERS: dict",
+            "from schemas.settings import BestTokenSettings\nfrom workers.inference.chains import best_token\n",
+        ),
+    ),
+    """
+from tests.oracle import random_problem
+from workers.inference.registry import Decoder
+import numpy as np
+problem = random_problem(np.random.default_rng(0))
+assert Decoder.of("best-token")(problem, "d").labels.shape == (len(problem),)
+from flows.cli.catalogue import engines
+assert any(entry.name == "best-token" and "shift" in str(entry) for entry in engines())
+""",
+)
+
+TEMPLATE = Recipe(
+    "workers/constraints/templates/ends_with.py",
+    '''
+"""Which labels a document ends with."""
+from workers.constraints.rows import Draft, forbidden_labels
+from workers.constraints.templates.template import Names, RowTemplate, Scope, Site
+
+class EndsWith(RowTemplate):
+    """The last token has one of the labels. Degree: 0 or 1 a document."""
+
+    labels: Names
+
+    def rows(self, site: Site) -> Draft:
+        """One row a document."""
+        return forbidden_labels(site.bounds(Scope.DOCUMENT)[1] - 1, ~site.mask_of(self.labels))
+''',
+    (
+        ("workers/constraints/templates/registry.py", '    "linear": Linear,', '    "ends_with": EndsWith,\n'),
+        (
+            "workers/constraints/templates/registry.py",
+            "TEMPLATES: dict",
+            "from workers.constraints.templates.ends_with import EndsWith\n",
+        ),
+    ),
+    """
+import pathlib
+from workers.constraints.constraint_file import load_constraints
+file = pathlib.Path("rules.yaml")
+file.write_text("constraints:\\n  - template: ends_with\\n    labels: [O]\\n    weight: 2.5\\n")
+assert [type(t).__name__ for t in load_constraints(file).templates if type(t).__name__ == "EndsWith"]
+""",
+)
+
+READER = Recipe(
+    "workers/corpus/readers/words.py",
+    '''
+"""A document a file, words apart by spaces."""
+from schemas.document import Document
+from workers.corpus.readers.reader import source_files
+
+def read_words(source, settings):
+    """Each file is a document of one sentence."""
+    for path, name in source_files(source):
+        words = path.read_text().split()
+        yield Document.build(name, [[w.lower() for w in words] if settings.lower else words])
+''',
+    (
+        (
+            SETTINGS,
+            "class CrfSettings(Settings):",
+            "class WordsSettings(ReaderSettings):\n"
+            '    """Words."""\n\n    lower: bool = Field(False, description="whether words are made lower case")\n\n\n',
+        ),
+        (
+            "workers/corpus/readers/registry.py",
+            '    "text": ReaderEntry(',
+            '    "words": ReaderEntry(read_words, WordsSettings, "words apart by spaces"),\n',
+        ),
+        (
+            "workers/corpus/readers/registry.py",
+            "READERS: dict",
+            "from schemas.settings import WordsSettings\nfrom workers.corpus.readers.words import read_words\n",
+        ),
+    ),
+    """
+import pathlib
+from flows.cli.app import app
+from typer.testing import CliRunner
+pathlib.Path("source").mkdir()
+pathlib.Path("source/a.txt").write_text("Ada Lovelace wrote")
+done = CliRunner().invoke(app, ["ingest", "words", "source", "--out", "corpus", "--option", "lower=true", "--json"])
+assert done.exit_code == 0, done.output
+assert '"written": 1' in done.output
+assert "words" in CliRunner().invoke(app, ["readers", "--json"]).output
+""",
+)
+
+MODEL = Recipe(
+    "workers/models/flat.py",
+    '''
+"""Every label is as good as every other."""
+import json
+import numpy as np
+from schemas.labels import LabelSet
+from schemas.potentials import Potentials
+from workers.models.folder import MANIFEST, Manifest
+
+KIND = "flat"
+
+class Flat:
+    """Scores of zero."""
+
+    def __init__(self, manifest):
+        self.labels, self.digest, self.columns = manifest.label_set, manifest.digest, ()
+
+    def potentials(self, batch):
+        """Zeros."""
+        width = len(self.labels)
+        return Potentials(np.zeros((batch.token_count, width)), np.zeros((width, width)), batch.sentence_starts)
+
+def load(folder):
+    """The model in the folder."""
+    return Flat(Manifest.model_validate_json((folder / MANIFEST).read_bytes()))
+''',
+    (
+        ("workers/models/loaders.py", "def load_model(", "LOADERS[flat.KIND] = flat.load\n"),
+        ("workers/models/loaders.py", "from workers.models import crf", "from workers.models import flat\n"),
+    ),
+    """
+import pathlib
+from schemas.document import Batch, Document
+from workers.models.folder import Manifest
+from workers.models.loaders import load_model
+folder = pathlib.Path("flat"); folder.mkdir()
+names = ("O", "B-PER", "I-PER")
+manifest = Manifest(kind="flat", labels=names, scheme="bio", settings={}, versions={}, training={}, files={})
+(folder / "manifest.json").write_text(manifest.model_dump_json())
+batch = Batch.of([Document.build("d", [["Ada", "wrote"]])])
+assert load_model(folder).potentials(batch).unary.shape == (2, 3)
+""",
+)
+
+RECIPES = {
+    "engine": (ENGINE, {SETTINGS, "workers/inference/registry.py"}),
+    "template": (TEMPLATE, {"workers/constraints/templates/registry.py"}),
+    "reader": (READER, {SETTINGS, "workers/corpus/readers/registry.py"}),
+    "model": (MODEL, {"workers/models/loaders.py"}),
+}
+"""Each with the files it touches beside the new one: settings, and the dict that names it."""
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_works_and_touches_no_other_file(name: str, tmp_path: Path) -> None:
+    recipe, expected = RECIPES[name]
+    for package in ("schemas", "workers", "flows", "tests"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    assert not (tmp_path / recipe.file).exists()
+    (tmp_path / recipe.file).write_text(recipe.code)
+    for file, before, text in recipe.lines:
+        path = tmp_path / file
+        code = path.read_text()
+        assert code.count(before) == 1, f"{before!r} in {file}"
+        path.write_text(code.replace(before, text + before))
+    assert {file for file, _, _ in recipe.lines} == expected
+    done = subprocess.run(
+        [sys.executable, "-c", recipe.use], cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
+    )
+    assert done.returncode == 0, done.stderr
