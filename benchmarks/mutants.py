@@ -88,7 +88,8 @@ COMPONENT = [
     (COMPONENTS, "return self.token_loss <= most_loss[", "return self.token_loss <= 0.9 * most_loss["),
     (COMPONENTS, "kept = self.spans.loss <= most_loss[", "kept = self.spans.loss <= 0.9 * most_loss["),
     (COMPONENTS, "alive = self.spans.loss <= most_loss[", "alive = self.spans.loss <= 0.9 * most_loss["),
-    (COMPONENTS, "if outside[t] and not start[i] <= t < end[i]:", "if outside[t] and t > end[i]:"),
+    (COMPONENTS, "if sides.first_end[other, q, b] <= start or", "if sides.first_end[other, q, b] < start - 1 or"),
+    (COMPONENTS, "sides.cost[kind, b] if side == 0 else", "sides.cost[b, kind] if side == 0 else"),
     (COMPONENTS, "range(start[i], end[i] - w + 1)", "range(start[i], end[i] - w)"),
 ]
 

@@ -171,8 +171,11 @@ class BeamSettings(EngineSettings):
 
 
 class CertifySettings(EngineSettings):
-    """Certified inference: a sampler's answer, then a proof."""
+    """Certified inference: a sampler's answer, then a proof. Work is in what sampler and proof look at."""
 
+    work: int | None = Field(
+        1_000_000_000, ge=1, description="Work where the run's budget sets no limit; null proves to the end."
+    )
     sampler: GibbsSettings = Field(
         GibbsSettings(sweeps=30, settle=False), description="The sampler that gives the incumbent where none is given."
     )

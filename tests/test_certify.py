@@ -16,6 +16,8 @@ from tests.oracle import all_labellings, enumerate_best, naive_keys, random_prob
 from workers.inference.certify import engine as certify
 from workers.inference.certify.components import Pruned, part_of
 from workers.inference.core.chain import viterbi, viterbi_score
+from workers.inference.core.effort import Effort
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.spans import candidate_spans
 from workers.inference.relaxation.relaxation import relax
 from workers.inference.sampling import gibbs
@@ -145,7 +147,7 @@ def test_relaxing_bounds_the_optimum_and_keeps_it(seed: int) -> None:
     incumbent = gibbs.solve(problem, config=GibbsSettings(sweeps=2), rng=np.random.default_rng(seed)).labels
     if problem.score(incumbent).objective == -np.inf:
         incumbent = labels
-    relaxed = relax(problem, incumbent, problem.score(incumbent).objective)
+    relaxed = relax(problem, incumbent, problem.score(incumbent).objective, Effort(UNLIMITED))
     assert problem.score(relaxed.labels).objective >= problem.score(incumbent).objective
     assert max(relaxed.bound, problem.score(relaxed.labels).objective) >= best - 1e-6
     if problem.score(relaxed.labels).objective < best - 1e-6:

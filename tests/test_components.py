@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from schemas.labels import LabelSet, Scheme
 from schemas.potentials import Potentials
-from schemas.problem import ANY, LinearRows, Problem
+from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, random_problem
 from workers.inference.certify.components import Pruned, part_of
 
@@ -55,3 +59,53 @@ def test_a_row_that_can_only_just_be_met_holds_nothing_together(bound: float, to
     potentials = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([0, 1], np.int64))
     pruned = Pruned.of(Problem(potentials, labels, ("row",), rows), 1.0)
     assert len(pruned.components(np.ones(2))) == together
+
+
+def joined(pruned: Pruned) -> list[set[int]]:
+    """Sentences of all pairs of candidate spans, and of spans and places left outside, that would cost something."""
+    problem, spans = pruned.problem, pruned.spans
+    items = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
+    free = [(t, t + 1, 0) for t in range(len(problem)) if problem.labels.type_of[outside_of(problem, t)].min() < 0]
+    parts: list[set[int]] = []
+    for a in problem.agreements:
+        others = free if a.relation is Relation.UNLABELLED else items
+        for one, other in itertools.product(items, others):
+            apart = one[1] <= other[0] or other[1] <= one[0]
+            if apart and a.cost[one[2], other[2]] > 0 and related(a, one, other):
+                met = {int(pruned.sentence[one[0]]), int(pruned.sentence[other[0]])}
+                met = met.union(*(part for part in parts if part & met))
+                parts = [part for part in parts if not part & met] + [met]
+    return sorted(parts, key=min)
+
+
+def outside_of(problem: Problem, t: int) -> NDArray[np.int64]:
+    return np.flatnonzero(np.isfinite(problem.potentials.unary[t]))
+
+
+def related(agreement: SpanAgreement, one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    """Does the agreement compare the words of two spans, the first as the longer one?"""
+    key, width = agreement.key, agreement.key.shape[1]
+
+    def held(start: int, end: int) -> int:
+        return int(key[start, end - start - 1]) if end - start <= width else NO_KEY
+
+    if agreement.relation is Relation.UNLABELLED:
+        return held(*one[:2]) in key[other[0]].tolist() and held(*one[:2]) != NO_KEY
+    if agreement.relation is Relation.CONTAINED:
+        inside = itertools.combinations(range(one[0], one[1] + 1), 2)
+        parts = {held(a, b) for a, b in inside if b - a < one[1] - one[0] <= width}
+        return held(*other[:2]) in parts - {NO_KEY}
+    return held(*one[:2]) == held(*other[:2]) != NO_KEY
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**9))
+def test_components_are_those_of_all_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, labels=LABEL_SETS[seed % 4], tokens=12, rows=False)
+    kept = tuple(a for a in problem.agreements if a.relation is not Relation.DIFFERENT)
+    problem = replace(problem, agreements=kept)
+    sentences = len(problem.potentials.sentence_starts)
+    pruned = Pruned.of(problem, 1e6)
+    found = [set(part.tolist()) for part in pruned.components(np.full(sentences, 1e6))]
+    assert found == joined(pruned)

@@ -9,29 +9,17 @@ import numpy as np
 import pytest
 
 from schemas.decoded import Budget, Status
-from schemas.document import Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
 from schemas.problem import Problem
 from schemas.settings import CertifySettings, GibbsSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import build_problem
+from tests.made_repeats import repeated
 from workers.inference.certify import engine as certify
-from workers.inference.certify.engine import RELAXED
+from workers.inference.certify.components import Pruned
+from workers.inference.core.chain import viterbi
+from workers.inference.core.effort import Effort
 from workers.inference.core.engine import document_rng
+from workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, room_for
+from workers.inference.relaxation.relaxation import Relaxed, relax
 from workers.inference.sampling import gibbs
-
-LABELS = LabelSet.bio(["PER", "ORG", "LOC", "MISC"])
-
-
-def repeated(tokens: int) -> Problem:
-    """One word, a sentence each time, as likely of any type as of another."""
-    document = Document.build("cost", [["Jordan"]] * tokens)
-    unary = np.random.default_rng(0).normal(size=(tokens, len(LABELS)))
-    pairs = np.full((4, 4), 5) + 1000 * np.eye(4, dtype=np.int64)
-    constraints = LabelConsistency(PairCounts(LABELS.types, pairs, pairs, np.full(4, 200)))
-    potentials = Potentials(unary, np.zeros((len(LABELS), len(LABELS))), document.sentence_starts).legal(LABELS)
-    return build_problem(document, potentials, LABELS, constraints)
 
 
 def cpu_seconds(run: Callable[[], object]) -> float:
@@ -66,7 +54,65 @@ def test_certify_relaxes_nothing_when_its_work_is_spent(monkeypatch: pytest.Monk
     assert decoded.bound >= decoded.objective
 
 
-def test_certify_counts_its_relaxations() -> None:
-    problem = repeated(40)
-    decoded = certify.solve(problem, config=CertifySettings(rounds=1), rng=document_rng(0, "cost"))
-    assert decoded.work > RELAXED * len(problem)
+def relaxed(tokens: int, work: int | None) -> tuple[Problem, Effort, Relaxed]:
+    problem, effort = repeated(tokens), Effort(Budget(work=work))
+    labels = np.full(tokens, np.flatnonzero(problem.labels.type_of < 0)[0], np.int32)
+    return problem, effort, relax(problem, labels, problem.score(labels).objective, effort)
+
+
+@pytest.mark.parametrize("work", [0, 30_000, 300_000, 3_000_000, 10_000_000])
+def test_a_relaxation_ends_when_its_work_is_spent(work: int) -> None:
+    """It may exceed it by a step of ascent, or a last look at everything: some looks at each span and slot."""
+    problem, effort, found = relaxed(1_500, work)
+    top = problem.potentials.score(viterbi(problem.potentials))
+    assert work - 1 <= effort.work <= work + 1_500 * 5 * 250
+    assert found.objective <= found.bound <= top
+    assert (found.bound < top) == (work > 0)
+    assert problem.score(found.labels).objective == found.objective
+
+
+def test_more_work_proves_more() -> None:
+    bounds = [relaxed(1_500, work)[2].bound for work in (0, 1_000_000, 30_000_000)]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] < 0.5 * bounds[0]
+
+
+def test_a_relaxation_of_a_word_eight_times_as_often_is_about_eight_times_the_work() -> None:
+    work = [relaxed(tokens, None)[1].work / tokens for tokens in (500, 4_000)]
+    assert work[1] < 2.5 * work[0]
+
+
+def test_a_group_of_many_slots_is_looked_at_in_few_boxes() -> None:
+    """Two types that clash in all slots, which each could be of either: no more boxes than fit the limit."""
+    slots = 40_000
+    pair = np.array([[[0.0, 1e-4], [1e-4, 0.0]]])
+    groups = PricedGroups(
+        np.arange(2 * slots),
+        np.tile([0, 1], slots),
+        np.arange(0, 2 * slots + 1, 2),
+        np.array([0, slots]),
+        np.array([2]),
+        pair,
+    )
+    prices, room = np.random.default_rng(0).uniform(size=2 * slots), room_for(groups)
+    bound = group_cost(groups, 0, prices, room, np.zeros(2 * slots, np.bool_))
+    assert room.looked[0] <= 2 * MOST_LOOKED
+    best = prices.reshape(-1, 2).max(axis=1).sum()
+    assert -best <= bound <= min(-prices[::2].sum(), -prices[1::2].sum())
+
+
+def test_joins_of_a_word_forty_thousand_times_end() -> None:
+    """Pair by pair these would be billions of looks."""
+    problem = repeated(40_000)
+    pruned = Pruned.of(problem, 1e6)
+    whole = pruned.components(np.full(len(problem), 1e6))
+    assert [part.tolist() for part in whole] == [list(range(len(problem)))]
+
+
+def test_certify_ends_by_itself() -> None:
+    problem = repeated(1_500)
+    config = CertifySettings(work=5_000_000)
+    decoded = certify.solve(problem, config=config, rng=document_rng(0, "cost"))
+    assert decoded.status is Status.TIMEOUT
+    assert 5_000_000 <= decoded.work < 7_000_000
+    assert decoded.objective <= decoded.bound < problem.potentials.score(viterbi(problem.potentials))

@@ -19,8 +19,10 @@ from tests.test_engines import EXACT, check_answer, run
 from workers.constraints.consistency import span_keys
 from workers.inference.core.agreement import codec, empty_state, labels_cost
 from workers.inference.core.chain import viterbi
+from workers.inference.core.effort import Effort
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.spans import candidate_spans
-from workers.inference.relaxation.ascent import ascend
+from workers.inference.relaxation.ascent import BEST, ascend, climb_from
 from workers.inference.relaxation.groups import PricedGroups
 from workers.inference.relaxation.relaxation import chains_of, relax
 
@@ -112,7 +114,9 @@ def test_spans_that_make_no_labelling_bound_everything() -> None:
     assert len(chains.start) == 0
     ints = np.zeros(0, np.int64)
     groups = PricedGroups(ints, ints, np.zeros(1, np.int64), np.zeros(1, np.int64), ints, np.zeros((0, 0, 0)))
-    assert ascend(chains, groups, np.zeros(0), 8.0, 1.0, 5)[0] == np.inf
+    climb = climb_from(chains, groups, np.zeros(0))
+    assert not ascend(climb, 8.0, 1.0, 5, 1000)
+    assert climb.numbers[BEST] == np.inf
 
 
 def test_a_problem_with_nothing_better_is_not_relaxed() -> None:
@@ -121,5 +125,5 @@ def test_a_problem_with_nothing_better_is_not_relaxed() -> None:
     p = problem.potentials
     objective = problem.score(labels).objective
     worse = Potentials(p.unary - 10.0, p.transition, p.sentence_starts)
-    relaxed = relax(replace(problem, potentials=worse), labels, objective)
+    relaxed = relax(replace(problem, potentials=worse), labels, objective, Effort(UNLIMITED))
     assert (relaxed.bound, relaxed.objective) == (objective, objective)

@@ -17,12 +17,14 @@ from tests.oracle import all_labellings, enumerate_best, naive_keys, random_prob
 from tests.test_certify import names_in_sentences
 from workers.inference.core.agreement import empty_state
 from workers.inference.core.chain import viterbi, viterbi_score
+from workers.inference.core.effort import Effort
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.spans import candidate_spans
 from workers.inference.cpsat import engine as cpsat
 from workers.inference.relaxation import relaxation
 from workers.inference.relaxation.block_descent import descend, finish, start_at
 from workers.inference.relaxation.groups import PricedGroups, group_cost, member_losses, room_for
-from workers.inference.relaxation.relaxation import chains_of, relax
+from workers.inference.relaxation.relaxation import MOST_TOIL, chains_of, relax
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -37,7 +39,7 @@ def test_the_bound_holds_and_no_better_labelling_is_struck_out(
         start = enumerate_best(problem)[0]
     if problem.score(start).objective == -np.inf:
         pytest.skip("no labelling is possible")
-    relaxed = relax(problem, start, problem.score(start).objective)
+    relaxed = relax(problem, start, problem.score(start).objective, Effort(UNLIMITED))
     best = enumerate_best(problem)[1]
     reached = problem.score(relaxed.labels).objective
     assert problem.score(start).objective <= reached <= best + 1e-9
@@ -54,7 +56,7 @@ def test_the_bound_is_close_where_names_conflict(seed: int) -> None:
     start = viterbi(problem.potentials)
     exact = cpsat.solve(problem, config=CpSatSettings(deterministic_seconds=60.0), rng=np.random.default_rng(0))
     assert exact.certified
-    relaxed = relax(problem, start, problem.score(start).objective)
+    relaxed = relax(problem, start, problem.score(start).objective, Effort(UNLIMITED))
     assert relaxed.bound >= exact.objective - 1e-5
     # Without prices the bound is the local optimum; prices must win back most of what agreement costs.
     assert viterbi_score(problem.potentials) - relaxed.bound > 0.5 * (
@@ -103,7 +105,7 @@ def test_a_group_of_two_roles_costs_what_enumeration_says(case: tuple[PricedGrou
     least, forced = enumerated(groups, prices)
     assert group_cost(groups, 0, prices, room_for(groups), known) == pytest.approx(least)
     assert cost_of(groups, prices, np.flatnonzero(known).tolist()) == pytest.approx(least)
-    assert member_losses(groups, prices, 1000.0) == pytest.approx(forced - least)
+    assert member_losses(groups, prices, room_for(groups), 1000.0) == pytest.approx(forced - least)
 
 
 @settings(max_examples=300)
@@ -114,7 +116,7 @@ def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[P
     known = np.zeros(len(prices), np.bool_)
     bound = group_cost(groups, 0, prices, room_for(groups), known)
     assert bound <= least + 1e-9
-    assert (bound + member_losses(groups, prices, 1000.0) <= forced + 1e-9).all()
+    assert (bound + member_losses(groups, prices, room_for(groups), 1000.0) <= forced + 1e-9).all()
 
 
 @pytest.mark.parametrize("price", [1e-4, 1e-3, 1e-2, 1.0])
@@ -128,7 +130,7 @@ def test_counts_beyond_the_limit_are_bounded_together(price: float) -> None:
     bound = group_cost(groups, 0, prices, room_for(groups), np.zeros(160, np.bool_))
     least = min(price * n * m - n - m for n in range(81) for m in range(81))
     assert least - 12.0 <= bound <= least + 1e-9
-    assert (bound + member_losses(groups, prices, 1000.0) <= least + 1e-9).any()
+    assert (bound + member_losses(groups, prices, room_for(groups), 1000.0) <= least + 1e-9).any()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -138,14 +140,14 @@ def test_sentences_solved_one_by_one_never_lose(seed: int) -> None:
     state = empty_state(problem, 1000.0)
     labels = viterbi(problem.potentials)
     descent = start_at(chains_of(problem, spans), state, labels)
-    assert descend(descent) == pytest.approx(problem.score(labels).objective)
+    assert descend(descent, MOST_TOIL) == pytest.approx(problem.score(labels).objective)
     finish(descent)
     start = problem.score(viterbi(problem.potentials)).objective
     assert problem.score(labels).objective > start
     assert not state.counts.any()
     assert not state.holders.any()
     settled = labels.copy()
-    descend(start_at(chains_of(problem, spans), state, settled))
+    descend(start_at(chains_of(problem, spans), state, settled), MOST_TOIL)
     assert settled.tolist() == labels.tolist()
 
 
@@ -161,6 +163,6 @@ def test_thirty_mentions_change_their_type_together() -> None:
     potentials = Potentials(unary, np.zeros((len(names), len(names))), starts).legal(names)
     problem = Problem(potentials, names, ("exact",), LinearRows.none(), (SpanAgreement(0, Relation.EXACT, key, cost),))
     incumbent = np.tile(np.array([names.opening[0], 0], np.int32), sentences)
-    relaxed = relax(problem, incumbent, problem.score(incumbent).objective)
+    relaxed = relax(problem, incumbent, problem.score(incumbent).objective, Effort(UNLIMITED))
     assert relaxed.labels[0::6].tolist() == [names.opening[1]] * 10
     assert relaxed.bound == pytest.approx(problem.score(relaxed.labels).objective, abs=1e-6)

@@ -22,6 +22,8 @@ from workers.certificates.boxes import Boxes
 from workers.certificates.checker import BITS, TOLERANCE, Alive, Ground, Mask, Prices, narrowed
 from workers.certificates.proof import LEAF, MOST, MOST_ROLES, CertificateError, Item, Reader, ReadGroup
 from workers.inference.core.chain import viterbi_score
+from workers.inference.core.effort import Effort
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.relaxation.relaxation import Prices as Learned
 from workers.inference.relaxation.relaxation import relax
 from workers.inference.relaxation.row_dual import STEPS, dual_bound
@@ -138,7 +140,7 @@ class _Proof:
         unary = left.unary - self._charges(dual.multipliers)
         charged = replace(self.problem, potentials=replace(left, unary=unary), rows=LinearRows.none())
         objective = charged.score(self.labels).objective
-        for prices in relax(charged, self.labels, objective, least_pruned=0.0).rounds:
+        for prices in relax(charged, self.labels, objective, Effort(UNLIMITED), least_pruned=0.0).rounds:
             yield _Step(rows, prices)
 
     def _charges(self, multipliers: Floats) -> Floats:

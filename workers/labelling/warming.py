@@ -23,8 +23,8 @@ COPIES = 2
 WORK = 1_000
 """Limit of an engine's work on it: to reach a kernel is enough."""
 
-STEPS = 2_000_000
-"""The same for those that count steps of a sampler, which has to end before what it found is settled."""
+STEPS = 6_000_000
+"""The same for those that count steps of a sampler, which has to end before what it found is settled or relaxed."""
 
 SAMPLERS = ("gibbs", "certify")
 

@@ -8,8 +8,7 @@ anything, and so which sentences have to be solved together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 from schemas.labels import Spans
 from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import NO_KEY, LinearRows, Problem
-from workers.compiling.kernel import kernel, kernel_in_place
-from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, empty_state, places_by_key
+from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
+from workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState, empty_state
 from workers.inference.core.chain import max_messages
 from workers.inference.core.spans import CandidateSpans, candidate_spans
 
@@ -61,18 +60,15 @@ class Pruned:
         involved = np.zeros(len(most_loss), np.bool_)
         if self.problem.agreements:
             alive = self.spans.loss <= most_loss[self.span_sentence]
-            order, pointer = self._by_key(alive)
-            arrays = (self.spans.start, self.spans.end, self.spans.type, self.span_sentence, alive)
-            _join_spans(self.state, arrays, order, pointer, parent, involved)
-            if len(self.state.watching):
-                outside = self.allowed(most_loss)[:, self.problem.labels.type_of < 0].any(axis=1)
-                places, bounds = self._places
-                _join_unlabelled(self.state, arrays, places, bounds, outside, self.sentence, parent, involved)
+            spans = np.flatnonzero(alive)
+            arrays = (self.spans.start[spans], self.spans.end[spans], self.spans.type[spans], self.span_sentence[spans])
+            outside = self.allowed(most_loss)[:, self.problem.labels.type_of < 0].any(axis=1)
+            _join_all(self.state, arrays, np.flatnonzero(outside), self.sentence, parent, involved)
         for row in self._open_rows(most_loss).tolist():
             inside = self.problem.rows.position[self.problem.rows.pointer[row] : self.problem.rows.pointer[row + 1]]
             _join_sentences(self.sentence[inside] if len(inside) else FIRST, parent, involved)
         root = np.array([_root(parent, s) for s in range(len(parent))], np.int64)
-        return [np.flatnonzero(involved & (root == r)) for r in np.unique(root[involved])]
+        return _parted(np.flatnonzero(involved), root[involved])
 
     def allowed(self, most_loss: Floats) -> NDArray[np.bool_]:
         """(N, L) labels that a better labelling can have."""
@@ -82,26 +78,6 @@ class Pruned:
         """Spans that a better labelling can have."""
         kept = self.spans.loss <= most_loss[self.span_sentence]
         return Spans(self.spans.start[kept], self.spans.end[kept], self.spans.type[kept].astype(np.int32))
-
-    def _by_key(self, alive: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-        """Alive spans ordered by key, of each key table (G, M), and each key's place in that order."""
-        start, width = self.spans.start, self.spans.end - self.spans.start
-        tables, size = len(self.state.keys), self.state.counts.shape[1]
-        short = width <= self.state.keys.shape[2]
-        order = np.zeros((tables, len(start)), np.int64)
-        pointer = np.zeros((tables, size + 1), np.int64)
-        for g in range(tables):
-            keys = np.full(len(start), NO_KEY, np.int64)
-            keys[short] = self.state.keys[g, start[short], width[short] - 1]
-            keys[~alive] = NO_KEY
-            known = np.flatnonzero(keys != NO_KEY)
-            order[g, : len(known)] = known[np.argsort(keys[known], kind="stable")]
-            pointer[g, 1:] = np.cumsum(np.bincount(keys[known], minlength=size))
-        return order, pointer
-
-    @cached_property
-    def _places(self) -> tuple[Ints, Ints]:
-        return places_by_key(self.state)
 
     def _open_rows(self, most_loss: Floats) -> Ints:
         """Rows that some better labelling may break: their largest activity exceeds the bound."""
@@ -119,14 +95,21 @@ def part_of(problem: Problem, sentences: Ints, sentence: Ints) -> tuple[Problem,
     Rows that reach out of the sentences are left out: the caller has shown that they cost nothing.
     """
     p = problem.potentials
-    inside = np.isin(sentence, sentences)
-    tokens = np.flatnonzero(inside)
-    place = np.cumsum(inside) - 1
-    potentials = Potentials(p.unary[tokens], p.transition, place[p.sentence_starts[sentences]])
+    first, last = np.searchsorted(sentence, sentences), np.searchsorted(sentence, sentences, side="right")
+    tokens = ranges(first, last)
+    starts = np.searchsorted(tokens, p.sentence_starts[sentences])
+    potentials = Potentials(p.unary[tokens], p.transition, starts)
     agreements = _cut_agreements(problem, tokens)
     return replace(
-        problem, potentials=potentials, rows=_cut_rows(problem.rows, inside, place), agreements=agreements
+        problem, potentials=potentials, rows=_cut_rows(problem.rows, tokens, len(problem)), agreements=agreements
     ), tokens
+
+
+def ranges(first: Ints, last: Ints) -> Ints:
+    """All of ``first`` (n,) to ``last`` (n,), one range after the other."""
+    lengths = last - first
+    each: Ints = np.arange(lengths.sum()) + np.repeat(first - np.cumsum(lengths) + lengths, lengths)
+    return each
 
 
 def _cut_agreements(problem: Problem, tokens: Ints) -> tuple[Any, ...]:
@@ -135,9 +118,11 @@ def _cut_agreements(problem: Problem, tokens: Ints) -> tuple[Any, ...]:
     return tuple(replace(a, key=tables[id(a.key)]) for a in problem.agreements)
 
 
-def _cut_rows(rows: LinearRows, inside: NDArray[np.bool_], place: Ints) -> LinearRows:
+def _cut_rows(rows: LinearRows, tokens: Ints, count: int) -> LinearRows:
     if not len(rows):
         return rows
+    inside = np.isin(np.arange(count), tokens)
+    place = np.cumsum(inside) - 1
     whole = np.bincount(rows.row_of_entry, ~inside[rows.position], len(rows)) == 0
     whole &= (np.diff(rows.pointer) > 0) | inside[0]
     entries = whole[rows.row_of_entry]
@@ -203,68 +188,126 @@ def _join_sentences(sentences: Any, parent: Any, involved: Any) -> None:
         _join(parent, involved, sentences[0], s)
 
 
-@kernel_in_place
-def _join_spans(state: Any, spans: Any, order: Any, pointer: Any, parent: Any, involved: Any) -> None:
-    """Joins the sentences of every two spans that can be labelled together and would cost something."""
-    start, end, alive = spans[0], spans[1], spans[4]
+class Sides(NamedTuple):
+    """Items that clash, by key and type: whether two of them stand apart, and which sentences that joins.
+
+    ``number`` (K,) counts the keys that spans have, −1 for others. ``first_end`` and ``last_start`` (2, Q, T) are the
+    least end and the greatest start of a side's items, ``sentence`` (2, Q, T) the sentence of one of them, −1 where
+    there is none. ``cost`` (T, T) is that of a type of side 0 with one of side 1. Items that overlap are in one
+    sentence, so the sentences of all that clash hang together, apart or not.
+    """
+
+    number: Ints
+    first_end: Ints
+    last_start: Ints
+    sentence: Ints
+    cost: Floats
+
+
+@kernel
+def _join_all(state: Any, spans: Any, outside: Any, sentence: Any, parent: Any, involved: Any) -> None:
+    """Joins the sentences of every two items that can be labelled together and would cost something: ``spans`` and
+    the tokens ``outside``, which can begin outside. Time grows with the items, not with their pairs.
+
+    `Relation.DIFFERENT` joins spans of one key as well, if anything: all keys are one there.
+    """
     for a in range(len(state.table)):
-        g = state.table[a]
-        keys = state.keys[g]
-        for i in range(len(start)):
-            width = end[i] - start[i]
-            if not alive[i] or width > state.width[g] or state.relation[a] == UNLABELLED:
-                continue
-            if state.relation[a] == CONTAINED:
-                for w in range(1, width):
-                    for at in range(start[i], end[i] - w + 1):
-                        key = keys[at, w - 1]
-                        if key != NO_KEY:
-                            _join_key(
-                                state.cost[a],
-                                spans,
-                                i,
-                                order[g],
-                                pointer[g, key],
-                                pointer[g, key + 1],
-                                parent,
-                                involved,
-                            )
-                continue
-            key = keys[start[i], width - 1]
-            if key == NO_KEY:
-                continue
-            if state.relation[a] == EXACT:
-                _join_key(state.cost[a], spans, i, order[g], pointer[g, key], pointer[g, key + 1], parent, involved)
+        relation = state.relation[a]
+        sides = _sides_for(state, a, spans, len(sentence))
+        for joins in (False, True):
+            _members(state, a, spans, 0 if relation == UNLABELLED else 1, sides, joins, parent, involved)
+            if relation == CONTAINED:
+                _holders(state, a, spans, sides, joins, parent, involved)
+            elif relation == UNLABELLED:
+                _left_out(state, a, outside, sentence, sides, joins, parent, involved)
             else:
-                _join_key(state.cost[a], spans, i, order[g], 0, pointer[g, key], parent, involved)
-                _join_key(state.cost[a], spans, i, order[g], pointer[g, key + 1], pointer[g, -1], parent, involved)
+                _members(state, a, spans, 0, sides, joins, parent, involved)
 
 
-@kernel_in_place
-def _join_unlabelled(
-    state: Any, spans: Any, places: Any, bounds: Any, outside: Any, sentence: Any, parent: Any, involved: Any
+@inner
+def _sides_for(state: Any, a: int, spans: Any, count: int) -> Any:
+    """Room for the items of agreement a in a document of ``count`` tokens."""
+    start, end = spans[0], spans[1]
+    number = np.full(state.counts.shape[1], -1)
+    keys = 0
+    for i in range(len(start)):
+        key = _key(state, a, start[i], end[i])
+        if key != NO_KEY and number[key] < 0:
+            number[key] = 0 if state.relation[a] == DIFFERENT else keys
+            keys += 1
+    shape = (2, keys, state.cost.shape[1])
+    return Sides(number, np.full(shape, count + 1), np.full(shape, -1), np.full(shape, -1), state.cost[a])
+
+
+@inner_in_place
+def _key(state: Any, a: int, start: int, end: int) -> Any:
+    g = state.table[a]
+    return state.keys[g, start, end - start - 1] if end - start <= state.width[g] else NO_KEY
+
+
+@inner_in_place
+def _members(state: Any, a: int, spans: Any, side: int, sides: Any, joins: Any, parent: Any, involved: Any) -> None:
+    """The spans of each key."""
+    start, end, kind, sentence = spans
+    for i in range(len(start)):
+        key = _key(state, a, start[i], end[i])
+        _item(sides, side, key, kind[i], start[i], end[i], sentence[i], joins, parent, involved)
+
+
+@inner_in_place
+def _holders(state: Any, a: int, spans: Any, sides: Any, joins: Any, parent: Any, involved: Any) -> None:
+    """The spans around each key."""
+    start, end, kind, sentence = spans
+    g = state.table[a]
+    for i in range(len(start)):
+        for w in range(1, end[i] - start[i] if end[i] - start[i] <= state.width[g] else 1):
+            for at in range(start[i], end[i] - w + 1):
+                key = state.keys[g, at, w - 1]
+                _item(sides, 0, key, kind[i], start[i], end[i], sentence[i], joins, parent, involved)
+
+
+@inner_in_place
+def _left_out(
+    state: Any, a: int, outside: Any, sentence: Any, sides: Any, joins: Any, parent: Any, involved: Any
 ) -> None:
-    """Joins the sentences of every span and every place of its words that can begin outside, where that would cost."""
-    start, end, kind, span_sentence, alive = spans
-    for a in state.watching:
-        g = state.table[a]
-        for i in range(len(start)):
-            width = end[i] - start[i]
-            if not alive[i] or width > state.width[g] or state.cost[a, kind[i], 0] == 0.0:
-                continue
-            key = state.keys[g, start[i], width - 1]
-            if key == NO_KEY:
-                continue
-            for t in places[g, bounds[g, key] : bounds[g, key + 1]]:
-                if outside[t] and not start[i] <= t < end[i]:
-                    _join(parent, involved, span_sentence[i], sentence[t])
+    """The places of each key."""
+    for t in outside:
+        for w in range(state.width[state.table[a]]):
+            _item(sides, 1, state.keys[state.table[a], t, w], 0, t, t + 1, sentence[t], joins, parent, involved)
 
 
-@kernel_in_place
-def _join_key(cost: Any, spans: Any, i: int, order: Any, first: int, last: int, parent: Any, involved: Any) -> None:
-    start, end, kind, sentence, _ = spans
-    for place in range(first, last):
-        j = order[place]
-        apart = end[j] <= start[i] or end[i] <= start[j]
-        if apart and cost[kind[i], kind[j]] > 0.0:
-            _join(parent, involved, sentence[i], sentence[j])
+@inner_in_place
+def _item(
+    sides: Any,
+    side: int,
+    key: int,
+    kind: int,
+    start: int,
+    end: int,
+    sentence: int,
+    joins: Any,
+    parent: Any,
+    involved: Any,
+) -> None:
+    """Notes an item on its side, or, where all are noted, joins it with the other side's."""
+    if key == NO_KEY or sides.number[key] < 0:
+        return
+    q, other = sides.number[key], 1 - side
+    if not joins:
+        sides.first_end[side, q, kind] = min(sides.first_end[side, q, kind], end)
+        sides.last_start[side, q, kind] = max(sides.last_start[side, q, kind], start)
+        sides.sentence[side, q, kind] = sentence
+        return
+    for b in range(len(sides.cost)):
+        cost = sides.cost[kind, b] if side == 0 else sides.cost[b, kind]
+        if cost > 0.0 and sides.sentence[other, q, b] >= 0:
+            if sides.first_end[other, q, b] <= start or sides.last_start[other, q, b] >= end:
+                involved[sentence] = True
+            parent[_root(parent, sentence)] = _root(parent, sides.sentence[other, q, b])
+
+
+def _parted(items: Ints, names: Ints) -> list[Ints]:
+    """The items (M,), which rise, of each name (M,), those with the first item first."""
+    _, first, number = np.unique(names, return_index=True, return_inverse=True)
+    order = np.argsort(first[number], kind="stable")
+    return np.split(items[order], np.flatnonzero(np.diff(number[order])) + 1) if len(items) else []

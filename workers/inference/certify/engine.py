@@ -34,15 +34,12 @@ from schemas.settings import CertifySettings
 from workers.inference.certify.components import Pruned, part_of
 from workers.inference.core.chain import viterbi, viterbi_score
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Race, limited
 from workers.inference.cpsat.engine import UNITS_A_SECOND, solve_model
 from workers.inference.cpsat.lattice import build_model
 from workers.inference.relaxation.relaxation import Relaxed, relax
 from workers.inference.relaxation.row_dual import prove_rows
 from workers.inference.sampling import gibbs
-
-RELAXED = 1_000
-"""Steps of work that a token counts in a relaxation: some hundred steps of ascent over its spans and sentence."""
 
 STEPS_A_UNIT = 10_000
 """Steps of work in a millisecond of CP-SAT's deterministic time."""
@@ -61,16 +58,17 @@ def solve(
 ) -> Decoded:
     """The best labelling, proven within ``config.tolerance`` nats, or the best seen and its gap.
 
-    Starts from ``incumbent``, or from the sampler's answer. Work is in steps of the sampler (`gibbs.solve`), of which
-    a token counts `RELAXED` in a relaxation, and a millisecond of CP-SAT's deterministic time `STEPS_A_UNIT`.
+    Starts from ``incumbent``, or from the sampler's answer. Work is in steps of the sampler (`gibbs.solve`) and things
+    that a relaxation looks at (`relax`), and a millisecond of CP-SAT's deterministic time counts `STEPS_A_UNIT`. Where
+    the budget sets no limit, ``config.work`` does.
     """
-    race = Race(problem, budget=budget, incumbent=incumbent)
+    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if race.top == -np.inf:
         return problem.decoded(race.labels, bound=race.top, status=Status.INFEASIBLE)
     if len(problem.rows) and not problem.agreements:
         return _rows_alone(race, config, rng)
     if race.loss > config.tolerance and incumbent is None:
-        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=_left(race))
+        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=race.left)
         race.work = answer.work
         race.take(answer.labels, answer.objective)
     own = race.top
@@ -93,27 +91,17 @@ class _Proven(NamedTuple):
     by: Status
 
 
-def _left(race: Race) -> Budget:
-    """What of the budget is left, for the sampler."""
-    seconds, work = race.budget
-    return Budget(
-        None if seconds is None else max(0.0, seconds - race.seconds),
-        None if work is None else max(0, work - race.work),
-    )
-
-
 def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
     """Relaxes, and samples what is left, in turn, while that finds something better."""
     relaxed = Relaxed(race.problem, race.top, race.labels, race.objective)
     if race.objective == -np.inf:
         return relaxed
     for _ in range(config.rounds):
-        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective)
-        race.work += RELAXED * len(race.problem)
+        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective, race)
         if relaxed.bound - relaxed.objective <= config.tolerance or race.spent:
             break
         sampled = gibbs.solve(
-            relaxed.problem, config=config.sampler, rng=rng, budget=_left(race), incumbent=relaxed.labels
+            relaxed.problem, config=config.sampler, rng=rng, budget=race.left, incumbent=relaxed.labels
         )
         race.work += sampled.work
         if sampled.objective <= relaxed.objective + SLACK:

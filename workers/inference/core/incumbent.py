@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-import time
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.core.chain import viterbi
+from workers.inference.core.effort import Effort
 from workers.inference.core.engine import TOLERANCE, UNLIMITED, proven
 
 
-class Race:
+class Race(Effort):
     """Starts from the better of the Viterbi labelling and the incumbent (N,), under one clock.
 
     ``top`` is the local optimum and ``loss`` how far the best labelling is below it (nats; inf
-    where it breaks something hard). ``work`` is counted by the engine. ``clock`` is a reading of
-    `time.perf_counter` where the document's time began before.
+    where it breaks something hard).
     """
 
     def __init__(
         self, problem: Problem, *, budget: Budget, incumbent: Labels | None, clock: float | None = None
     ) -> None:
-        self.problem, self.budget = problem, budget
-        self.started = time.perf_counter() if clock is None else clock
-        self.work = 0
+        super().__init__(budget, clock=clock)
+        self.problem = problem
         self.viterbi = viterbi(problem.potentials)
         self.top = problem.potentials.score(self.viterbi)
         self.labels = self.viterbi
@@ -33,11 +31,6 @@ class Race:
         self.improvements = [Improvement(self.seconds, 0, self.objective)]
         if incumbent is not None:
             self.offer(incumbent)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self.started
 
     @property
     def loss(self) -> float:
@@ -48,16 +41,6 @@ class Race:
     def settled(self) -> bool:
         """Is nothing left to search? No labelling is possible, there is only one, or none can be better."""
         return len(self.problem) == 0 or not self.loss > TOLERANCE
-
-    @property
-    def spent(self) -> bool:
-        """Has the budget run out?"""
-        seconds, work = self.budget
-        return (seconds is not None and self.seconds >= seconds) or (work is not None and self.work >= work)
-
-    def room(self, most: int) -> int:
-        """Units of work until the next look at the clock: ``most``, or what the budget leaves."""
-        return most if self.budget.work is None else max(0, min(most, self.budget.work - self.work))
 
     def restart(self, labels: Labels) -> None:
         """Makes ``labels`` (N,) the best so far, whatever it scores: for engines with an aim of their own."""

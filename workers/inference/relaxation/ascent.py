@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY
-from workers.compiling.kernel import inner, inner_in_place, kernel
+from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import CONTAINED
-from workers.inference.relaxation.groups import group_cost, room_for
-from workers.inference.relaxation.sentences import lattice_for, solve_sentence, trace_sentence
+from workers.inference.relaxation.groups import PricedGroups, Room, group_cost, room_for
+from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOMENTUM = 0.9
 PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound before they are made shorter, and by which factor."""
+
+BEST, LENGTH = 0, 1
+TAKEN, IDLE, LOOKED, ENDED = range(4)
+"""Places in ``numbers`` and ``counters`` of a `Climb`."""
 
 
 @kernel
@@ -97,81 +104,153 @@ def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -
     return costs
 
 
-@kernel
-def ascend(chains: Any, groups: Any, prices: Any, optimum: float, upper: float, steps: int) -> Any:
-    """Subgradient ascent: the best bound in nats of loss, its prices, and the sentences' labels under them.
+class Climb(NamedTuple):
+    """An ascent of the prices of ``chains`` and ``groups`` (K memberships), so far.
 
-    The bound is inf, and the labels mean nothing, where some sentence cannot be made of the spans and outside labels.
-    Steps go along subgradients with momentum (deflected as in Camerini, Fratta & Maffioli 1975), else
-    they zigzag between the ways in which a group can agree.
+    ``now`` (K,) are the prices in nats, ``direction`` (K,) where they go, ``charge`` (M + N,) what they sum to.
+    ``taken`` (M + N,) and ``labels`` (N,) are what the sentences choose, ``known`` (K,) what the groups do; ``scores``
+    (S,) and ``costs`` (Q,) in nats are right but for what is marked in ``moved`` (S,) and ``moved_groups`` (Q,).
+    ``best_prices`` and ``best_labels`` are those of the best bound. ``sentence`` (K,) is each membership's.
+    ``numbers`` (2,): the best bound in nats of loss, and the length of steps. ``counters`` (4,): steps taken, those
+    since the bound rose, labels, spans, memberships and slots of boxes looked at, and whether more steps lead nowhere.
     """
-    count = len(chains.unary)
-    lattice, charge = lattice_for(chains), np.zeros(len(chains.start) + count)
-    taken, known = np.zeros(len(charge), np.bool_), np.zeros(len(prices), np.bool_)
-    labels, best_labels = np.zeros(count, np.int32), np.zeros(count, np.int32)
-    room = room_for(groups)
-    best, best_prices = -np.inf, prices.copy()
-    relaxation, idle = 1.0, 0
-    sentence = _sentences(chains, groups)
+
+    chains: Chains
+    groups: PricedGroups
+    lattice: Lattice
+    room: Room
+    sentence: Ints
+    now: Floats
+    direction: Floats
+    charge: Floats
+    taken: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    labels: Labels
+    scores: Floats
+    costs: Floats
+    moved: NDArray[np.bool_]
+    moved_groups: NDArray[np.bool_]
+    best_prices: Floats
+    best_labels: Labels
+    numbers: Floats
+    counters: Ints
+
+
+@kernel
+def climb_from(chains: Any, groups: Any, prices: Any) -> Any:
+    """An ascent from ``prices`` (K,) that has not begun."""
+    count, sentences, members = len(chains.unary), len(chains.bounds) - 1, len(prices)
+    items = len(chains.start) + count
+    labels, scores = np.zeros(count, np.int32), np.zeros(sentences)
+    climb = Climb(
+        chains,
+        groups,
+        lattice_for(chains),
+        room_for(groups),
+        _sentences(chains, groups),
+        prices.copy(),
+        np.zeros(members),
+        np.zeros(items),
+        np.zeros(items, np.bool_),
+        np.zeros(members, np.bool_),
+        labels,
+        scores,
+        np.zeros(len(groups.roles)),
+        np.ones(sentences, np.bool_),
+        np.ones(len(groups.roles), np.bool_),
+        prices.copy(),
+        labels.copy(),
+        np.array([-np.inf, 1.0]),
+        np.zeros(4, np.int64),
+    )
     # What has no price is never solved differently, and the rest only where a price moved.
-    moved, scores = np.zeros(len(chains.bounds) - 1, np.bool_), np.zeros(len(chains.bounds) - 1)
-    moved[sentence] = True
-    _solve_sentences(chains, charge, lattice, taken, labels, ~moved, scores)
-    moved_groups, costs = np.ones(len(groups.roles), np.bool_), np.zeros(len(groups.roles))
-    now, direction = prices.copy(), np.zeros(len(prices))
-    for _ in range(steps):
-        charge[:] = 0.0
-        for m in range(len(now)):
-            charge[groups.span[m]] += now[m]
-        _solve_sentences(chains, charge, lattice, taken, labels, moved, scores)
-        for q in range(len(costs)):
-            if moved_groups[q]:
-                costs[q] = group_cost(groups, q, now, room, known)
-        value = optimum - scores.sum() + costs.sum()
-        idle = 0 if value > best + 1e-6 else idle + 1
-        if value > best:
-            best = value
-            best_prices[:] = now
-            best_labels[:] = labels
-        if best >= upper:
+    climb.moved[climb.sentence] = False
+    _solve_sentences(climb)
+    climb.moved[:] = False
+    climb.moved[climb.sentence] = True
+    return climb
+
+
+@kernel_in_place
+def ascend(climb: Any, optimum: float, upper: float, steps: int, most: int) -> Any:
+    """Subgradient ascent to ``steps`` steps in all, or ``most`` more things looked at; is more of it of use?
+
+    There is always one step. The best bound is inf, and the labels mean nothing, where some sentence cannot be
+    made of the spans and outside labels. Steps go along subgradients with momentum (deflected as in Camerini,
+    Fratta & Maffioli 1975), else they zigzag between the ways in which a group can agree.
+    """
+    most += climb.counters[LOOKED]
+    while climb.counters[TAKEN] < steps and not climb.counters[ENDED]:
+        climb.counters[TAKEN] += 1
+        if not _climb_step(climb, optimum, upper):
+            climb.counters[ENDED] = 1
+        if climb.counters[LOOKED] >= most:
             break
-        norm = 0.0
-        for m in range(len(now)):
-            direction[m] = MOMENTUM * direction[m] + int(taken[groups.span[m]]) - int(known[m])
-            if direction[m] < 0.0 and now[m] == 0.0:
-                direction[m] = 0.0
-            norm += direction[m] ** 2
-        if norm == 0.0:
-            break
-        if idle >= PATIENCE:
-            relaxation *= SHORTER
-            idle = 0
-        moved[:], moved_groups[:] = False, False
-        _step(groups, sentence, now, relaxation * (upper - value) / norm * direction, moved, moved_groups)
-    return best, best_prices, best_labels
+    return climb.counters[TAKEN] < steps and not climb.counters[ENDED]
 
 
 @inner_in_place
-def _step(groups: Any, sentence: Any, prices: Any, change: Any, moved: Any, moved_groups: Any) -> None:
+def _climb_step(climb: Any, optimum: float, upper: float) -> Any:
+    """Works out the bound and moves the prices; False where that leads nowhere."""
+    groups, now, direction, scores, costs = climb.groups, climb.now, climb.direction, climb.scores, climb.costs
+    climb.charge[:] = 0.0
+    for m in range(len(now)):
+        climb.charge[groups.span[m]] += now[m]
+    _solve_sentences(climb)
+    before = climb.room.looked[0]
+    for q in range(len(costs)):
+        if climb.moved_groups[q]:
+            costs[q] = group_cost(groups, q, now, climb.room, climb.known)
+    climb.counters[LOOKED] += len(now) + climb.room.looked[0] - before
+    value = optimum - scores.sum() + costs.sum()
+    climb.counters[IDLE] = 0 if value > climb.numbers[BEST] + 1e-6 else climb.counters[IDLE] + 1
+    if value > climb.numbers[BEST]:
+        climb.numbers[BEST] = value
+        copy_to(climb.best_prices, now)
+        copy_to(climb.best_labels, climb.labels)
+    if climb.numbers[BEST] >= upper:
+        return False
+    norm = 0.0
+    for m in range(len(now)):
+        direction[m] = MOMENTUM * direction[m] + int(climb.taken[groups.span[m]]) - int(climb.known[m])
+        if direction[m] < 0.0 and now[m] == 0.0:
+            direction[m] = 0.0
+        norm += direction[m] ** 2
+    if norm == 0.0:
+        return False
+    if climb.counters[IDLE] >= PATIENCE:
+        climb.numbers[LENGTH] *= SHORTER
+        climb.counters[IDLE] = 0
+    _step(climb, climb.numbers[LENGTH] * (upper - value) / norm)
+    return True
+
+
+@inner_in_place
+def _step(climb: Any, size: float) -> None:
     """Moves prices, none below 0, and marks the sentences and groups in which any did."""
+    groups, prices = climb.groups, climb.now
+    climb.moved[:], climb.moved_groups[:] = False, False
     for q in range(len(groups.roles)):
         for m in range(groups.slots[groups.groups[q]], groups.slots[groups.groups[q + 1]]):
-            if change[m] != 0.0:
-                prices[m] = max(0.0, prices[m] + change[m])
-                moved[sentence[m]], moved_groups[q] = True, True
+            change = size * climb.direction[m]
+            if change != 0.0:
+                prices[m] = max(0.0, prices[m] + change)
+                climb.moved[climb.sentence[m]], climb.moved_groups[q] = True, True
 
 
 @inner_in_place
-def _solve_sentences(chains: Any, charge: Any, lattice: Any, taken: Any, labels: Any, wanted: Any, scores: Any) -> None:
-    """Solves the sentences ``wanted`` (S,); their ``scores`` (S,) in nats are −inf where no spans make one."""
-    for s in range(len(wanted)):
-        if wanted[s]:
+def _solve_sentences(climb: Any) -> None:
+    """Solves the sentences that ``moved``; their scores in nats are −inf where no spans make one."""
+    chains, taken = climb.chains, climb.taken
+    for s in range(len(climb.moved)):
+        if climb.moved[s]:
             first, last = chains.bounds[s], chains.bounds[s + 1]
             taken[chains.first[first] : chains.first[last]] = False
             taken[len(chains.start) + first : len(chains.start) + last] = False
-            scores[s] = solve_sentence(chains, s, charge, lattice)
-            if scores[s] > -np.inf:
-                trace_sentence(chains, s, lattice, taken, labels)
+            climb.scores[s] = solve_sentence(chains, s, climb.charge, climb.lattice)
+            climb.counters[LOOKED] += last - first + chains.first[last] - chains.first[first]
+            if climb.scores[s] > -np.inf:
+                trace_sentence(chains, s, climb.lattice, taken, climb.labels)
 
 
 @inner

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
-from schemas.potentials import Floats
+from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
@@ -21,8 +21,9 @@ LEAST_GAIN = 1e-9
 class Descent(NamedTuple):
     """``labels`` (N,), counted in ``state``, and what was last looked at.
 
-    ``paid`` (1,) is what they cost each other, in nats. ``seen`` (M + N,) is what each candidate span
-    and each outside label cost when its sentence was last found best, NaN where it has yet to be solved;
+    ``paid`` (1,) is what they cost each other, in nats, ``toil`` (1,) the labels and spans looked at. ``seen``
+    (M + N,) is what each candidate span and each outside label cost when its sentence was last found best, NaN
+    where it has yet to be solved;
     ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
     """
 
@@ -30,6 +31,7 @@ class Descent(NamedTuple):
     state: AgreementState
     labels: Labels
     paid: Floats
+    toil: Ints
     seen: Floats
     charge: Floats
     taken: NDArray[np.bool_]
@@ -45,24 +47,27 @@ def start_at(chains: Any, state: Any, labels: Any) -> Any:
     count_labels(state, chains.codec, labels, 0, count, 1)
     items = len(chains.start) + count
     seen, charge, taken = np.full(items, np.nan), np.zeros(items), np.zeros(items, np.bool_)
-    return Descent(chains, state, labels, paid, seen, charge, taken, labels.copy(), lattice_for(chains))
+    toil = np.zeros(1, np.int64)
+    return Descent(chains, state, labels, paid, toil, seen, charge, taken, labels.copy(), lattice_for(chains))
 
 
 @kernel_in_place
-def descend(descent: Any) -> Any:
+def descend(descent: Any, most: int) -> Any:
     """Betters the labels until no sentence alone can be bettered with the candidate spans; returns what they reach.
 
     That is in nats, without rows. What the spans of one sentence cost each other is not seen while it is
-    solved, but a change has to pay with that too. A sentence is solved again only if a price changed there.
+    solved, but a change has to pay with that too. A sentence is solved again only if a price changed there. After
+    ``most`` labels and spans looked at there are no more passes.
     """
     chains, labels = descent.chains, descent.labels
     for _ in range(MOST_PASSES):
         changed = False
         for s in range(len(chains.bounds) - 1):
             first, last = chains.bounds[s], chains.bounds[s + 1]
+            descent.toil[0] += last - first + chains.first[last] - chains.first[first]
             if chains.first[first] < chains.first[last] and look(descent, first, last):
                 changed |= solve(descent, s)
-        if not changed:
+        if not changed or descent.toil[0] >= most:
             break
     reached = -descent.paid[0]
     for s in range(len(chains.bounds) - 1):

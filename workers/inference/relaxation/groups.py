@@ -18,6 +18,11 @@ MOST_COUNTED = 64
 MOST_BOXES = 4000
 """Boxes of counts that a group is looked at in before what is left is bounded together."""
 
+MOST_LOOKED = 2_000_000
+"""Slots of these boxes, which make them fewer in a group of many slots; `FEWEST_BOXES` are looked at anyway."""
+
+FEWEST_BOXES = 40
+
 START, END = -1, -2
 """Depths before the first box and after the last."""
 
@@ -52,8 +57,8 @@ class Room(NamedTuple):
 
     ``charge`` (R,) is what a role without count pays a slot, ``base`` (P,) what a slot gains at most
     by such roles. ``top`` (R, C + 2) is what a role adds to that on the slots where it adds most and
-    which it must have, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes;
-    ``best_low`` and ``best_state`` (R,) are the cheapest of them.
+    which it must have, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes,
+    ``looked`` (1,) the slots of all that were ever looked at; ``best_low`` and ``best_state`` (R,) are the cheapest.
     """
 
     gain: Floats
@@ -67,17 +72,19 @@ class Room(NamedTuple):
     top: Floats
     at: Ints
     tried: Ints
+    looked: Ints
     best_low: Ints
     best_state: Ints
 
 
 class Sizes(NamedTuple):
-    """Of one group: its slots, its roles, those that gain anything, and those that are branched on."""
+    """Of one group: its slots, its roles, those that gain anything, those that are branched on, and how many boxes."""
 
     slots: int
     roles: int
     gaining: int
     branched: int
+    boxes: int
 
 
 @kernel
@@ -98,6 +105,7 @@ def room_for(groups: Any) -> Any:
         np.empty((roles, MOST_COUNTED + 2)),
         np.zeros((roles, MOST_COUNTED + 2), np.int64),
         np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
     )
@@ -107,7 +115,7 @@ def room_for(groups: Any) -> Any:
 def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
     """The least that group q costs in nats, or a little less; marks in ``known`` (K,) the memberships that cost it.
 
-    Exact unless several roles want the same slots or `MOST_COUNTED` or `MOST_BOXES` is exceeded.
+    Exact unless several roles want the same slots or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` is exceeded.
     """
     first, pair = groups.groups[q], groups.pair[q]
     known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
@@ -176,7 +184,9 @@ def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
         if room.state[r] == FREE:
             room.order[gaining] = r
             gaining += 1
-    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], room.order, gaining))
+    boxes = min(MOST_BOXES, max(FEWEST_BOXES, MOST_LOOKED // slots))
+    room.looked[0] += slots
+    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], room.order, gaining), boxes)
 
 
 @inner_in_place
@@ -259,7 +269,7 @@ def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any
 
     Together the boxes hold every assignment that costs less. The first depth is `START`, the last
     `END`. A count ends where all larger ones together cost too much; at `MOST_COUNTED`,
-    or after `MOST_BOXES`, the box of all larger ones is given as it is.
+    or after as many boxes as the group may have, the box of all larger ones is given as it is.
     """
     entering = depth == START
     if sizes.branched == 0:
@@ -275,9 +285,10 @@ def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any
             continue
         entering = False
         room.tried[0] += 1
+        room.looked[0] += sizes.slots
         cost = _box_cost(room, sizes, pair)
         r = room.order[depth]
-        spent = room.tried[0] > MOST_BOXES
+        spent = room.tried[0] > sizes.boxes
         if room.state[r] == BEYOND:
             if cost >= limit:
                 _leave_role(room, r)
@@ -325,7 +336,7 @@ def _next_state(room: Any, sizes: Any, depth: int) -> Any:
         room.state[r] = BEYOND
         room.low[r] += 1
         return True
-    if room.state[r] == BEYOND and room.low[r] <= MOST_COUNTED and room.tried[0] <= MOST_BOXES:
+    if room.state[r] == BEYOND and room.low[r] <= MOST_COUNTED and room.tried[0] <= sizes.boxes:
         room.state[r] = COUNTED
         return True
     _leave_role(room, r)
@@ -340,11 +351,10 @@ def _leave_role(room: Any, r: int) -> None:
 
 
 @kernel
-def member_losses(groups: Any, prices: Any, limit: float) -> Any:
+def member_losses(groups: Any, prices: Any, room: Any, limit: float) -> Any:
     """(K,) what a group's minimum grows at least if this membership is known to it; inf for more than ``limit``."""
     losses = np.full(len(prices), np.inf)
     known = np.empty(len(prices), np.bool_)
-    room = room_for(groups)
     for q in range(len(groups.roles)):
         least = group_cost(groups, q, prices, room, known)
         sizes = _open_group(groups, q, prices, room)

@@ -33,10 +33,20 @@ from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import Problem, Relation
 from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, codec, empty_state
 from workers.inference.core.chain import sentence_bounds, viterbi_score
+from workers.inference.core.effort import Effort
 from workers.inference.core.spans import CandidateSpans, candidate_spans
-from workers.inference.relaxation.ascent import ascend, left_out_costs, memberships, outside_memberships
+from workers.inference.relaxation.ascent import (
+    BEST,
+    LOOKED,
+    Climb,
+    ascend,
+    climb_from,
+    left_out_costs,
+    memberships,
+    outside_memberships,
+)
 from workers.inference.relaxation.block_descent import descend, finish, start_at
-from workers.inference.relaxation.groups import PricedGroups, member_losses
+from workers.inference.relaxation.groups import PricedGroups, member_losses, room_for
 from workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
@@ -66,6 +76,10 @@ PRECISION = 1e-14
 """Rounding of a sum, as a share of its terms' magnitude: prices of a million nats lose more than `CLOSE`."""
 SETTLED = 1e-7
 """Nats between bound and labelling that are not worth another step."""
+STEPS_A_LOOK = 5_000_000
+"""Things looked at between looks at the clock: some tens of milliseconds."""
+MOST_TOIL = 1 << 62
+"""Labels and spans that a descent may look at where nothing limits it."""
 SPAN, NAME, TABLE = 0, 1, 2
 """Columns of memberships, see `memberships`: the span (or outside label), the group, and its key table."""
 
@@ -93,19 +107,24 @@ class Relaxed(NamedTuple):
     rounds: tuple[Prices, ...] = ()
 
 
-def relax(problem: Problem, labels: Labels, objective: float, *, least_pruned: float = LEAST_PRUNED) -> Relaxed:
+def relax(
+    problem: Problem, labels: Labels, objective: float, effort: Effort, *, least_pruned: float = LEAST_PRUNED
+) -> Relaxed:
     """Bounds the objective of all labellings, and prunes by that bound.
 
     ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way. Rounds end
-    where one removes less than the share ``least_pruned`` of the spans.
+    where one removes less than the share ``least_pruned`` of the spans, or the ``effort`` is spent, which
+    is looked at after each step of ascent and pass of descent: what was proven till then holds, and prices that were
+    learned are worth one more look at everything. Its work grows by the labels, spans, memberships and slots of boxes
+    looked at.
     Agreement on different words and rows are not looked at: they lower the objective more, so the bound holds.
     """
     best = viterbi_score(problem.potentials)
     if best <= objective or not any(a.relation in COVERED for a in problem.agreements):
         return Relaxed(problem, max(best, objective), labels, objective)
-    ascent = _Ascent(problem, best, labels, objective)
+    ascent = _Ascent(problem, best, labels, objective, effort)
     limit, spans = LIKELY, MANY
-    while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY:
+    while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY and not effort.spent:
         spans = ascent.learn(limit)
         limit *= WIDER
     return ascent.prove(least_pruned)
@@ -124,14 +143,16 @@ class _Bound(NamedTuple):
 class _Ascent:
     """Prices of one document as they are learned, and the best labelling met on the way.
 
-    ``objective`` is what that scores. ``members`` (K, 6) are the memberships that have a price, with their
-    span's code for its index, ``prices`` (K,) are theirs in nats, ``codes`` (K,) name and order them.
+    ``objective`` is what that scores, ``effort`` what all of it may cost. ``members`` (K, 6) are the memberships
+    that have a price, with their span's code for its index, ``prices`` (K,) are theirs in nats, ``codes`` (K,) name and
+    order them.
     """
 
     problem: Problem
     best: float
     labels: Labels
     objective: float
+    effort: Effort
     state: AgreementState = field(init=False)
     members: Ints = field(init=False)
     prices: Floats = field(init=False)
@@ -160,18 +181,22 @@ class _Ascent:
         members, gap = self._members(spans, np.ones(len(spans), np.bool_)), np.inf
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
-            if gap <= SETTLED or gap > WORTHWHILE * before:
+            if gap <= SETTLED or gap > WORTHWHILE * before or self.effort.spent:
                 break
         return found
 
     def prove(self, least_pruned: float) -> Relaxed:
         """The bound over all spans that a better labelling can have; they get fewer as it rises."""
+        if self.effort.spent and not len(self.prices):
+            return Relaxed(self.problem, self.best, self.labels, self.objective)
         spans = candidate_spans(self.problem, self.upper + CLOSE)
         outside = np.isfinite(self.problem.potentials.unary)
         bound = self._start(spans)
         self.rounds.append(self._named())
-        loss = bound.value
+        loss = max(0.0, bound.value)
         for number in range(MOST_ROUNDS):
+            if self.effort.spent:
+                break
             before = len(spans)
             span_loss, outside_loss = self._losses(spans, bound)
             outside &= outside_loss <= self.upper + CLOSE
@@ -247,9 +272,20 @@ class _Ascent:
         named = members[kept]
         named[:, SPAN] = self._item_codes(spans)[named[:, SPAN]]
         start = self._prices_of(named)
-        value, learned, chosen = ascend(priced, groups, start, self.best, self.upper - SETTLED, steps)
+        climb = climb_from(priced, groups, start)
+        self._climb(climb, steps)
+        learned = climb.best_prices
         self._remember(named, learned)
-        return _Bound(value - self._rounding(learned), priced, groups, learned), chosen
+        return _Bound(climb.numbers[BEST] - self._rounding(learned), priced, groups, learned), climb.best_labels
+
+    def _climb(self, climb: Climb, steps: int) -> None:
+        """So many steps of ascent, or as many as the effort has room for, but one."""
+        goes_on = True
+        while goes_on:
+            before = int(climb.counters[LOOKED])
+            room = self.effort.room(STEPS_A_LOOK)
+            goes_on = ascend(climb, self.best, self.upper - SETTLED, steps, room) and not self.effort.spent
+            self.effort.work += int(climb.counters[LOOKED]) - before
 
     def _rounding(self, prices: Floats) -> float:
         """Nats that a bound under these prices may be off: every price is added to a sentence and taken off a group."""
@@ -258,8 +294,9 @@ class _Ascent:
     def _offer(self, chains: Chains, labels: Labels) -> None:
         """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
         descent = start_at(chains, self.state, labels)
-        reached = descend(descent)
+        reached = descend(descent, self.effort.room(MOST_TOIL))
         finish(descent)
+        self.effort.work += int(descent.toil[0])
         # Rows and other agreement lower the objective more, if anything.
         if reached > self.objective:
             objective = self.problem.score(labels).objective
@@ -272,7 +309,9 @@ class _Ascent:
         np.add.at(charge, bound.groups.span, bound.prices)
         span_loss, outside_loss = chain_losses(bound.chains, charge)
         limit, grown = self.upper + CLOSE - bound.value, np.full(len(charge), bound.value)
-        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, limit))
+        room = room_for(bound.groups)
+        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, room, limit))
+        self.effort.work += len(charge) + int(room.looked[0])
         grown -= self._rounding(bound.prices)
         return grown[: len(spans)] + span_loss, grown[len(spans) :, None] + outside_loss
 

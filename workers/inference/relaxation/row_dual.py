@@ -83,8 +83,7 @@ def _search(race: Race, allowed: NDArray[np.bool_], nodes: int) -> bool:
         race.problem,
         potentials=Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts),
     )
-    seconds = None if race.budget.seconds is None else max(0.0, race.budget.seconds - race.seconds)
-    run = Race(left, budget=Budget(seconds, race.room(nodes)), incumbent=race.labels)
+    run = Race(left, budget=Budget(race.left.seconds, race.room(nodes)), incumbent=race.labels)
     decoded = search(run, config=DiscrepancySettings())
     race.work += run.work
     race.offer(decoded.labels)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget
 from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.core.incumbent import Race
@@ -122,9 +121,7 @@ class Band:
 
     def _solve(self, price: float) -> Corner:
         race = self.race
-        seconds = None if race.budget.seconds is None else max(0.0, race.budget.seconds - race.seconds)
-        work = None if race.budget.work is None else max(0, race.budget.work - race.work)
-        run = Race(self._at(price), budget=Budget(seconds, work), incumbent=self.best.labels)
+        run = Race(self._at(price), budget=race.left, incumbent=self.best.labels)
         bound = run.objective if run.settled else prove_rows(run, nodes=NODES, tolerance=self.tolerance)
         race.work += run.work
         floor = (race.top - bound - self.width) / price
