@@ -55,3 +55,12 @@ def test_a_row_that_can_only_just_be_met_holds_nothing_together(bound: float, to
     potentials = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([0, 1], np.int64))
     pruned = Pruned.of(Problem(potentials, labels, ("row",), rows), 1.0)
     assert len(pruned.components(np.ones(2))) == together
+
+
+def test_a_pair_of_labels_that_a_row_counts_can_break_it() -> None:
+    labels = LabelSet(("O", "x"), Scheme.PLAIN)
+    ints, floats = np.ones(1, np.int32), np.ones(1)
+    rows = LinearRows(np.array([0, 1], np.int64), ints, ints, ints, floats, 0.5 * floats, floats, 0 * ints)
+    potentials = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([0], np.int64))
+    pruned = Pruned.of(Problem(potentials, labels, ("row",), rows), 1.0)
+    assert len(pruned.components(np.ones(1))) == 1
