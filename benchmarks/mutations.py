@@ -30,6 +30,10 @@ SECONDS = 900.0
 
 SURVIVED, NOT_FOUND = "SURVIVED", "old text not found once"
 
+PLAIN = {"NUMBA_DISABLE_JIT": "1"}
+SILENT = ("-W", "ignore::RuntimeWarning")
+"""Numpy warns of hashes that wrap around and of 0 · inf, compiled kernels do not."""
+
 
 class Verdict(NamedTuple):
     """Which test noticed a change, or why none did."""
@@ -44,8 +48,11 @@ def main() -> None:
     parser.add_argument("--file", action="append", default=[], help="only changes of files with this in their name")
     parser.add_argument("--unchecked", action="store_true", help="do not run the tests without a change first")
     parser.add_argument("--name", default="mutations", help="name of the file of results")
+    parser.add_argument("--check", action="store_true", help="only say which changes no longer fit the code")
     chosen = parser.parse_args()
     mutants = [m for m in MUTANTS if not chosen.file or any(part in m.file for part in chosen.file)]
+    if chosen.check:
+        raise SystemExit("\n".join(stale(mutants)) or 0)
     with tempfile.TemporaryDirectory() as place:
         tree = copied(Path(place) / "tree")
         if not chosen.unchecked:
@@ -67,6 +74,24 @@ def main() -> None:
         },
     )
     raise SystemExit(bool(open_))
+
+
+def stale(mutants: list[Mutant]) -> list[str]:
+    """What is wrong with changes whose old text, or whose tests, are no longer there."""
+    texts = {name: (ROOT / name).read_text() for m in mutants for name in (m.file, *map(_file, m.tests))}
+    wrong = [f"{m.file}: found {n} times: {m.old}" for m in mutants if (n := texts[m.file].count(m.old)) != 1]
+    named = {test for m in mutants for test in m.tests if "::" in test}
+    return wrong + [
+        f"no such test: {test}" for test in sorted(named) if f"def {_name(test)}(" not in texts[_file(test)]
+    ]
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _name(test: str) -> str:
+    return test.partition("::")[2]
 
 
 def copied(tree: Path) -> Path:
@@ -93,11 +118,10 @@ def tried(tree: Path, mutant: Mutant) -> Verdict:
 def run(tree: Path, tests: tuple[str, ...]) -> Verdict:
     """The first of the tests that fails in a copy of the project, or `SURVIVED`."""
     started = time.perf_counter()
-    typed = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", "--tb=no", *tests]
-    variables = os.environ | {"NUMBA_CACHE_DIR": str(tree.parent / "kernels")}
+    typed = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", "--tb=no", *SILENT, *tests]
     try:
         ended = subprocess.run(
-            typed, cwd=tree, env=variables, capture_output=True, text=True, check=False, timeout=SECONDS
+            typed, cwd=tree, env=os.environ | PLAIN, capture_output=True, text=True, check=False, timeout=SECONDS
         )
     except subprocess.TimeoutExpired:
         return Verdict(f"no end within {SECONDS:g} s", time.perf_counter() - started)

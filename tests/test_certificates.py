@@ -15,6 +15,7 @@ from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CertifySettings
 from tests.made_up_proofs import UNIT, accepts, made_up_node
 from tests.oracle import LABEL_SETS, enumerate_best, naive_keys, random_problem
+from tests.test_second_best import crowded, ranked
 from workers.certificates.checker import TOLERANCE, Ground, check
 from workers.certificates.proof import CertificateError
 from workers.certificates.writer import prove
@@ -80,6 +81,15 @@ def test_damaged_proofs_are_accepted_for_true_bounds_only(seed: int) -> None:
         bad = damaged(rng, proof)
         for less in (1e-5, 0.01, 0.2, 1.0):
             assert not accepts(problem, best - less, bad), (bad, less)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_writer_finds_no_proof_below_what_can_be_reached(block: int) -> None:
+    """The writer believes the checker: one that charges too much would let it prove too much."""
+    for seed in range(block, 48, 4):
+        found = ranked(crowded(seed))
+        best = float(found.scores[0])
+        assert prove(found.problem, found.labellings[0], best - 0.02, nodes=3) is None, seed
 
 
 def names(seed: int, cost: float) -> Problem:

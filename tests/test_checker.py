@@ -266,3 +266,17 @@ def test_what_is_charged_once_is_charged_once() -> None:
         for _ in range(20):
             prices = ground.repriced(Reader(made_up_stage(rng, ground)), NONE)
             check_bound(ground, ground.bound(ground.everything(), prices), labellings)
+
+
+def test_a_place_that_is_left_out_for_sure_is_not_charged_by_its_group_again() -> None:
+    # One word twice: a PER for sure, and left out for sure, which costs 0.7 nats.
+    labels, key = LabelSet.bio(["PER"]), naive_keys([0, 0], [0, 1], 1)
+    unary = np.array([[-np.inf, 0.0, -np.inf], [0.0, -np.inf, -np.inf]])
+    potentials = Potentials(unary, np.zeros((3, 3)), np.array([0, 1], np.int64)).legal(labels)
+    agreement = SpanAgreement(0, Relation.UNLABELLED, key, np.full((1, 1), 0.7))
+    problem = Problem(potentials, labels, ("left out",), LinearRows.none(), (agreement,))
+    members = [2, 0, 1, 0, 2 * UNIT, 1, 2, -1, 2 * UNIT]
+    boxes = [2, 1, 0, -1, 0, 2 * UNIT, -1, int(exactly(0.7)), 2 * UNIT]
+    proof = [1, 0, 1, 0, int(key[0, 0]), *members, *boxes, -1]
+    assert accepts(problem, -0.7, proof)
+    assert not accepts(problem, -0.8, proof)

@@ -109,3 +109,12 @@ def test_components_are_those_of_all_pairs(seed: int) -> None:
     pruned = Pruned.of(problem, 1e6)
     found = [set(part.tolist()) for part in pruned.components(np.full(sentences, 1e6))]
     assert found == joined(pruned)
+
+
+def test_a_pair_of_labels_that_a_row_counts_can_break_it() -> None:
+    labels = LabelSet(("O", "x"), Scheme.PLAIN)
+    ints, floats = np.ones(1, np.int32), np.ones(1)
+    rows = LinearRows(np.array([0, 1], np.int64), ints, ints, ints, floats, 0.5 * floats, floats, 0 * ints)
+    potentials = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([0], np.int64))
+    pruned = Pruned.of(Problem(potentials, labels, ("row",), rows), 1.0)
+    assert len(pruned.components(np.ones(1))) == 1

@@ -23,7 +23,7 @@ from workers.inference.core.spans import candidate_spans
 from workers.inference.cpsat import engine as cpsat
 from workers.inference.relaxation import relaxation
 from workers.inference.relaxation.block_descent import descend, finish, start_at
-from workers.inference.relaxation.groups import PricedGroups, group_cost, member_losses, room_for
+from workers.inference.relaxation.groups import MOST_BOXES, PricedGroups, group_cost, member_losses, room_for
 from workers.inference.relaxation.relaxation import MOST_TOIL, chains_of, relax
 
 
@@ -117,6 +117,44 @@ def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[P
     bound = group_cost(groups, 0, prices, room_for(groups), known)
     assert bound <= least + 1e-9
     assert (bound + member_losses(groups, prices, room_for(groups), 1000.0) <= forced + 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_role_that_clashes_with_a_cheap_and_a_dear_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    held = [np.flatnonzero(rng.random(3) < 0.6).tolist() or [0] for _ in range(5)]
+    role = np.array([r for slot in held for r in slot], np.int64)
+    pair = np.zeros((1, 3, 3))
+    pair[0, 0, 1:] = pair[0, 1:, 0] = np.sort(rng.uniform(0.1, 2.5, 2))
+    slots, bounds = np.cumsum([0, *map(len, held)]), np.array([0, len(held)])
+    groups = PricedGroups(np.arange(len(role)), role, slots, bounds, np.array([3]), pair)
+    prices = rng.uniform(0.0, 3.0, len(role))
+    least, forced = enumerated(groups, prices)
+    bound = group_cost(groups, 0, prices, room_for(groups), np.zeros(len(prices), np.bool_))
+    assert bound <= least + 1e-9
+    assert (bound + member_losses(groups, prices, room_for(groups), 1000.0) <= forced + 1e-9).all()
+
+
+def test_boxes_beyond_the_limit_are_bounded_together() -> None:
+    # Five roles of fourteen slots each, and all of them pay: the last of more boxes than are looked at one by one.
+    roles, size, price = 5, 14, 0.01
+    pair = price * (1.0 - np.eye(roles))[None]
+    count = roles * size
+    groups = PricedGroups(
+        np.arange(count),
+        np.repeat(np.arange(roles), size),
+        np.arange(count + 1),
+        np.array([0, count]),
+        np.array([roles]),
+        pair,
+    )
+    room = room_for(groups)
+    bound = group_cost(groups, 0, np.ones(count), room, np.zeros(count, np.bool_))
+    counts = np.stack(np.meshgrid(*[np.arange(size + 1)] * roles), axis=-1).reshape(-1, roles)
+    total = counts.sum(axis=1)
+    least = (0.5 * price * (total**2 - (counts**2).sum(axis=1)) - total).min()
+    assert room.tried[0] > MOST_BOXES
+    assert bound <= least + 1e-9
 
 
 @pytest.mark.parametrize("price", [1e-4, 1e-3, 1e-2, 1.0])

@@ -1,0 +1,195 @@
+"""Proofs from a poor incumbent: nothing that is better is ruled out, and no bound is below what is better.
+
+A search that has found the best labelling hides a wrong proof: what the proof says is never below what was found. So
+here the incumbent is the second best, or a worse one, and what would find a better one is switched off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
+from schemas.settings import CertifySettings
+from tests.oracle import LABEL_SETS, all_labellings, local_scores, naive_keys, random_labelling, random_problem
+from workers.inference.certify import engine as certify
+from workers.inference.core.chain import viterbi_score
+from workers.inference.core.effort import Effort
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.spans import candidate_spans
+from workers.inference.relaxation import relaxation
+from workers.inference.relaxation.relaxation import SPAN, relax
+from workers.inference.search.partial import chain_loss, root_loss, start_partial
+
+PEOPLE, NAMES = LabelSet.bio(["PER"]), LabelSet.bio(["PER", "ORG"])
+CLOSE = 1e-4
+"""Nats between the best labelling and the second best of a near tie."""
+
+
+class Ranked(NamedTuple):
+    """A problem with its possible labellings (K, N), the best first, and what they score (K,) in nats."""
+
+    problem: Problem
+    labellings: NDArray[np.int32]
+    scores: Floats
+
+
+def ranked(problem: Problem) -> Ranked:
+    found = all_labellings(len(problem), len(problem.labels))
+    found = found[np.isfinite(local_scores(problem.potentials, found))]
+    scores = np.array([problem.score(labels).objective for labels in found])
+    order = np.argsort(-scores, kind="stable")
+    order = order[np.isfinite(scores[order])]
+    return Ranked(problem, found[order], scores[order])
+
+
+def small(seed: int) -> Problem:
+    """A few labellings of random words, under rows and all relations at random."""
+    labels: LabelSet = LABEL_SETS[seed % 4]
+    tokens = {2: 7, 3: 4, 5: 3}[len(labels)]
+    return random_problem(np.random.default_rng(seed), labels=labels, tokens=tokens, rows=seed % 8 < 4)
+
+
+def crowded(seed: int) -> Problem:
+    """One word, of which every relation that is priced says something, so little that the best labelling pays."""
+    rng = np.random.default_rng(seed)
+    labels, count = (PEOPLE, 5) if seed % 2 else (NAMES, 4)
+    starts = np.array([0, 2][: int(rng.integers(1, 3))], np.int64)
+    key = naive_keys([0] * count, starts.tolist(), 3)
+    kinds, width = len(labels.types), len(labels)
+    agreements = []
+    for number, relation in enumerate((Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)):
+        cost = rng.uniform(0.1, 0.8, (kinds, kinds)) * (rng.random((kinds, kinds)) < 0.8)
+        # With one relation alone other roles are counted.
+        cost *= rng.random() < 0.6
+        cost = cost[:, :1] if relation is Relation.UNLABELLED else cost
+        cost = cost + cost.T if relation is Relation.EXACT else cost
+        agreements.append(SpanAgreement(number, relation, key, cost, per_token=bool(rng.random() < 0.5)))
+    unary = rng.normal(0.0, 1.0, (count, width))
+    unary[np.arange(count), random_labelling(rng, labels, starts, count)] += 8.0
+    potentials = Potentials(unary, rng.normal(0.0, 1.0, (width, width)), starts)
+    names = ("exact", "part", "left out")
+    return Problem(potentials.legal(labels), labels, names, LinearRows.none(), tuple(agreements))
+
+
+def near_tie(problem: Problem) -> Ranked | None:
+    """The problem with the second best raised at one token until it is `CLOSE` to the best; None for less than two."""
+    before = ranked(problem)
+    if len(before.scores) < 2:
+        return None
+    best, second = before.labellings[:2]
+    token = int(np.flatnonzero(best != second)[0])
+    unary = problem.potentials.unary.copy()
+    unary[token, second[token]] += before.scores[0] - before.scores[1] - CLOSE
+    p = problem.potentials
+    return ranked(replace(problem, potentials=Potentials(unary, p.transition, p.sentence_starts)))
+
+
+def check_relaxed(found: Ranked, incumbent: int) -> None:
+    """What the relaxation says from an incumbent holds of every labelling that is better."""
+    labels, score = found.labellings[incumbent], float(found.scores[incumbent])
+    relaxed = relax(found.problem, labels.copy(), score, Effort(UNLIMITED))
+    assert relaxed.bound >= found.scores[0] - 1e-9
+    possible = np.isfinite(relaxed.problem.potentials.unary)
+    for better in found.labellings[found.scores > score + 1e-6]:
+        assert possible[np.arange(len(better)), better].all(), better
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relaxation keeps its incumbent, whatever it meets."""
+    monkeypatch.setattr(relaxation._Ascent, "_offer", lambda *_: None)
+
+
+@pytest.mark.usefixtures("blind")
+@pytest.mark.parametrize("block", range(8))
+def test_prices_rule_out_nothing_that_is_better(block: int) -> None:
+    for seed in range(block, 64, 8):
+        found = near_tie(crowded(seed) if seed % 2 else small(seed // 2))
+        if found is not None:
+            check_relaxed(found, 1)
+            check_relaxed(found, len(found.scores) // 2)
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_under_any_prices_every_labelling_loses_what_is_said(block: int) -> None:
+    for seed in range(block, 120, 8):
+        check_prices(np.random.default_rng(seed), ranked(crowded(seed)))
+
+
+def check_prices(rng: np.random.Generator, found: Ranked) -> None:
+    """Made-up prices, high where the best labelling pays them: the bound, and what items lose at least."""
+    problem, top = found.problem, viterbi_score(found.problem.potentials)
+    ascent = relaxation._Ascent(problem, top, found.labellings[-1], top - 900.0, Effort(UNLIMITED))
+    spans = candidate_spans(problem, 900.0)
+    listed = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
+    wanted = np.append([span in spans_of(found, 0) for span in listed], problem.labels.type_of[found.labellings[0]] < 0)
+    members = ascent._members(spans, np.ones(len(spans), np.bool_))
+    kept, _ = relaxation._grouped(ascent.state, members)
+    named = members[kept]
+    prices = np.where(wanted[named[:, SPAN]], rng.uniform(0.0, 4.0, len(named)), rng.uniform(0.0, 0.01, len(named)))
+    named[:, SPAN] = ascent._item_codes(spans)[named[:, SPAN]]
+    ascent._remember(named, prices)
+    bound = ascent._start(spans)
+    span_loss, outside_loss = ascent._losses(spans, bound)
+    least = dict(zip(listed, span_loss.tolist(), strict=True))
+    for rank, (labels, score) in enumerate(zip(found.labellings, found.scores, strict=True)):
+        loss = top - score + 1e-7
+        assert bound.value <= loss
+        assert all(least[span] <= loss for span in spans_of(found, rank))
+        outside = np.flatnonzero(problem.labels.type_of[labels] < 0)
+        assert (outside_loss[outside, labels[outside]] <= loss).all()
+
+
+def spans_of(found: Ranked, rank: int) -> set[tuple[int, int, int]]:
+    has = found.problem.labels.spans(found.labellings[rank], found.problem.potentials.sentence_starts)
+    return set(zip(has.start.tolist(), has.end.tolist(), has.type.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+@pytest.mark.parametrize("block", range(4))
+def test_certify_leaves_a_second_best_behind(block: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relaxation._Ascent, "_offer", lambda *_: None)
+    for seed in range(block, 40, 4):
+        found = near_tie(small(seed))
+        if found is None:
+            continue
+        config = CertifySettings(rounds=rounds, tolerance=CLOSE / 10.0)
+        second: Labels = found.labellings[1]
+        decoded = certify.solve(found.problem, config=config, rng=np.random.default_rng(seed), incumbent=second)
+        assert decoded.objective == pytest.approx(found.scores[0], abs=CLOSE / 5.0), seed
+        assert decoded.bound >= found.scores[0] - 1e-9
+
+
+def test_a_conflict_that_costs_nearly_all_of_the_loss_holds_sentences_together() -> None:
+    """One word twice, the second an ORG for sure; the first must not be O, and PER loses a little less than ORG."""
+    unary = np.array([[0.0, -0.95, -50.0, -1.0, -50.0], [-50.0, -50.0, -50.0, 0.0, -50.0]])
+    starts, best = np.array([0, 1], np.int64), np.full(2, NAMES.opening[1], np.int32)
+    agreement = SpanAgreement(1, Relation.EXACT, naive_keys([0, 0], [0, 1], 1), 5.0 * (1.0 - np.eye(2)))
+    ints, floats = np.zeros(1, np.int32), np.zeros(1)
+    named = LinearRows(np.array([0, 1]), ints, ints + ANY, ints, floats + 1.0, floats, floats + 10.0, ints)
+    problem = Problem(
+        Potentials(unary, np.zeros((5, 5)), starts).legal(NAMES), NAMES, ("row", "exact"), named, (agreement,)
+    )
+    config = CertifySettings(rounds=0)
+    decoded = certify.solve(problem, config=config, rng=np.random.default_rng(0), incumbent=best)
+    assert decoded.labels.tolist() == best.tolist()
+    assert decoded.bound == pytest.approx(-1.0, abs=1e-5)
+
+
+def test_a_search_starts_with_all_labels_of_what_is_a_little_better() -> None:
+    paying = 0
+    for seed in range(120):
+        problem = random_problem(np.random.default_rng(seed), labels=LABEL_SETS[seed % 4], tokens=3, agreements=False)
+        found, top = ranked(problem), viterbi_score(problem.potentials)
+        partial = start_partial(problem, chain_loss(problem), top=top, limit=top - float(found.scores[0]) + CLOSE)
+        assert partial is not None
+        assert partial.alive[np.arange(3), found.labellings[0]].all()
+        paying += root_loss(partial) > 0.0
+    assert paying > 10
