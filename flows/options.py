@@ -23,17 +23,38 @@ class OptionError(UsageError):
 def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> dict[str, Any]:
     """Values by name from ``NAME=VALUE`` strings; lists are written with commas, none as ``null``.
 
-    Raises `OptionError`.
+    An option inside of another one is ``OUTER.INNER``, and comes back in a dict of its own. Raises `OptionError`.
     """
     values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals or name not in kind.model_fields:
-            known = ", ".join(kind.model_fields) or "none"
-            raise OptionError(f"--option {pair}: want NAME=VALUE; options of {owner}: {known}")
-        values[name] = _value(value, kind.model_fields[name].annotation)
+        *outer, last = name.strip().replace("-", "_").split(".")
+        inside, into, whose = kind, values, owner
+        for part in outer:
+            inside, into, whose = _inside(inside, part, pair, whose), into.setdefault(part, {}), f"{whose}, {part}"
+        if not equals or last not in inside.model_fields or _settings_of(inside, last):
+            raise _unknown(pair, inside, whose)
+        into[last] = _value(value, inside.model_fields[last].annotation)
     return values
+
+
+def _inside(kind: type[Settings], name: str, pair: str, owner: str) -> type[Settings]:
+    """The settings that are the value of an option. Raises `OptionError` where it has another kind of value."""
+    found = _settings_of(kind, name)
+    if found is None:
+        raise _unknown(pair, kind, owner)
+    return found
+
+
+def _settings_of(kind: type[Settings], name: str) -> type[Settings] | None:
+    field = kind.model_fields.get(name)
+    found = None if field is None else field.annotation
+    return found if isinstance(found, type) and issubclass(found, Settings) else None
+
+
+def _unknown(pair: str, kind: type[Settings], owner: str) -> OptionError:
+    known = ", ".join(f"{name}.…" if _settings_of(kind, name) else name for name in kind.model_fields) or "none"
+    return OptionError(f"--option {pair}: want NAME=VALUE; options of {owner}: {known}")
 
 
 def _value(text: str, annotation: Any) -> str | tuple[str, ...] | None:

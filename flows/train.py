@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from flows.jobs import check_apart, corpus_name, corpus_place, folder_place, run
 from flows.prefect.prefect_server import guard_server
 from flows.prefect.private_flow import private_flow
 from flows.progress import meter
-from flows.runfolder.runfolder import dataset_digest
+from flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from flows.tracking.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
 from schemas.document import Document
 from schemas.errors import InputError
@@ -91,10 +92,17 @@ def train(
 @task(name="train-model", cache_policy=NO_CACHE, persist_result=False)
 @masked_errors()
 def train_model(request: Request) -> TrainReport:
-    """Reads, tunes, trains, saves, tracks and registers."""
-    started = time.monotonic()
+    """Reads, tunes, trains, saves, tracks and registers; one training a folder at a time, or `RunFolderError`."""
     out = Path(request.out)
     _check_out(out)
+    target = Path(os.path.realpath(out))
+    # Beside the folder: the new model takes that one's place as a whole.
+    with locked(target.with_name(f".{target.name}{LOCK}"), out):
+        return _train(request, out)
+
+
+def _train(request: Request, out: Path) -> TrainReport:
+    started = time.monotonic()
     tracking = Tracking(request.tracking)
     shards = plan(request.corpus)
     name = f"{corpus_name(request.corpus)} · {request.settings.features}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,7 +15,22 @@ class Settings(BaseModel):
 
 
 class EngineSettings(Settings):
-    """Base of every engine's options; also the options of an engine that has none."""
+    """Base of every engine's options; also the options of an engine that has none.
+
+    Of options that hold options of their own (`CertifySettings.sampler`) some may be given: the others stay
+    what they are there, not what they are by themselves.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        parts = {
+            name: field.default for name, field in cls.model_fields.items() if isinstance(given.get(name), Mapping)
+        }
+        inner = {name: part.model_dump() | given[name] for name, part in parts.items() if isinstance(part, Settings)}
+        return {**given, **inner}
 
 
 class GibbsSettings(EngineSettings):

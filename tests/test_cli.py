@@ -22,7 +22,14 @@ from flows.cli.app import app
 from flows.options import OptionError, option_values, parse_options
 from flows.progress import meter
 from flows.runfolder.runfolder import MANIFEST
-from schemas.settings import ColumnsSettings, DiscrepancySettings, GibbsSettings, Settings
+from schemas.settings import (
+    AnytimeSettings,
+    CertifySettings,
+    ColumnsSettings,
+    DiscrepancySettings,
+    GibbsSettings,
+    Settings,
+)
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.readers.registry import READERS
 from workers.inference.registry import SOLVERS
@@ -245,6 +252,25 @@ def test_options_are_parsed_into_settings() -> None:
             option_values([wrong], GibbsSettings, owner="gibbs")
     with pytest.raises(OptionError, match="sweeps: Input should be a valid integer"):
         parse_options(["sweeps=many"], GibbsSettings, owner="gibbs")
+
+
+def test_options_inside_of_options_keep_what_stands_beside_them() -> None:
+    values = option_values(["sampler.sweeps=7", "rounds=2"], CertifySettings, owner="certify")
+    assert values == {"sampler": {"sweeps": "7"}, "rounds": "2"}
+    given = CertifySettings.model_validate(values)
+    assert given == CertifySettings(rounds=2, sampler=CertifySettings().sampler.model_copy(update={"sweeps": 7}))
+    assert given.sampler.settle != GibbsSettings().settle
+    assert CertifySettings.model_validate(given.model_dump(mode="json")) == given
+    two = parse_options(["evolution.work=null", "discrepancy.branching=4"], AnytimeSettings, owner="anytime")
+    assert (two.evolution.work, two.evolution.population, two.discrepancy.branching) == (None, 30, 4)
+    for wrong in ("sampler=7", "sampler", "samplers.sweeps=7", "rounds.sweeps=7"):
+        with pytest.raises(OptionError, match=r"want NAME=VALUE; options of certify: sampler\.…, rounds"):
+            option_values([wrong], CertifySettings, owner="certify")
+    for wrong in ("sampler.sweeps", "sampler.sweep=7", "sampler.=7", "sampler.sweeps.most=7"):
+        with pytest.raises(OptionError, match=r"want NAME=VALUE; options of certify, sampler: work, sweeps"):
+            option_values([wrong], CertifySettings, owner="certify")
+    with pytest.raises(OptionError, match=r"options of certify: sampler\.sweeps: Input should be greater"):
+        parse_options(["sampler.sweeps=0"], CertifySettings, owner="certify")
 
 
 def test_progress_without_a_terminal_ends_with_the_total(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,6 @@ def test_a_cold_machine_is_told_that_it_compiles(
     monkeypatch.setattr(cluster, "explained", partial(explained, after=0.01))
     key = SimpleNamespace(code="")
     job: Any = SimpleNamespace(model=None, constraints=None, key=key, store=Path(), sample=object())
-    interrupts: Any = None
-    assert list(cluster.Cluster(1, interrupts).label_shards([], job)) == []
+    unused: Any = None
+    assert list(cluster.Cluster(1, unused, unused).label_shards([], job)) == []
     assert capsys.readouterr().err == cluster.COMPILING + "\n"

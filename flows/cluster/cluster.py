@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
@@ -20,6 +21,7 @@ from flows.cluster.deaths import ClusterError
 from flows.cluster.interrupts import Interrupts, noted_interrupts
 from flows.cluster.pool import Done, Pool, reason
 from flows.cluster.ray_folder import RayFolder, ray_folder
+from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from flows.progress import explained, say
 from schemas.document import Document
 from schemas.run import RunKey
@@ -65,20 +67,21 @@ class Job(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """A running Ray: how many actors fit, and the signals that have come meanwhile."""
+    """A running Ray: how many actors fit, the signals that have come meanwhile, and who sees that it lives."""
 
     workers: int
     interrupts: Interrupts
+    watch: Watch
 
     def label_shards(self, shards: Sequence[Shard], job: Job, *, memory: int = WORKER_MEMORY) -> Iterator[Done]:
         """Labels shards on a pool of actors, the largest first; gives each as it ends, in any order.
 
         A shard that fails is given with its error and the rest goes on. A document that ends whoever labels it is
-        a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where the workers run other code than
-        the driver or die one after another, and what Ctrl-C and SIGTERM raise.
+        a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where the workers run other code than the
+        driver or die one after another, and where Ray dies; and what Ctrl-C and SIGTERM raise.
         """
         shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.store.absolute())]
-        pool = Pool.of(shards, shared, job.key, memory=memory)
+        pool = Pool.of(shards, shared, job.key, memory=memory, insist=self.insist)
         try:
             pool.fill(min(self.workers, len(shards)))
             if job.sample is not None:
@@ -90,12 +93,19 @@ class Cluster(NamedTuple):
             pool.close()
 
     def wait(self, calls: list[Any]) -> list[Any]:
-        """The first of the calls that end; signals are handled here."""
+        """The first of the calls that end; signals are handled here, and Ray's death is seen."""
         while True:
             ready, _ = ray.wait(calls, num_returns=1, timeout=0.5)
             self.interrupts.check()
+            self.watch.check()
             if ready:
                 return list(ready)
+
+    def insist(self) -> None:
+        """Waits until all of Ray answers. Raises `ClusterError` where it has died."""
+        while not self.watch.answers():
+            time.sleep(EVERY_SECONDS)
+            self.interrupts.check()
 
     def _warm_nodes(self, shared: list[Any], sample: Document) -> None:
         """One process a node compiles first: numba's caches race when many processes start cold.
@@ -110,6 +120,7 @@ class Cluster(NamedTuple):
             try:
                 ray.get(self.wait([call]))
             except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
+                self.insist()
                 say(f"a process died in the warm-up on document {sample.doc_id}; the workers start without it")
             except ray.exceptions.RayError as error:
                 raise ClusterError(reason(error)) from error
@@ -130,7 +141,8 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
         # Ray's own handler of SIGTERM aborts the process after 3 s, before all has ended in good order.
         interrupts = stack.enter_context(noted_interrupts(lambda: _start(address, workers, folder)))
         stack.callback(ray.shutdown, wait_for_processes=True)
-        yield Cluster(workers or max(1, int(ray.cluster_resources().get("CPU", 1))), interrupts)
+        cpus = int(ray.cluster_resources().get("CPU", 1))
+        yield Cluster(workers or max(1, cpus), interrupts, _watch(address))
 
 
 @contextmanager
@@ -180,13 +192,27 @@ def _start(address: str | None, workers: int | None, folder: RayFolder) -> None:
         raise ClusterError(f"Ray does not start {place}: {error}") from error
 
 
+def _watch(address: str | None) -> Watch:
+    """Of the Ray that has been started: the head, and this machine's node, which is one of its own or the head's."""
+    if address is not None and address.startswith("ray://"):
+        head, node = address, None  # all else is behind that door
+    else:
+        started = ray._private.worker.global_worker.node
+        assert started is not None
+        head, node = started.gcs_address, started.raylet_socket_name
+    place = host_and_port(head)
+    doors = [] if place is None else [Door("head", place, HEAD_KNOCKS)]
+    doors += [] if node is None else [Door("node on this machine", node, NODE_KNOCKS)]
+    return Watch(f"at {head}", doors)
+
+
 def _knock(address: str) -> None:
     """Raises `ClusterError` where nobody answers at HOST:PORT: Ray itself would try for many minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdecimal():
+    place = host_and_port(address)
+    if place is None:
         return  # "auto": the cluster of this node
     try:
-        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+        socket.create_connection(place, timeout=KNOCK_SECONDS).close()
     except OSError as error:
         raise ClusterError(f"no Ray cluster at {address}: {error}; check the address, or leave --ray out") from error
 

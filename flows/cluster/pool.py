@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -49,6 +49,7 @@ class Pool:
     shared: list[Any]
     code: str
     memory: int
+    insist: Callable[[], None]
     deaths: Deaths
     actors: dict[int, Any] = field(default_factory=dict)
     started: set[int] = field(default_factory=set)
@@ -58,10 +59,12 @@ class Pool:
     limit: int = 0
 
     @classmethod
-    def of(cls, shards: Sequence[Shard], shared: list[Any], key: RunKey, *, memory: int) -> Pool:
-        """A pool without actors; ``memory`` (bytes) is what each will ask for."""
+    def of(
+        cls, shards: Sequence[Shard], shared: list[Any], key: RunKey, *, memory: int, insist: Callable[[], None]
+    ) -> Pool:
+        """A pool without actors; ``memory`` (bytes) is what each will ask for, ``insist`` raises where Ray has died."""
         queue = deque(Work(shard) for shard in largest_first(shards))
-        return cls(queue, shared, key.code, memory, Deaths(partial(split, text=key.settings.text)))
+        return cls(queue, shared, key.code, memory, insist, Deaths(partial(split, text=key.settings.text)))
 
     def fill(self, count: int) -> None:
         """Starts ``count`` actors."""
@@ -92,6 +95,8 @@ class Pool:
                 continue  # its actor has died, as another call of it has told
             number, work = self.flying[call]
             answer = _answer(call)
+            if isinstance(answer, ray.exceptions.RayError) and not isinstance(answer, ray.exceptions.RayTaskError):
+                self.insist()  # a Ray that dies takes its actors along, and blocks whoever asks it for another
             if isinstance(answer, DEATHS):
                 yield from self._actor_lost(number, answer)
                 continue

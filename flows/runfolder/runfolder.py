@@ -70,11 +70,21 @@ def exclusive(out: Path) -> Iterator[None]:
             raise RunFolderError(
                 f"{out / name}: not written by this version of concord; give another --out, or move that away"
             )
-    with writing(out / LOCK):
-        lock = (out / LOCK).open("w")
-    with lock:
+    with locked(out / LOCK, out):
+        yield
+
+
+@contextmanager
+def locked(lock: Path, out: Path) -> Iterator[None]:
+    """Holds the lock on ``out``, which is a file in it or beside it, for the length of the block.
+
+    Raises `RunFolderError` where another process holds it, and `OutputError`.
+    """
+    with writing(lock):
+        held = lock.open("w")
+    with held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RunFolderError(
                 f"{out}: another run is writing there; wait for its end or give another --out"

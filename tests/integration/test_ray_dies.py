@@ -1,0 +1,100 @@
+"""Ray that dies in mid-run, head and node at once: one line and an exit code, before its library ends the driver."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import pytest
+
+from tests.integration.conftest import PYTHON, World, free_port, markers
+from tests.integration.processes import command_line, descendants, gone
+from tests.integration.test_run import wait_until
+
+LONG = ("--option", "sweeps=200000", "--option", "work=null", "--workers", "1")
+"""A run that cannot end by itself before Ray is dead."""
+
+PARTS = ("gcs/gcs_server", "raylet/raylet ")
+
+
+QUIET = ("--include-dashboard", "false", "--disable-usage-stats")
+
+
+class Head(NamedTuple):
+    """A head of a cluster of one node, which knows a token."""
+
+    address: str
+    environment: dict[str, str]
+    pids: list[int]
+
+
+@pytest.fixture
+def head(world: World) -> Iterator[Head]:
+    port, env = free_port(), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="h", ignore_cleanup_errors=True) as folder:
+        command = ("-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address", "127.0.0.1")
+        started = subprocess.Popen(
+            [PYTHON, *command, "--port", str(port), "--num-cpus", "1", "--temp-dir", folder, *QUIET],
+            env=world.env | env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            assert started.stdout is not None
+            said: list[str] = []
+            while "Ray runtime started" not in (line := started.stdout.readline()):
+                said.append(line)
+                assert line, said
+            yield Head(f"127.0.0.1:{port}", env, [started.pid, *descendants(started.pid)])
+        finally:
+            for pid in [*descendants(started.pid), started.pid]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            started.communicate(timeout=60)
+
+
+def end_ray(pids: list[int]) -> None:
+    killed = [pid for pid in pids if any(part in command_line(pid) for part in PARTS)]
+    assert len(killed) == len(PARTS)
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+
+
+def ended_in_one_line(world: World, out: str, process: subprocess.Popen[str]) -> str:
+    """The line."""
+    answer, said = process.communicate(timeout=50)  # Ray's library ends it after 60 seconds, with another code
+    assert (process.returncode, answer) == (5, ""), said
+    (line,) = [line for line in said.splitlines() if line.startswith("concord: ")]
+    assert "Traceback" not in said
+    assert "does not answer any more" in line
+    assert "finished shards are kept, and the same command goes on" in line
+    assert markers(world, out) >= 1
+    assert not (world.folder / out / "manifest.json").exists()
+    return line
+
+
+def test_a_cluster_that_dies_in_mid_run_is_one_line(world: World, trained: object, head: Head) -> None:
+    assert trained
+    cluster = World(world.folder, world.env | head.environment, world.prefect)
+    process = cluster.start(*world.reprocess_command("dead-head", *LONG, "--ray", head.address))
+    wait_until(lambda: markers(world, "dead-head") >= 1, process)
+    end_ray(head.pids)
+    assert f"Ray at {head.address}" in ended_in_one_line(world, "dead-head", process)
+
+
+def test_a_private_ray_that_dies_in_mid_run_is_one_line_and_leaves_nothing(world: World, trained: object) -> None:
+    assert trained
+    process = world.start(*world.reprocess_command("dead-ray", *LONG))
+    wait_until(lambda: markers(world, "dead-ray") >= 1, process)
+    below = descendants(process.pid)
+    end_ray(below)
+    assert "Ray at 127.0.0.1:" in ended_in_one_line(world, "dead-ray", process)
+    assert gone(below, seconds=90) == []  # workers that Ray had not yet given up look for their head for 60 seconds
