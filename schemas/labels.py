@@ -187,7 +187,7 @@ def to_bio(names: Sequence[str]) -> list[str]:
     bio: list[str] = []
     previous = OUTSIDE
     for name in names:
-        plain = BIO_PREFIX.get(name[:2], name[:2]) + name[2:]
+        plain = BIO_PREFIX[name[:2]] + name[2:] if name[:2] in BIO_PREFIX else name
         opens = plain.startswith("I-") and previous[2:] != name[2:]
         bio.append("B-" + name[2:] if opens else plain)
         previous = name
@@ -201,7 +201,7 @@ def broken_span(names: Sequence[str]) -> int | None:
     and such a tag has to follow them. None where all is well, and for a sentence without the tags that
     BIO does not have: nothing in it says where its spans end.
     """
-    if not any(name[:2] in BIO_PREFIX for name in names):
+    if BIO_PREFIX.keys().isdisjoint([name[:2] for name in names]):
         return None
     open_type = ""
     for position, name in enumerate(names):

@@ -73,8 +73,10 @@ def file_lines(path: Path) -> Iterator[Line]:
     offset = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
-            line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
-            yield Line(number, offset + len(raw) - len(line), line.rstrip(b"\r\n"))
+            if number == 1 and raw.startswith(BYTE_ORDER_MARK):
+                yield Line(1, len(BYTE_ORDER_MARK), raw[len(BYTE_ORDER_MARK) :].rstrip(b"\r\n"))
+            else:
+                yield Line(number, offset, raw.rstrip(b"\r\n"))
             offset += len(raw)
 
 
@@ -85,7 +87,7 @@ def line_text(line: Line, encoding: str) -> str:
 
 def opens_document(line: Line, form: Form) -> bool:
     """Does the line start with the form's boundary, and a blank or nothing after it?"""
-    if form.boundary is None:
+    if form.boundary is None or form.boundary not in line.content:
         return False
     content = line.content.lstrip(b" \t")
     return content.startswith(form.boundary) and content[len(form.boundary) :][:1] in (b"", b" ", b"\t")
@@ -185,6 +187,12 @@ def label_fault(label: str) -> str:
 
 def has_boundary(path: Path, form: Form) -> bool:
     """Does a line of the file open a document?"""
+    if form.boundary is None:
+        return False
+    with path.open("rb") as file:
+        # Most files without such a line do not have the word at all, which is quickly seen.
+        if not any(form.boundary in raw for raw in file):
+            return False
     return any(opens_document(line, form) for line in file_lines(path))
 
 
