@@ -87,4 +87,7 @@ def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings
 
 def faults(error: ValidationError) -> str:
     """What pydantic found, in one line."""
-    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    return "; ".join(
+        ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, "))))
+        for e in error.errors()
+    )

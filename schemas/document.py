@@ -62,6 +62,7 @@ class Document:
         cls,
         doc_id: str,
         sentences: Sequence[Sequence[str]],
+        /,
         *,
         labels: Sequence[Sequence[str]] | None = None,
         **columns: Sequence[Sequence[str]],

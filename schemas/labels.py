@@ -15,6 +15,8 @@ from schemas.errors import InputError
 Labels = NDArray[np.int32]
 
 OUTSIDE = "O"
+BIO_PREFIX = {"E-": "I-", "L-": "I-", "S-": "B-", "U-": "B-"}
+"""What BIOES and BILOU write and BIO does not, and what BIO writes instead."""
 
 
 class Scheme(StrEnum):
@@ -175,18 +177,36 @@ class LabelSet:
         return Spans(bounds[real], ends[real], kinds[bounds][real])
 
 
-def iob1_to_bio(names: Sequence[str], sentence_starts: Sequence[int]) -> list[str]:
-    """IOB1 tags (``B-T`` only between adjacent spans of one type) as BIO.
+def to_bio(names: Sequence[str]) -> list[str]:
+    """The tags of one sentence in BIO, IOB1, BIOES or BILOU as BIO; BIO comes back unchanged.
 
-    Tjong Kim Sang & De Meulder (2003). BIO input comes back unchanged.
+    IOB1 (Tjong Kim Sang & De Meulder 2003) writes ``B-T`` only between adjacent spans of one type.
+    BIOES and BILOU (Ratinov & Roth 2009) mark the last token of a span, ``E-T`` or ``L-T``, and a span
+    of one token, ``S-T`` or ``U-T``; see `broken_span` for what they forbid.
     """
-    starts = set(sentence_starts)
     bio: list[str] = []
     previous = OUTSIDE
-    for position, name in enumerate(names):
-        if position in starts:
-            previous = OUTSIDE
-        opens = name.startswith("I-") and previous[2:] != name[2:]
-        bio.append("B-" + name[2:] if opens else name)
+    for name in names:
+        plain = BIO_PREFIX[name[:2]] + name[2:] if name[:2] in BIO_PREFIX else name
+        opens = plain.startswith("I-") and previous[2:] != name[2:]
+        bio.append("B-" + name[2:] if opens else plain)
         previous = name
     return bio
+
+
+def broken_span(names: Sequence[str]) -> int | None:
+    """Where one sentence's BIOES or BILOU tags contradict themselves: the first tag that its neighbours forbid.
+
+    ``B-T`` and ``I-T`` have to be followed by a tag that goes on or ends (``I-T``, ``E-T``, ``L-T``),
+    and such a tag has to follow them. None where all is well, and for a sentence without the tags that
+    BIO does not have: nothing in it says where its spans end.
+    """
+    if BIO_PREFIX.keys().isdisjoint([name[:2] for name in names]):
+        return None
+    open_type = ""
+    for position, name in enumerate(names):
+        goes_on = name[:2] in ("I-", "E-", "L-")
+        if open_type != (name[2:] if goes_on else ""):
+            return position
+        open_type = name[2:] if name[:2] in ("B-", "I-") else ""
+    return len(names) - 1 if open_type else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class Settings(BaseModel):
@@ -50,6 +51,29 @@ class GibbsSettings(EngineSettings):
     settle: bool = Field(True, description="Search on from the best labelling seen: each name under each type.")
 
 
+PROBE = bytes(range(128)) + rb"\ud800 +2AA- .xn--tda"
+"""ASCII, and what UTF-7, Python's escapes and IDNA take for something else."""
+
+
+def _encoding(name: str) -> str:
+    """Python's own name of an encoding in which lines, blanks and tabs can be found as in ASCII."""
+    try:
+        known = codecs.lookup(name).name
+        plain = PROBE.decode(known) == PROBE.decode("ascii")
+    except LookupError as error:
+        raise ValueError(f"no text encoding is called {name!r}; give one such as utf-8, latin-1 or cp1252") from error
+    except UnicodeError:
+        plain = False
+    if not plain:
+        raise ValueError(f"{name}: ASCII looks different in it, so no line can be found; convert the file to UTF-8")
+    return known
+
+
+Encoding = Annotated[str, AfterValidator(_encoding)]
+Prefix = Annotated[str | None, Field(description="start of document ids; the file's name by default")]
+FileEncoding = Annotated[Encoding, Field(description="of the files; latin-1 for CoNLL-2002 and CoNLL-2003's German")]
+
+
 class ReaderSettings(Settings):
     """Base of every reader's options."""
 
@@ -57,37 +81,65 @@ class ReaderSettings(Settings):
 class ColumnsSettings(ReaderSettings):
     """Column files: one token a line, a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
 
-    columns: tuple[str, ...] = Field(("tokens", "labels"), description="column names in order; '_' skips a column")
+    columns: tuple[str, ...] = Field(
+        ("tokens", "labels"), description="column names in order: tokens, labels where there is gold; '_' skips one"
+    )
     separator: Literal["whitespace", "tab"] = Field("whitespace", description="what stands between columns")
-    scheme: Literal["bio", "plain"] = Field("bio", description="how labels encode spans; IOB1 comes out as BIO")
-    sentences_per_document: int = Field(1, ge=1, description="sentences (posts) that make a document")
-    prefix: str | None = Field(None, description="start of document ids; the file's name by default")
+    scheme: Literal["bio", "plain"] = Field(
+        "bio", description="'bio' takes BIO, IOB1, BIOES and BILOU, which all come out as BIO; 'plain' any label"
+    )
+    boundary: str | None = Field(
+        "-DOCSTART-", pattern=r"^\S([^\r\n]*\S)?$", description="a line that starts with this word opens a document"
+    )
+    sentences_per_document: int | None = Field(
+        1, ge=1, description="sentences a document in a file without such lines; null refuses the file"
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+    @field_validator("columns")
+    @classmethod
+    def _names(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        named = [c for c in columns if c != "_"]
+        wrong = [c for c in named if not c.isidentifier() or c in ("token", "label")]
+        if wrong or "tokens" not in named or len(set(named)) != len(named):
+            raise ValueError(
+                f"{','.join(columns)}: name 'tokens' once, gold 'labels', and no other name twice; names have "
+                "letters, digits and '_', and '_' alone skips a column"
+            )
+        return columns
 
     @model_validator(mode="after")
-    def _names(self) -> Self:
-        named = [c for c in self.columns if c != "_"]
-        if "tokens" not in named or len(set(named)) != len(named):
-            raise ValueError(f"columns {self.columns}: name 'tokens' once, and no other name twice")
+    def _documents(self) -> Self:
+        if self.boundary is None and self.sentences_per_document is None:
+            raise ValueError("give a boundary or sentences_per_document, so that documents end somewhere")
+        try:
+            (self.boundary or "").encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise ValueError(f"boundary {self.boundary!r} cannot be written in {self.encoding}") from error
         return self
 
 
-class ConllSettings(ReaderSettings):
+class ConllSettings(ColumnsSettings):
     """CoNLL-2003: word, part of speech, chunk and IOB1 tag; ``-DOCSTART-`` opens a document."""
 
-    sentences_per_document: int | None = Field(
-        None, ge=1, description="sentences that make a document in a file without -DOCSTART- lines"
+    columns: tuple[str, ...] = Field(
+        ("tokens", "pos", "chunk", "labels"), description="column names in order; '_' skips one"
     )
-    prefix: str | None = Field(None, description="start of document ids; the file's name by default")
+    sentences_per_document: int | None = Field(
+        None, ge=1, description="sentences a document in a file without such lines; null refuses the file"
+    )
 
 
 class CitationSettings(ReaderSettings):
     """Citations with fields: a token and its field a line, or a citation a line with inline tags."""
 
-    form: Literal["auto", "columns", "tags"] = Field("auto", description="'auto' looks at the first file")
+    form: Literal["auto", "columns", "tags"] = Field("auto", description="'auto' looks at the first line with text")
     gold: bool = Field(
         default=True, description="whether the fields are gold labels; off for a file with a dummy column"
     )
-    prefix: str | None = Field(None, description="start of document ids; the file's name by default")
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
 
 
 class TextSettings(ReaderSettings):
@@ -97,6 +149,12 @@ class TextSettings(ReaderSettings):
     text_column: str = Field("text", description="Parquet column of texts (string)")
     language: str = Field("en", description="ISO 639-1 code of the tokenizer's and sentence splitter's rules")
     sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+
+
+class TextReaderSettings(TextSettings):
+    """What reading raw text needs beyond what a run does, which reads Parquet only."""
+
+    encoding: Encoding = Field("utf-8", description="of .txt files; Parquet is always UTF-8")
 
 
 class IngestSettings(Settings):

@@ -91,6 +91,14 @@ def test_without_gold(tmp_path: Path) -> None:
     assert document.labels is None
 
 
+def test_the_form_is_that_of_the_first_line_with_text(tmp_path: Path) -> None:
+    write(tmp_path, "", "a.txt")
+    write(tmp_path, "\n <date> 1990 </date>\n", "b.txt")
+    (document,), (reject,) = read(tmp_path)
+    assert (document.doc_id, document.tokens) == ("b-0001", ["1990"])
+    assert (Path(reject.source).name, reject.doc_id) == ("a.txt", None)
+
+
 def test_registered() -> None:
     assert READERS["citations"].read is read_citations
 

@@ -116,7 +116,10 @@ def test_synthesize_and_ingest_answer_as_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("-DOCSTART- -X- O O\n\nAlba NNP\n", "a.conll: line 3: 2 columns, want 4"), ("", "there are no documents in it")],
+    [
+        ("-DOCSTART- -X- O O\n\nAlba NNP\n", "a.conll: line 3: 2 columns ('Alba' 'NNP'), want 4"),
+        ("", "a.conll: nothing in"),
+    ],
 )
 def test_an_ingest_that_reads_nothing_says_why(text: str, reason: str, tmp_path: Path) -> None:
     source = tmp_path / "a.conll"
@@ -124,6 +127,17 @@ def test_an_ingest_that_reads_nothing_says_why(text: str, reason: str, tmp_path:
     said = call("ingest", "conll", str(source), "--out", str(tmp_path / "out"), code=3).stderr
     assert f"concord: {source}: nothing in it could be read as conll" in said
     assert reason in said
+
+
+def test_the_first_of_some_rejects_is_shown(tmp_path: Path) -> None:
+    source = tmp_path / "a.tsv"
+    source.write_bytes(b"so\tO\n\nS\xf3\tB-PER\n")
+    said = call("ingest", "columns", str(source), "--out", str(tmp_path / "out")).output
+    assert "2 documents read, 1 written" in said
+    assert "line 3: not UTF-8 at byte 7 of the file; if it is Latin-1: --option encoding=latin-1" in said
+    again = ("ingest", "columns", str(source), "--out", str(tmp_path / "out"), "--overwrite")
+    assert "2 written" in call(*again, "--option", "encoding=latin-1").output
+    assert json.loads(call(*again, "--json").stdout)["rejected"] == 1
 
 
 def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
@@ -252,6 +266,10 @@ def test_options_are_parsed_into_settings() -> None:
             option_values([wrong], GibbsSettings, owner="gibbs")
     with pytest.raises(OptionError, match="sweeps: Input should be a valid integer"):
         parse_options(["sweeps=many"], GibbsSettings, owner="gibbs")
+    with pytest.raises(OptionError, match=r"^options of columns: columns: token: name 'tokens' once"):
+        parse_options(["columns=token"], ColumnsSettings, owner="columns")
+    with pytest.raises(OptionError, match=r"^options of columns: give a boundary or"):
+        parse_options(["boundary=null", "sentences_per_document=null"], ColumnsSettings, owner="columns")
 
 
 def test_options_inside_of_options_keep_what_stands_beside_them() -> None:

@@ -31,7 +31,6 @@ OUT = {
     "workers/learning/tuning.py": "trains: what it learns is in the model's digest",
     "workers/corpus/readers/citations.py": "read at ingestion",
     "workers/corpus/readers/columns.py": "read at ingestion",
-    "workers/corpus/readers/conll.py": "read at ingestion",
     "workers/corpus/readers/lines.py": "read at ingestion",
     "workers/corpus/readers/registry.py": "read at ingestion",
     "workers/labelling/remote.py": "hands shards to `workers.labelling.shard`",

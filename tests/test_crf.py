@@ -16,7 +16,7 @@ from schemas.document import Batch, Document
 from schemas.labels import Scheme
 from schemas.potentials import Potentials
 from schemas.settings import ConllSettings, CrfSettings
-from workers.corpus.readers.conll import read_conll
+from workers.corpus.readers.columns import read_columns
 from workers.features.attributes import AttributeMaker
 from workers.inference.core.chain import log_partition, viterbi
 from workers.models.crf import CRFSUITE_FILE, KIND, WEIGHTS_FILE, CrfModel, Iteration, load, train
@@ -171,8 +171,8 @@ def test_newswire_labels_and_scores_equal_the_taggers(tmp_path: Path) -> None:
     folder = Path(__file__).parents[2] / "shared" / "data" / "conll2003"
     if not folder.is_dir():
         pytest.skip(f"no {folder}")
-    training = [d for d in read_conll(str(folder / "eng.train"), ConllSettings()) if isinstance(d, Document)]
-    held_out = [d for d in read_conll(str(folder / "eng.testa"), ConllSettings()) if isinstance(d, Document)]
+    training = [d for d in read_columns(str(folder / "eng.train"), ConllSettings()) if isinstance(d, Document)]
+    held_out = [d for d in read_columns(str(folder / "eng.testa"), ConllSettings()) if isinstance(d, Document)]
     model = train(training[:40], settings=CrfSettings(features="finkel", max_iterations=8), out=tmp_path)
     assert sum(map(len, held_out)) == 51_362
     assert_equals_tagger(model, tmp_path, held_out)

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 import typer
 
 from flows.cli.app import app
+from flows.options import parse_options
 from workers.constraints.constraint_file import parse_constraints
+from workers.corpus.readers.registry import READERS
 from workers.inference.registry import SOLVERS
 
 ROOT = Path(__file__).parents[1]
@@ -111,3 +114,13 @@ def test_the_examples_of_the_page_on_constraints_can_be_used(monkeypatch: pytest
 def test_every_engine_is_on_the_page_on_engines() -> None:
     text = (ROOT / "docs" / "engines.md").read_text()
     assert not [name for name in SOLVERS if f"`{name}`" not in text]
+
+
+def test_the_page_on_readers_names_them_all_and_its_options_are_theirs() -> None:
+    page = ROOT / "docs" / "readers.md"
+    assert not [name for name in READERS if f"`{name}`" not in page.read_text()]
+    for line in code(page):
+        if line.startswith("concord ingest ") and "READER" not in line:
+            words = shlex.split(line, comments=True)
+            pairs = [value for option, value in pairwise(words) if option == "--option"]
+            parse_options(pairs, READERS[words[2]].settings, owner=words[2])

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from schemas.columns import Reject, SchemaError
 from schemas.document import Document
+from schemas.errors import UsageError
 from schemas.settings import ColumnsSettings
 from workers.corpus.parquet import CorpusError
 from workers.corpus.readers.registry import READERS
@@ -115,7 +116,7 @@ def test_a_document_without_tokens_is_rejected(tmp_path: Path) -> None:
 
 def test_conll_without_document_lines_needs_a_count(tmp_path: Path) -> None:
     path = write(tmp_path / "f.txt", b"a N I-NP O\n\n" * 5)
-    with pytest.raises(CorpusError, match=r"f\.txt: line 1.*sentences_per_document"):
+    with pytest.raises(CorpusError, match=r"f\.txt: no line opens.*'-DOCSTART-'.*sentences_per_document"):
         read("conll", path)
     documents, _ = read("conll", path, sentences_per_document=2, prefix="news")
     assert [(d.doc_id, len(d)) for d in documents] == [("news-0001", 2), ("news-0002", 2), ("news-0003", 1)]
@@ -134,6 +135,72 @@ def test_column_files_in_a_folder(tmp_path: Path) -> None:
     ]
 
 
+def test_a_line_that_opens_a_document_ends_the_one_before(tmp_path: Path) -> None:
+    path = write(tmp_path / "f", b"a O\n\nb O\n-DOCSTART- O\n\nc O\n\nd O\n\n  -DOCSTART-\n-DOCSTART-x O\n")
+    documents, rejects = read("columns", path)
+    assert rejects == []
+    assert [d.tokens for d in documents] == [["a", "b"], ["c", "d"], ["-DOCSTART-x"]]
+    assert [len(d.sentence_starts) for d in documents] == [2, 2, 1]
+    assert [d.tokens for d in read("columns", path, sentences_per_document=3)[0]] == [d.tokens for d in documents]
+
+
+def test_the_line_that_opens_a_document_can_be_another_or_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "f", "# nýtt 1\na O\n\nb O\n\n# nýtt\nc O\n".encode("latin-1"))
+    documents, rejects = read("columns", path, boundary="# nýtt", encoding="latin-1")
+    assert ([d.tokens for d in documents], rejects) == ([["a", "b"], ["c"]], [])
+    documents, _ = read("columns", write(tmp_path / "g", b"-DOCSTART- O\n\na O\n"), boundary=None)
+    assert [d.tokens for d in documents] == [["-DOCSTART-"], ["a"]]
+
+
+def test_conll_with_other_columns_in_another_encoding(tmp_path: Path) -> None:
+    path = write(tmp_path / "deu", "-DOCSTART- -X- -X- -X- O\n\nMüller Müller NE I-NC I-PER\n".encode("latin-1"))
+    columns = ("tokens", "lemma", "pos", "chunk", "labels")
+    (document,), rejects = read("conll", path, columns=columns, encoding="latin-1")
+    assert rejects == []
+    assert {name: column.strings() for name, column in document.columns.items()} == {
+        "tokens": ["Müller"],
+        "lemma": ["Müller"],
+        "pos": ["NE"],
+        "chunk": ["I-NC"],
+    }
+    assert labels(document) == ["B-PER"]
+
+
+def test_both_options_that_a_file_needs_are_named_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "f", b"Ann NN B-NP\n")
+    with pytest.raises(
+        CorpusError, match=r"sentences_per_document.*line 1: 3 columns \('Ann' 'NN' 'B-NP'\), want 4.*_,"
+    ):
+        read("conll", path)
+
+
+def test_the_other_separator_is_advised_where_it_would_do(tmp_path: Path) -> None:
+    _, (blank,) = read("columns", write(tmp_path / "f", b"New York\tB-LOC\n"))
+    assert blank.reason.endswith(
+        "3 columns ('New' 'York' 'B-LOC'), want 2 (tokens labels); if they are separated by tab: --option separator=tab"
+    )
+    _, (tab,) = read("columns", write(tmp_path / "f", b"York B-LOC\n"), separator="tab")
+    assert tab.reason.endswith("--option separator=whitespace")
+
+
+def test_a_line_of_many_or_long_columns_is_shown_in_part(tmp_path: Path) -> None:
+    _, (reject,) = read("columns", write(tmp_path / "f", b"x" * 99 + b" b c d e f g\n"))
+    assert f"7 columns ('{'x' * 20}…' 'b' 'c' 'd' 'e' 'f' …), want 2" in reject.reason
+    assert "--option columns=tokens,_,_,_,_,_,labels" in reject.reason
+
+
+def test_labels_of_other_schemes_are_read_as_bio_or_rejected(tmp_path: Path) -> None:
+    good = b"a B-X\nb E-X\nc U-Y\n\nd I-X\ne B-X\n\n"
+    bad = [b"f O\ng E-X\n\n", b"h B-a/B-b\n\n", b"i X\n\n", b"j B-\n\n"]
+    documents, rejects = read("columns", write(tmp_path / "f", good + b"".join(bad)))
+    assert [labels(d) for d in documents] == [["B-X", "I-X", "B-Y"], ["B-X", "B-X"]]
+    assert [(r.row, r.doc_id) for r in rejects] == [(9, "f-0003"), (11, "f-0004"), (13, "f-0005"), (15, "f-0006")]
+    parts = ["'E-X' does not go with", "nested", "BIOES or BILOU", "--option scheme=plain"]
+    assert [part for part, reject in zip(parts, rejects, strict=True) if part not in reject.reason] == []
+    documents, rejects = read("columns", write(tmp_path / "f", bad[1] + bad[2] + b"k E-X\n"), scheme="plain")
+    assert ([labels(d) for d in documents], rejects) == ([["B-a/B-b"], ["X"], ["E-X"]], [])
+
+
 def test_skipped_columns_and_plain_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "f", b"a  1 author\nb\t2 title\n")
     documents, _ = read("columns", path, columns=("tokens", "_", "labels"), scheme="plain")
@@ -141,10 +208,61 @@ def test_skipped_columns_and_plain_labels(tmp_path: Path) -> None:
     assert set(documents[0].columns) == {"tokens"}
 
 
-@pytest.mark.parametrize("columns", [("labels",), ("tokens", "pos", "pos")])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("labels",),
+        ("tokens", "pos", "pos"),
+        ("token", "tokens"),
+        ("tokens", "label"),
+        ("tokens", ""),
+        ("tokens", "a,b"),
+    ],
+)
 def test_columns_have_to_be_named_once(columns: tuple[str, ...]) -> None:
-    with pytest.raises(ValidationError, match="tokens"):
+    with pytest.raises(ValidationError, match="name 'tokens' once"):
         ColumnsSettings(columns=columns)
+
+
+@pytest.mark.parametrize("name", ["doc_id", "sentence_starts", "text", "token_start", "token_end"])
+def test_columns_of_the_layout_cannot_be_token_columns(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"'{name}' of its own"):
+        read("columns", write(tmp_path / "f", b"a b\n"), columns=("tokens", name))
+
+
+@pytest.mark.parametrize("name", ["sentences", "cls"])
+def test_any_other_name_will_do(name: str, tmp_path: Path) -> None:
+    (document,), _ = read("columns", write(tmp_path / "f", b"a b\n"), columns=("tokens", name))
+    assert document.columns[name].strings() == ["b"]
+
+
+@pytest.mark.parametrize("name", ["latin1337", "hex", "rot13", ""])
+def test_an_encoding_that_is_none_is_refused(name: str) -> None:
+    for entry in READERS.values():
+        with pytest.raises(ValidationError, match="no text encoding is called"):
+            entry.settings.model_validate({"encoding": name})
+
+
+@pytest.mark.parametrize("name", ["utf-16", "utf-32-le", "utf-7", "cp500", "raw_unicode_escape", "idna", "punycode"])
+def test_an_encoding_without_ascii_is_refused(name: str) -> None:
+    for entry in READERS.values():
+        with pytest.raises(ValidationError, match="convert the file to UTF-8"):
+            entry.settings.model_validate({"encoding": name})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"boundary": None, "sentences_per_document": None}, "give a boundary or sentences_per_document"),
+        ({"boundary": "\u2014", "encoding": "latin-1"}, "cannot be written in iso8859-1"),
+        ({"boundary": ""}, "should match pattern"),
+        ({"boundary": " x"}, "should match pattern"),
+        ({"boundary": "x\ny"}, "should match pattern"),
+    ],
+)
+def test_documents_have_to_end_somewhere(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        ColumnsSettings(**options)
 
 
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:
@@ -249,8 +367,8 @@ def test_text_from_txt_files(tmp_path: Path) -> None:
     assert documents[0].token_start is not None
     assert documents[0].token_start.tolist() == [0, 4, 6, 9]
     assert [(r.doc_id, r.reason) for r in rejects] == [
-        ("a/c", "not valid UTF-8 at byte 3 of the file"),
-        ("empty", "text is empty"),
+        ("a/c", "line 1: not UTF-8 at byte 3 of the file; if it is Latin-1: --option encoding=latin-1"),
+        ("empty", "nothing in this file; take it out, or write it again"),
     ]
 
 
@@ -290,6 +408,21 @@ def test_counts_of_conll_2003(
     assert found[0].doc_id == f"{name}-0001"
     types = Counter(label[2:] for d in found for label in labels(d) if label.startswith("B-"))
     assert entities is None or types == entities
+
+
+def test_both_column_readers_read_conll_2003_alike() -> None:
+    source = corpus("conll2003/eng.testa")
+    named, rejects = read("columns", source, columns=("tokens", "pos", "chunk", "labels"))
+    assert rejects == []
+    assert [(d.doc_id, d.tokens, labels(d)) for d in named] == [
+        (d.doc_id, d.tokens, labels(d)) for d in read("conll", source)[0]
+    ]
+
+
+def test_nested_labels_are_rejected() -> None:
+    found, rejects = read("columns", corpus("umass/dev.docs.parsed"), columns=("tokens", "_", "_", "labels"))
+    assert (found, len(rejects)) == ([], 655)
+    assert "nested" in rejects[0].reason
 
 
 def test_counts_of_conll_2000() -> None:

@@ -117,6 +117,8 @@ def ingest(
         _show_ingest(report._asdict(), out, as_json=as_json)
         if not report.written:
             raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
+        if report.rejected and not as_json:
+            say(f"the first of the rejects: {first_reason(out.expanduser())}", style="yellow")
 
 
 @app.command(epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/")

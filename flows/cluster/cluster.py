@@ -77,8 +77,8 @@ class Cluster(NamedTuple):
         """Labels shards on a pool of actors, the largest first; gives each as it ends, in any order.
 
         A shard that fails is given with its error and the rest goes on. A document that ends whoever labels it is
-        a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where the workers run other code than the
-        driver or die one after another, and where Ray dies; and what Ctrl-C and SIGTERM raise.
+        a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where the workers run other code than
+        the driver or die one after another, and where Ray dies; and what Ctrl-C and SIGTERM raise.
         """
         shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.store.absolute())]
         pool = Pool.of(shards, shared, job.key, memory=memory, insist=self.insist)

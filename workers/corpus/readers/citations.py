@@ -8,25 +8,32 @@ citation a line. Every token has a field, so the labels are plain and not BIO.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from schemas.columns import LABELS, Reject
 from schemas.document import TOKENS, Column, Document
 from schemas.settings import CitationSettings
-from workers.corpus.readers.lines import BYTE_ORDER_MARK, SKIP, Form, blocks, documents, id_prefix, split_by_count
-from workers.corpus.readers.reader import source_files
+from workers.corpus.readers.lines import (
+    SKIP,
+    Form,
+    blocks,
+    documents,
+    file_lines,
+    id_prefix,
+    line_text,
+    split_by_count,
+)
+from workers.corpus.readers.reader import BadLineError, or_nothing, source_files
 
 FIELD = re.compile(r"\s*<([A-Za-z_]\w*)>(.*?)</\1>\s*")
 TOKEN = re.compile(r"[\w'`/-]+|[^\w\s]")
 """Words keep hyphens, slashes and apostrophes; other marks stand alone, as in the column form."""
 
-
-class _TagError(ValueError):
-    """A line whose tags cannot be read."""
+OTHER_COLUMNS = "a citation has token, field and features between tabs; the reader 'columns' takes other layouts"
 
 
 class _Field(NamedTuple):
@@ -37,41 +44,36 @@ class _Field(NamedTuple):
 def read_citations(source: str, settings: CitationSettings) -> Iterator[Document | Reject]:
     """Documents ``citation_dev-0001``, ... of a file or of all files of a folder.
 
-    ``settings.form`` holds for all files; ``auto`` looks at the first: tags where its first line
-    with text starts with ``<``. A tagged citation comes with its text and character offsets.
+    ``settings.form`` holds for all files; ``auto`` is tags where the first line with text starts
+    with ``<``. A tagged citation comes with its text and character offsets.
     """
     files = source_files(source)
-    form = _form_of(files[0][0]) if settings.form == "auto" else settings.form
+    form = _form_of([path for path, _ in files]) if settings.form == "auto" else settings.form
     for path, name in files:
         prefix = id_prefix(name, settings.prefix, alone=len(files) == 1)
-        if form == "tags":
-            yield from _tagged(path, prefix, gold=settings.gold)
-        else:
-            columns = Form((TOKENS, LABELS if settings.gold else SKIP, SKIP), "tab", "plain")
-            yield from documents(split_by_count(blocks(path, columns), 1), columns, path=path, prefix=prefix)
+        items = _tagged(path, prefix, settings) if form == "tags" else _columns(path, prefix, settings)
+        yield from or_nothing(path, items)
 
 
-def _form_of(path: Path) -> str:
-    with path.open("rb") as file:
-        lines = (line.removeprefix(BYTE_ORDER_MARK).strip() for line in file)
-        return "tags" if next(filter(None, lines), b"").startswith(b"<") else "columns"
+def _form_of(paths: Sequence[Path]) -> Literal["tags", "columns"]:
+    lines = (line.content.strip() for path in paths for line in file_lines(path))
+    return "tags" if next(filter(None, lines), b"").startswith(b"<") else "columns"
 
 
-def _tagged(path: Path, prefix: str, *, gold: bool) -> Iterator[Document | Reject]:
-    number = 0
-    with path.open("rb") as file:
-        for row, raw in enumerate(file, 1):
-            line = raw.removeprefix(BYTE_ORDER_MARK) if row == 1 else raw
-            if not line.strip():
-                continue
-            number += 1
-            doc_id = f"{prefix}-{number:04d}"
-            try:
-                yield _document(doc_id, _fields(line.decode()), gold=gold)
-            except UnicodeDecodeError as error:
-                yield Reject(str(path), row, doc_id, f"line {row}: not valid UTF-8 at byte {error.start} of the line")
-            except _TagError as error:
-                yield Reject(str(path), row, doc_id, f"line {row}: {error}")
+def _columns(path: Path, prefix: str, settings: CitationSettings) -> Iterator[Document | Reject]:
+    columns = (TOKENS, LABELS if settings.gold else SKIP, SKIP)
+    form = Form(columns, "tab", "plain", settings.encoding, other_columns=OTHER_COLUMNS)
+    return documents(split_by_count(blocks(path, form), 1), form, path=path, prefix=prefix)
+
+
+def _tagged(path: Path, prefix: str, settings: CitationSettings) -> Iterator[Document | Reject]:
+    filled = (line for line in file_lines(path) if line.content.strip())
+    for number, line in enumerate(filled, 1):
+        doc_id = f"{prefix}-{number:04d}"
+        try:
+            yield _document(doc_id, _fields(line_text(line, settings.encoding)), gold=settings.gold)
+        except BadLineError as error:
+            yield Reject(str(path), line.number, doc_id, f"line {line.number}: {error}")
 
 
 def _fields(line: str) -> list[_Field]:
@@ -81,9 +83,9 @@ def _fields(line: str) -> list[_Field]:
         found = FIELD.match(line, at)
         if found is None:
             near = line[at : at + 20].strip()
-            raise _TagError(f"no <field> ... </field> at character {at}, near {near!r}; want all text in fields")
+            raise BadLineError(f"no <field> ... </field> at character {at}, near {near!r}; want all text in fields")
         if FIELD.search(found[2]):
-            raise _TagError(f"a field inside <{found[1]}>; fields must not nest")
+            raise BadLineError(f"a field inside <{found[1]}>; fields must not nest")
         fields.append(_Field(found[1], found[2].strip()))
         at = found.end()
     return fields
@@ -102,7 +104,7 @@ def _document(doc_id: str, fields: list[_Field], *, gold: bool) -> Document:
             places.append((shift + token.start(), shift + token.end()))
         shift += len(field.text) + 1
     if not words:
-        raise _TagError("document has no tokens")
+        raise BadLineError("document has no tokens")
     bounds = np.array(places, np.int32)
     return Document(
         doc_id,

@@ -1,21 +1,67 @@
-"""Column files: one token a line, named columns, a blank line after each sentence."""
+"""Column files: one token a line, named columns, a blank line after each sentence; CoNLL-2003 and its kin."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from schemas.columns import Reject
-from schemas.document import Document
+from schemas.columns import CORPUS, LABELS, Reject
+from schemas.document import TOKENS, Document
+from schemas.errors import UsageError
 from schemas.settings import ColumnsSettings
-from workers.corpus.readers.lines import Form, blocks, documents, id_prefix, split_by_count
-from workers.corpus.readers.reader import source_files
+from workers.corpus.parquet import CorpusError
+from workers.corpus.readers.lines import (
+    Draft,
+    Form,
+    blocks,
+    documents,
+    has_boundary,
+    id_prefix,
+    split_at_boundaries,
+    split_by_count,
+)
+from workers.corpus.readers.reader import or_nothing, source_files
+
+TOKEN_COLUMNS = (TOKENS, "pos", "chunk", LABELS)
 
 
 def read_columns(source: str, settings: ColumnsSettings) -> Iterator[Document | Reject]:
-    """Documents of ``sentences_per_document`` sentences each, of a file or of all files of a folder."""
-    form = Form(settings.columns, settings.separator, settings.scheme)
+    """Documents ``eng.testa-0001``, ... of a file, or of all files of a folder; tags come out as BIO.
+
+    Where a file has lines that start with ``settings.boundary``, each of them opens a document, and the
+    sentences before the first are one too. Other files are cut after every ``sentences_per_document``
+    sentences. Raises `CorpusError` for such a file where that is None, and `UsageError` for a column
+    name that the corpus layout has for something else.
+    """
+    form = _form(settings)
     files = source_files(source)
     for path, name in files:
         prefix = id_prefix(name, settings.prefix, alone=len(files) == 1)
-        drafts = split_by_count(blocks(path, form), settings.sentences_per_document)
-        yield from documents(drafts, form, path=path, prefix=prefix)
+        drafts = _drafts(path, form, settings.sentences_per_document)
+        yield from or_nothing(path, documents(drafts, form, path=path, prefix=prefix))
+
+
+def _form(settings: ColumnsSettings) -> Form:
+    layout = {*CORPUS.required.names, *CORPUS.optional.names} - set(TOKEN_COLUMNS)
+    taken = [name for name in settings.columns if name in layout]
+    if taken:
+        raise UsageError(f"columns: a corpus has a column {taken[0]!r} of its own; give this one another name")
+    boundary = None if settings.boundary is None else settings.boundary.encode(settings.encoding)
+    return Form(settings.columns, settings.separator, settings.scheme, settings.encoding, boundary)
+
+
+def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Iterator[Draft]:
+    stream = blocks(path, form)
+    if has_boundary(path, form):
+        return split_at_boundaries(stream)
+    if sentences_per_document is not None:
+        return split_by_count(stream, sentences_per_document)
+    head = next(stream, None)
+    if head is None:
+        return iter(())
+    boundary = (form.boundary or b"").decode(form.encoding)
+    raise CorpusError(
+        f"{path}: no line opens a document with {boundary!r}; say where documents end, with --option "
+        "sentences_per_document=10, or with --option boundary=WORD for a line that starts with another word"
+        + (f". Besides, {head.fault.reason}" if head.fault else "")
+    )

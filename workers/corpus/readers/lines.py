@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from schemas.columns import LABELS, Reject
 from schemas.document import TOKENS, Document
-from schemas.labels import OUTSIDE, iob1_to_bio
+from schemas.labels import BIO_PREFIX, OUTSIDE, broken_span, to_bio
+from workers.corpus.readers.reader import BadLineError, decoded
 
 SKIP = "_"
 BLANKS = re.compile(r"[ \t]+")
 SUFFIXES = (".txt", ".conll", ".tsv", ".iob", ".iob2", ".bio", ".dat")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PREFIXES = ("B-", "I-", *BIO_PREFIX)
+NESTED = re.compile(rf"/(?:{'|'.join(PREFIXES)}).")
+SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
+"""How much of a line with other columns its reject shows."""
+
+
+class Line(NamedTuple):
+    """A line: its number (from 1), the byte of the file where it starts, and its bytes without the line's end."""
+
+    number: int
+    offset: int
+    content: bytes
 
 
 class Fault(NamedTuple):
@@ -41,67 +55,145 @@ class Draft(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How lines are to be read; ``columns`` in order, `SKIP` for one that is not kept."""
+    """How lines are to be read; ``columns`` in order, `SKIP` for one that is not kept.
+
+    ``other_columns`` is what to do about lines with other columns, where they cannot be named.
+    """
 
     columns: tuple[str, ...]
     separator: Literal["whitespace", "tab"]
     scheme: Literal["bio", "plain"]
+    encoding: str = "utf-8"
     boundary: bytes | None = None
+    other_columns: str | None = None
 
 
-class _BadLineError(ValueError):
-    """A line that cannot be read."""
+def file_lines(path: Path) -> Iterator[Line]:
+    """The lines of a file, streaming, without a byte order mark."""
+    offset = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            if number == 1 and raw.startswith(BYTE_ORDER_MARK):
+                yield Line(1, len(BYTE_ORDER_MARK), raw[len(BYTE_ORDER_MARK) :].rstrip(b"\r\n"))
+            else:
+                yield Line(number, offset, raw.rstrip(b"\r\n"))
+            offset += len(raw)
+
+
+def line_text(line: Line, encoding: str) -> str:
+    """The text of a line. Raises `BadLineError`."""
+    return decoded(line.content, encoding, offset=line.offset)
+
+
+def opens_document(line: Line, form: Form) -> bool:
+    """Does the line start with the form's boundary, and a blank or nothing after it?"""
+    if form.boundary is None or form.boundary not in line.content:
+        return False
+    content = line.content.lstrip(b" \t")
+    return content.startswith(form.boundary) and content[len(form.boundary) :][:1] in (b"", b" ", b"\t")
 
 
 def blocks(path: Path, form: Form) -> Iterator[Block]:
     """The blocks of a file, streaming; a block with a bad line carries the first fault in it."""
-    first, offset = 0, 0
+    first = 0
     rows: list[list[str]] = []
     fault: Fault | None = None
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            line = raw.rstrip(b"\r\n")
-            if number == 1:
-                line = line.removeprefix(BYTE_ORDER_MARK)
-            words = line.split(None, 1)
-            opens = bool(words) and words[0] == form.boundary
-            if (opens or not line.strip(b" \t")) and first:
-                yield Block(first, rows, fault, opens_document=False)
-                first, rows, fault = 0, [], None
-            if opens:
-                yield Block(number, [], None, opens_document=True)
-            elif line.strip(b" \t"):
-                first = first or number
-                try:
-                    rows.append(_row(line, form, offset))
-                except _BadLineError as error:
-                    fault = fault or Fault(number, f"line {number}: {error}")
-            offset += len(raw)
+    for line in file_lines(path):
+        opens, blank = opens_document(line, form), not line.content.strip(b" \t")
+        if (opens or blank) and first:
+            yield _sentence(first, rows, fault, form)
+            first, rows, fault = 0, [], None
+        if opens:
+            yield Block(line.number, [], None, opens_document=True)
+        elif not blank:
+            first = first or line.number
+            try:
+                rows.append(_row(line, form))
+            except BadLineError as error:
+                fault = fault or Fault(line.number, f"line {line.number}: {error}")
     if first:
-        yield Block(first, rows, fault, opens_document=False)
+        yield _sentence(first, rows, fault, form)
 
 
-def _row(line: bytes, form: Form, offset: int) -> list[str]:
-    """The columns of a line that starts at byte ``offset``."""
-    if b"\0" in line:
-        raise _BadLineError(f"NUL byte at byte {offset + line.index(0)} of the file")
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        raise _BadLineError(f"not valid UTF-8 at byte {offset + error.start} of the file") from error
-    row = text.split("\t") if form.separator == "tab" else BLANKS.split(text.strip(" \t"))
+def _sentence(first: int, rows: list[list[str]], fault: Fault | None, form: Form) -> Block:
+    return Block(first, rows, fault or _broken(first, rows, form), opens_document=False)
+
+
+def _broken(first: int, rows: list[list[str]], form: Form) -> Fault | None:
+    """The first label that contradicts its neighbours; the rows are the lines from ``first`` on."""
+    if form.scheme != "bio" or LABELS not in form.columns:
+        return None
+    at = form.columns.index(LABELS)
+    position = broken_span([row[at] for row in rows])
+    if position is None:
+        return None
+    return Fault(
+        first + position,
+        f"line {first + position}: label {rows[position][at]!r} does not go with the labels beside it in BIOES or "
+        "BILOU; mend it, or write the file in BIO",
+    )
+
+
+def _row(line: Line, form: Form) -> list[str]:
+    """The columns of a line."""
+    text = line_text(line, form.encoding)
+    row = _split(text, form.separator)
     if len(row) != len(form.columns):
-        raise _BadLineError(f"{len(row)} columns, want {len(form.columns)} ({' '.join(form.columns)})")
+        raise BadLineError(
+            f"{_count(row)}, want {len(form.columns)} ({' '.join(form.columns)}); "
+            f"{form.other_columns or _advice(text, row, form)}"
+        )
     for name, value in zip(form.columns, row, strict=True):
         if name != SKIP and not value:
-            raise _BadLineError(f"column {name!r} is empty")
-        if name == LABELS and form.scheme == "bio" and not _is_bio(value):
-            raise _BadLineError(f"label {value!r} is not O, B-TYPE or I-TYPE")
+            raise BadLineError(f"column {name!r} is empty; give every token a value")
+        if name == LABELS and form.scheme == "bio" and (fault := label_fault(value)):
+            raise BadLineError(fault)
     return row
 
 
-def _is_bio(label: str) -> bool:
-    return label == OUTSIDE or (label[:2] in ("B-", "I-") and len(label) > 2)
+def _split(text: str, separator: Literal["whitespace", "tab"]) -> list[str]:
+    return text.split("\t") if separator == "tab" else BLANKS.split(text.strip(" \t"))
+
+
+def _count(row: Sequence[str]) -> str:
+    """How many columns there are, and what stands in the first of them."""
+    shown = [value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + "…" for value in row]
+    rest = ["…"] if len(shown) > SHOWN_COLUMNS else []
+    return f"{len(row)} column{'s' * (len(row) > 1)} ({' '.join([*map(repr, shown[:SHOWN_COLUMNS]), *rest])})"
+
+
+def _advice(text: str, row: Sequence[str], form: Form) -> str:
+    """The option under which a line with these columns could be read."""
+    other: Literal["whitespace", "tab"] = "whitespace" if form.separator == "tab" else "tab"
+    if len(_split(text, other)) == len(form.columns):
+        return f"if they are separated by {other}: --option separator={other}"
+    names = [TOKENS, *[SKIP] * (len(row) - 2), LABELS] if len(row) > 1 else [TOKENS]
+    return f"if the file has them, name them in order, such as --option columns={','.join(names)} ('_' skips one)"
+
+
+@lru_cache(maxsize=4096)
+def label_fault(label: str) -> str:
+    """Why a label is in none of the schemes that come out as BIO; empty for one that is."""
+    typed = label.startswith(PREFIXES) and len(label) > 2
+    if typed and NESTED.search(label):
+        return f"label {label!r} is nested, and only flat ones can be read; cut it down to one level"
+    if typed or label == OUTSIDE:
+        return ""
+    return (
+        f"label {label!r} is not O, B-TYPE or I-TYPE, nor BIOES or BILOU; "
+        "where every label is a type by itself: --option scheme=plain"
+    )
+
+
+def has_boundary(path: Path, form: Form) -> bool:
+    """Does a line of the file open a document?"""
+    if form.boundary is None:
+        return False
+    with path.open("rb") as file:
+        # Most files without such a line do not have the word at all, which is quickly seen.
+        if not any(form.boundary in raw for raw in file):
+            return False
+    return any(opens_document(line, form) for line in file_lines(path))
 
 
 def split_at_boundaries(stream: Iterator[Block]) -> Iterator[Draft]:
@@ -152,7 +244,7 @@ def _document(doc_id: str, sentences: Sequence[Block], form: Form) -> Document:
     }
     gold = nested.pop(LABELS, None)
     if gold is not None and form.scheme == "bio":
-        gold = [iob1_to_bio(labels, [0]) for labels in gold]
+        gold = [to_bio(labels) for labels in gold]
     tokens = nested.pop(TOKENS)
     return Document.build(doc_id, tokens, labels=gold, **nested)
 

@@ -11,6 +11,10 @@ from schemas.document import Document
 from schemas.settings import ReaderSettings
 from workers.corpus.parquet import CorpusError
 
+UTF_8 = "utf-8"
+NOTHING = "nothing in this file; take it out, or write it again"
+"""Why a file without text is rejected."""
+
 
 class Reader(Protocol):
     """Reads a source."""
@@ -32,6 +36,46 @@ class ReaderEntry(NamedTuple):
     summary: str
 
 
+class BadLineError(ValueError):
+    """A line that cannot be read: why, and what to do."""
+
+
+class UndecodableError(BadLineError):
+    """Bytes that are no text; ``at`` is the first bad one, from 0."""
+
+    def __init__(self, reason: str, at: int) -> None:
+        super().__init__(reason)
+        self.at = at
+
+
+def decoded(content: bytes, encoding: str, *, offset: int = 0) -> str:
+    """The text of bytes that start at byte ``offset`` of a file. Raises `UndecodableError`."""
+    if b"\0" in content:
+        at = content.index(0)
+        raise UndecodableError(
+            f"NUL byte at byte {offset + at} of the file; take it out, or convert a file in UTF-16 to UTF-8", at
+        )
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        remedy = "if it is Latin-1: --option encoding=latin-1"
+        if encoding != UTF_8:
+            remedy = "name the right encoding with --option encoding=NAME"
+        raise UndecodableError(
+            f"not {encoding.upper()} at byte {offset + error.start} of the file; {remedy}", error.start
+        ) from error
+
+
+def or_nothing(path: Path, items: Iterator[Document | Reject]) -> Iterator[Document | Reject]:
+    """The documents and rejects of a file, or one reject of the file where there are none."""
+    first = next(items, None)
+    if first is None:
+        yield Reject(str(path), None, None, NOTHING)
+        return
+    yield first
+    yield from items
+
+
 def source_files(source: str, *, suffix: str = "") -> list[tuple[Path, str]]:
     """The files at ``source`` (a file, or a folder with all below it) with their names below it, sorted.
 
@@ -40,14 +84,17 @@ def source_files(source: str, *, suffix: str = "") -> list[tuple[Path, str]]:
     """
     root = Path(source).expanduser()
     if root.is_file():
-        return [(root, root.name)]
-    if not root.is_dir():
+        files = [(root, root.name)]
+    elif root.is_dir():
+        named = {path.relative_to(root).as_posix(): path for path in root.rglob(f"*{suffix}") if path.is_file()}
+        files = [(path, name) for name, path in sorted(named.items()) if not any(p[0] in "_." for p in name.split("/"))]
+    else:
         raise CorpusError(f"{source}: no such file or folder; check the path")
-    named = {path.relative_to(root).as_posix(): path for path in root.rglob(f"*{suffix}") if path.is_file()}
-    files = [(path, name) for name, path in sorted(named.items()) if not any(p[0] in "_." for p in name.split("/"))]
     for _, name in files:
         if not name.isprintable():
-            raise CorpusError(f"{source}: file name {name!r} has characters that cannot be in a document id; rename it")
+            raise CorpusError(
+                f"{source!r}: file name {name!r} has characters that cannot be in a document id; rename it"
+            )
     if not files:
         raise CorpusError(f"{source}: no {suffix or 'readable'} files in this folder; check the path")
     return files

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
 from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, decode, string_faults
 from schemas.document import TOKENS, Batch, Document
-from schemas.settings import TextSettings
+from schemas.settings import TextReaderSettings, TextSettings
 from workers.corpus.parquet import open_parquet, parquet_files, read_row_group
-from workers.corpus.readers.reader import source_files
+from workers.corpus.readers.reader import NOTHING, UndecodableError, decoded, source_files
 from workers.corpus.readers.tokenizer import load_tokenizer
 
 BYTE_ORDER_MARK = "\ufeff"
 
 
-def read_text(source: str, settings: TextSettings) -> Iterator[Document | Reject]:
+def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | Reject]:
     """Documents of a Parquet file or folder (a path or URI), or of a .txt file or a folder of them.
 
     A folder is read as Parquet when it holds ``.parquet`` files, otherwise as ``.txt`` files,
@@ -26,16 +27,19 @@ def read_text(source: str, settings: TextSettings) -> Iterator[Document | Reject
         yield from _read_parquet(source, settings)
         return
     for path, name in source_files(source, suffix=".txt"):
-        doc_id = name.removesuffix(".txt")
-        try:
-            text = path.read_bytes().decode().removeprefix(BYTE_ORDER_MARK)
-        except UnicodeDecodeError as error:
-            yield Reject(str(path), None, doc_id, f"not valid UTF-8 at byte {error.start} of the file")
-            continue
-        table = pa.table({settings.id_column: [doc_id], settings.text_column: [text]})
-        batch, rejects = batch_from_text_table(table, settings, source=str(path))
-        yield from batch
-        yield from rejects
+        yield _read_file(path, name.removesuffix(".txt"), settings)
+
+
+def _read_file(path: Path, doc_id: str, settings: TextReaderSettings) -> Document | Reject:
+    raw = path.read_bytes()
+    try:
+        text = decoded(raw, settings.encoding).removeprefix(BYTE_ORDER_MARK)
+    except UndecodableError as error:
+        line = raw.count(b"\n", 0, error.at) + 1
+        return Reject(str(path), line, doc_id, f"line {line}: {error}")
+    if not text.strip():
+        return Reject(str(path), None, doc_id, NOTHING)
+    return batch_from_texts([doc_id], [text], settings).document(0)
 
 
 def batch_from_texts(doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings) -> Batch:

@@ -1,0 +1,244 @@
+"""Every reader on bad files: each document comes out whole or as a reject that says where and what to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from schemas.columns import REJECTS, Reject, batch_from_table, rejects_from_table, table_from_documents
+from schemas.document import Document
+from workers.corpus.ingestion import REJECTS_NAME, ingest
+from workers.corpus.parquet import CorpusError, read_tables
+from workers.corpus.readers.registry import READERS
+
+
+class Sample(NamedTuple):
+    """A good file of a reader.
+
+    ``word`` occurs once, in a token of the file's second document or its only one.
+    """
+
+    reader: str
+    name: str
+    content: bytes
+    word: bytes
+    documents: int
+
+
+SAMPLES = [
+    Sample(
+        "conll",
+        "a.conll",
+        b"-DOCSTART- -X- O O\n\nAnn NNP I-NP I-PER\nran VBD I-VP O\n\n-DOCSTART- -X- O O\n\nOslo NNP I-NP I-LOC\n",
+        b"Oslo",
+        2,
+    ),
+    Sample("columns", "a.tsv", b"Ann\tS-PER\nran\tO\n\nNew\tB-LOC\nOslo\tE-LOC\n\nso\tO\n", b"Oslo", 3),
+    Sample("citations", "a.txt", b"B.\tauthor\tf\nRain\ttitle\tf|g\n\nOslo\tplace\tf\n", b"Oslo", 2),
+    Sample("citations", "b.txt", b"<author> B. </author> <title> Rain </title>\n<place> Oslo </place>\n", b"Oslo", 2),
+    Sample("text", "a.txt", b"Ann ran. She ran to Oslo.\nThere she stayed.\n", b"Oslo", 1),
+]
+"""Each reader at least once: a new reader adds its own, and is tested as the others are."""
+LINED = [sample for sample in SAMPLES if sample.name != "b.txt" and sample.reader != "text"]
+"""Those with columns."""
+
+every = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.reader}-{sample.name}")
+
+
+def test_every_reader_has_a_sample() -> None:
+    assert {sample.reader for sample in SAMPLES} == set(READERS)
+
+
+def read(sample: Sample, content: bytes, folder: Path, **options: Any) -> list[Document | Reject]:
+    """What the reader makes of a file, after a look at all that it promises."""
+    path = folder / sample.name
+    path.write_bytes(content)
+    entry = READERS[sample.reader]
+    items = list(entry.read(str(path), entry.settings(**options)))
+    assert items
+    documents = [item for item in items if isinstance(item, Document)]
+    assert batch_from_table(table_from_documents(documents))[1] == []
+    for reject in rejects_of(items):
+        assert reject.source == str(path)
+        assert reject.row is None or 1 <= reject.row <= content.count(b"\n") + 1
+        assert reject.row is None or reject.doc_id is not None
+        assert reject.reason
+    return items
+
+
+def rejects_of(items: list[Document | Reject]) -> list[Reject]:
+    return [item for item in items if isinstance(item, Reject)]
+
+
+def facts(item: Document | Reject) -> Any:
+    """What can be compared."""
+    if isinstance(item, Reject):
+        return item
+    columns = {name: column.strings() for name, column in item.columns.items()}
+    return item.doc_id, item.sentence_starts.tolist(), columns, item.labels and item.labels.strings(), item.text
+
+
+@every
+def test_a_good_file_is_read_whole(sample: Sample, tmp_path: Path) -> None:
+    items = read(sample, sample.content, tmp_path)
+    assert (len(items), rejects_of(items)) == (sample.documents, [])
+    assert sum(sample.word.decode() in item.tokens for item in items if isinstance(item, Document)) == 1
+
+
+@every
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf"])
+def test_a_file_with_nothing_in_it_is_one_reject(sample: Sample, content: bytes, tmp_path: Path) -> None:
+    (reject,) = rejects_of(read(sample, content, tmp_path))
+    assert "nothing in this file; take it out" in reject.reason
+
+
+@every
+def test_a_nul_byte_rejects_its_document(sample: Sample, tmp_path: Path) -> None:
+    items = read(sample, sample.content.replace(sample.word, b"Os\0o"), tmp_path)
+    (reject,) = rejects_of(items)
+    assert len(items) == sample.documents
+    assert "NUL" in reject.reason
+
+
+@every
+def test_what_is_not_utf_8_is_rejected_with_a_hint_that_helps(sample: Sample, tmp_path: Path) -> None:
+    content = sample.content.replace(sample.word, b"Osl\xf8")
+    items = read(sample, content, tmp_path)
+    (reject,) = rejects_of(items)
+    place = content.index(b"\xf8")
+    line = content[:place].count(b"\n") + 1
+    assert len(items) == sample.documents
+    assert reject.row == line
+    assert reject.reason == (
+        f"line {line}: not UTF-8 at byte {place} of the file; if it is Latin-1: --option encoding=latin-1"
+    )
+    items = read(sample, content, tmp_path, encoding="latin-1")
+    assert (len(items), rejects_of(items)) == (sample.documents, [])
+    assert any("Oslø" in item.tokens for item in items if isinstance(item, Document))
+
+
+@every
+def test_another_encoding_that_does_not_fit_is_named(sample: Sample, tmp_path: Path) -> None:
+    content = sample.content.replace(sample.word, b"Osl\x81")
+    (reject,) = rejects_of(read(sample, content, tmp_path, encoding="windows-1252"))
+    assert "not CP1252 at byte" in reject.reason
+    assert "--option encoding=NAME" in reject.reason
+
+
+@every
+def test_a_byte_order_mark_changes_nothing(sample: Sample, tmp_path: Path) -> None:
+    marked = [facts(item) for item in read(sample, b"\xef\xbb\xbf" + sample.content, tmp_path)]
+    assert marked == [facts(item) for item in read(sample, sample.content, tmp_path)]
+
+
+@every
+def test_a_file_that_is_cut_off_keeps_all_but_its_last_document(sample: Sample, tmp_path: Path) -> None:
+    whole = [facts(item) for item in read(sample, sample.content, tmp_path)]
+    # The first document's start tells what a file is; before its end anything may be made of it.
+    for end in range(sample.content.index(b"\n") + 1, len(sample.content)):
+        cut = [facts(item) for item in read(sample, sample.content[:end], tmp_path)]
+        assert cut[:-1] == whole[: len(cut) - 1]
+
+
+@pytest.mark.parametrize("sample", LINED, ids=lambda sample: f"{sample.reader}-{sample.name}")
+@pytest.mark.parametrize("more", [True, False])
+def test_other_columns_are_counted_and_shown(sample: Sample, more: bool, tmp_path: Path) -> None:
+    def other(line: bytes) -> bytes:
+        parts = line.split()
+        return (b"\t".join([*parts, b"more"] if more else parts[:1])) if parts else line
+
+    lines = [line if line.startswith(b"-DOCSTART-") else other(line) for line in sample.content.split(b"\n")]
+    content = b"\n".join(lines)
+    items = read(sample, content, tmp_path)
+    assert len(rejects_of(items)) == len(items) == sample.documents
+    reject = rejects_of(items)[-1]
+    found = lines[(reject.row or 0) - 1].decode().split("\t")
+    count = f"{len(found)} columns" if len(found) > 1 else "1 column"
+    assert f"line {reject.row}: {count} ({' '.join(map(repr, found))}), want " in reject.reason
+    assert "--option columns=tokens" in reject.reason or "the reader 'columns'" in reject.reason
+
+
+@every
+@settings(max_examples=60)
+@given(data=st.data())
+def test_whatever_is_in_a_file_is_a_document_or_a_reject(sample: Sample, data: st.DataObject) -> None:
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(sample.content))] * 2)))
+    put_in = data.draw(
+        st.binary(max_size=12)
+        | st.sampled_from([b"\n\n", b"\t", b"\r", b"-DOCSTART-", b"</", b"<a> x </a>", b"\xc2\x85"])
+    )
+    encoding = data.draw(st.sampled_from(["utf-8", "latin-1", "gb18030", "shift_jis", "iso2022_jp"]))
+    content = sample.content[:first] + put_in + sample.content[last:]
+    with TemporaryDirectory() as folder:
+        items = read(sample, content, Path(folder), encoding=encoding, **ONE_SENTENCE.get(sample.reader, {}))
+    ids = [item.doc_id for item in items]
+    assert len(set(ids)) == len(ids)
+
+
+PIECES = [b"\n\n", b"\t", b"\r", b"-DOCSTART-", b"</", b"<a> x </a>", b"\xc2\x85", b"\xa0", b"\x1c", b"\xef\xbb\xbf"]
+"""What lines, columns and documents are cut by, and what looks like it."""
+ONE_SENTENCE = {"conll": {"sentences_per_document": 1}}
+"""So that a file whose boundaries are gone is read too."""
+
+
+@every
+def test_what_is_read_is_written_or_rejected(sample: Sample, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / sample.name).write_bytes(sample.content)
+    (source / f"bad-{sample.name}").write_bytes(sample.content.replace(sample.word, b"\xff"))
+    (source / f"empty-{sample.name}").touch()
+    report = ingest(sample.reader, source, tmp_path / "out")
+    rejects = rejects_from_table(next(read_tables(tmp_path / "out" / REJECTS_NAME, REJECTS)))
+    assert report.read == report.written + report.rejected == 2 * sample.documents + 1
+    assert [Path(reject.source).name for reject in rejects] == [f"bad-{sample.name}", f"empty-{sample.name}"]
+
+
+@every
+@pytest.mark.parametrize("content", [b"", b"\0" * 50, b"\xff\xfe\n" * 3])
+def test_a_file_of_which_nothing_is_left_ends_the_command_with_its_reason(
+    sample: Sample, content: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / sample.name
+    path.write_bytes(content)
+    options = [f"--option={k}={v}" for k, v in ONE_SENTENCE.get(sample.reader, {}).items()]
+    result = CliRunner().invoke(app, ["ingest", sample.reader, str(path), "--out", str(tmp_path / "out"), *options])
+    assert result.exit_code == 3
+    assert f"concord: {path}: nothing in it could be read as {sample.reader}; {path}: " in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_name_that_is_no_text_is_named(reader: str, tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/a\xff.txt"
+    Path(os.fsdecode(path)).write_bytes(b"-DOCSTART- O\n\na b\n")
+    entry = READERS[reader]
+    for source in (os.fsdecode(path), str(tmp_path)):
+        with pytest.raises(CorpusError, match=r"file name 'a\\udcff\.txt'.*rename it") as caught:
+            list(entry.read(source, entry.settings()))
+        assert str(caught.value).encode()
+
+
+# Parquet of raw text
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b"", lambda b: b"\0" * len(b), lambda b: b[:-9], lambda b: b"\xef\xbb\xbf" + b]
+)
+def test_a_damaged_parquet_file_is_named(damage: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"doc_id": ["a"], "text": ["One."]}), path)
+    path.write_bytes(damage(path.read_bytes()))
+    entry = READERS["text"]
+    with pytest.raises(CorpusError, match=r"t\.parquet"):
+        list(entry.read(str(path), entry.settings()))
