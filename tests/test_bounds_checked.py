@@ -56,5 +56,5 @@ def test_a_read_beyond_an_array_is_seen(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_engines_and_features_read_within_their_arrays() -> None:
-    ended = checked("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-q", *SUBSET)
+    ended = checked("-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts=", "-q", *SUBSET)
     assert ended.returncode == 0, ended.stdout
