@@ -9,8 +9,9 @@ from schemas.problem import Problem
 from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race
+from workers.inference.numerics import MULTIPLIER_ROUNDING
 from workers.inference.relaxation import row_dual
-from workers.inference.relaxation.row_dual import ROUNDING, dual_bound, prove_rows
+from workers.inference.relaxation.row_dual import dual_bound, prove_rows
 
 SEEDS = range(60)
 
@@ -39,7 +40,7 @@ def test_it_bounds_and_fixes_only_what_it_may(block: int) -> None:
         assert dual.bound >= best - 1e-9
         assert ((dual.multipliers >= 0.0) & (dual.multipliers <= problem.rows.weight)).all()
         assert best >= objective >= problem.score(start).objective
-        better = labellings[scores > objective + ROUNDING]
+        better = labellings[scores > objective + MULTIPLIER_ROUNDING]
         assert all(dual.allowed[np.arange(len(problem)), y].all() for y in better)
         fixed += int((allowed & ~dual.allowed).sum())
     assert fixed > 0

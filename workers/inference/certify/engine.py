@@ -37,15 +37,13 @@ from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
 from workers.inference.cpsat.engine import UNITS_A_SECOND, solve_model
 from workers.inference.cpsat.lattice import build_model
+from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.relaxation import Relaxed, relax
 from workers.inference.relaxation.row_dual import prove_rows
 from workers.inference.sampling import gibbs
 
 STEPS_A_UNIT = 10_000
 """Steps of work in a millisecond of CP-SAT's deterministic time."""
-
-SLACK = 1e-9
-"""Nats added to D, so that float rounding never prunes a labelling as good as the incumbent."""
 
 
 def solve(
@@ -104,7 +102,7 @@ def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> 
             relaxed.problem, config=config.sampler, rng=rng, budget=race.left, incumbent=relaxed.labels
         )
         race.work += sampled.work
-        if sampled.objective <= relaxed.objective + SLACK:
+        if sampled.objective <= relaxed.objective + ROUNDING:
             break
         relaxed = relaxed._replace(labels=sampled.labels, objective=sampled.objective)
     return relaxed
@@ -180,13 +178,13 @@ class _Proof:
         """Prunes and splits until nothing changes; what is in no part gets its Viterbi labels."""
         sentences = len(self.problem.potentials.sentence_starts)
         loss = self.local_best - self.problem.score(self.labels).objective
-        pruned = Pruned.of(self.problem, loss + SLACK)
-        most_loss = np.full(sentences, loss + SLACK)
+        pruned = Pruned.of(self.problem, loss + ROUNDING)
+        most_loss = np.full(sentences, loss + ROUNDING)
         while True:
             parts = [self._part(c, pruned) for c in pruned.components(most_loss)]
             smaller = np.full(sentences, -1.0)
             for part in parts:
-                smaller[part.sentences] = part.loss + SLACK
+                smaller[part.sentences] = part.loss + ROUNDING
             settled = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
             self.labels[settled] = self.local_labels[settled]
             if not (smaller < most_loss).any():
@@ -205,9 +203,9 @@ class _Proof:
 
     def _solve_part(self, part: _Part, pruned: Pruned) -> float:
         """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
-        if part.loss <= SLACK or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
+        if part.loss <= ROUNDING or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
             return 0.0
-        most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
+        most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + ROUNDING)
         allowed = pruned.allowed(most_loss)[part.tokens]
         if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
             return 0.0

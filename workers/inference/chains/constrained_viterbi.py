@@ -20,7 +20,7 @@ from workers.compiling.kernel import inner, inner_in_place, kernel
 from workers.inference.core.chain import sentence_bounds
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race
-from workers.inference.core.row_bound import ROUNDING
+from workers.inference.numerics import HARD_EXCESS
 
 
 def solve(
@@ -95,7 +95,7 @@ def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient:
             pairs = _pairs(previous, label, coefficient, low, high, width)
             for a in range(width):
                 for b in range(width):
-                    if edges[position[low], a, b] and total - least[low] + pairs[a, b] > bound[r] + ROUNDING:
+                    if edges[position[low], a, b] and total - least[low] + pairs[a, b] > bound[r] + HARD_EXCESS:
                         edges[position[low], a, b] = False
                         changed = True
             low = high

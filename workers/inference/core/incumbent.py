@@ -9,7 +9,8 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.core.chain import viterbi
 from workers.inference.core.effort import Effort
-from workers.inference.core.engine import TOLERANCE, UNLIMITED, proven
+from workers.inference.core.engine import UNLIMITED, proven
+from workers.inference.numerics import ROUNDING
 
 
 class Race(Effort):
@@ -40,7 +41,7 @@ class Race(Effort):
     @property
     def settled(self) -> bool:
         """Is nothing left to search? No labelling is possible, there is only one, or none can be better."""
-        return len(self.problem) == 0 or not self.loss > TOLERANCE
+        return len(self.problem) == 0 or not self.loss > ROUNDING
 
     def restart(self, labels: Labels) -> None:
         """Makes ``labels`` (N,) the best so far, whatever it scores: for engines with an aim of their own."""

@@ -12,6 +12,7 @@ from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY
 from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import CONTAINED
+from workers.inference.numerics import TOLERANCE
 from workers.inference.relaxation.groups import PricedGroups, Room, group_cost, room_for
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
@@ -203,7 +204,7 @@ def _climb_step(climb: Any, optimum: float, upper: float) -> Any:
             costs[q] = group_cost(groups, q, now, climb.room, climb.known)
     climb.counters[LOOKED] += len(now) + climb.room.looked[0] - before
     value = optimum - scores.sum() + costs.sum()
-    climb.counters[IDLE] = 0 if value > climb.numbers[BEST] + 1e-6 else climb.counters[IDLE] + 1
+    climb.counters[IDLE] = 0 if value > climb.numbers[BEST] + TOLERANCE else climb.counters[IDLE] + 1
     if value > climb.numbers[BEST]:
         climb.numbers[BEST] = value
         copy_to(climb.best_prices, now)

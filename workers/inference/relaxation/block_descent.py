@@ -11,11 +11,10 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
+from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOST_PASSES = 20
-LEAST_GAIN = 1e-9
-"""Nats that a change has to bring, more than rounding can."""
 
 
 class Descent(NamedTuple):
@@ -93,7 +92,7 @@ def solve(descent: Any, s: int) -> Any:
     before = local_score(chains.unary, chains.transition, labels, first, last) - cost
     after = local_score(chains.unary, chains.transition, fresh, first, last)
     after -= labels_cost(descent.state, chains.codec, fresh, first, last)
-    better = after > before + LEAST_GAIN
+    better = after > before + ROUNDING
     descent.paid[0] += put_in(descent, fresh if better else labels, first, last) - cost
     if better:
         look(descent, first, last)

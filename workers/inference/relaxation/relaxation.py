@@ -35,6 +35,7 @@ from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, Agree
 from workers.inference.core.chain import sentence_bounds, viterbi_score
 from workers.inference.core.effort import Effort
 from workers.inference.core.spans import CandidateSpans, candidate_spans
+from workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from workers.inference.relaxation.ascent import (
     BEST,
     LOOKED,
@@ -70,12 +71,6 @@ LEAST_PRUNED = 0.02
 """Share of the spans that a round has to remove for another round to be worth its time."""
 HARD_WEIGHT = 1000.0
 """Nats that stand for an infinite cost here: less than it, so the bound holds."""
-CLOSE = 1e-9
-"""Nats that rounding may take: what loses no more than this beyond D is kept."""
-PRECISION = 1e-14
-"""Rounding of a sum, as a share of its terms' magnitude: prices of a million nats lose more than `CLOSE`."""
-SETTLED = 1e-7
-"""Nats between bound and labelling that are not worth another step."""
 STEPS_A_LOOK = 5_000_000
 """Things looked at between looks at the clock: some tens of milliseconds."""
 MOST_TOIL = 1 << 62
@@ -173,15 +168,15 @@ class _Ascent:
 
         That proves nothing, but finds better labellings.
         """
-        spans = candidate_spans(self.problem, limit + CLOSE)
+        spans = candidate_spans(self.problem, limit + ROUNDING)
         found = len(spans)
         if len(self.prices):
             span_loss, _ = self._losses(spans, self._start(spans))
-            spans = _part(spans, span_loss <= self.upper + CLOSE)
+            spans = _part(spans, span_loss <= self.upper + ROUNDING)
         members, gap = self._members(spans, np.ones(len(spans), np.bool_)), np.inf
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
-            if gap <= SETTLED or gap > WORTHWHILE * before or self.effort.spent:
+            if gap <= NEGLIGIBLE_GAP or gap > WORTHWHILE * before or self.effort.spent:
                 break
         return found
 
@@ -189,7 +184,7 @@ class _Ascent:
         """The bound over all spans that a better labelling can have; they get fewer as it rises."""
         if self.effort.spent and not len(self.prices):
             return Relaxed(self.problem, self.best, self.labels, self.objective)
-        spans = candidate_spans(self.problem, self.upper + CLOSE)
+        spans = candidate_spans(self.problem, self.upper + ROUNDING)
         outside = np.isfinite(self.problem.potentials.unary)
         bound = self._start(spans)
         self.rounds.append(self._named())
@@ -199,11 +194,11 @@ class _Ascent:
                 break
             before = len(spans)
             span_loss, outside_loss = self._losses(spans, bound)
-            outside &= outside_loss <= self.upper + CLOSE
-            kept = span_loss <= self.upper + CLOSE
+            outside &= outside_loss <= self.upper + ROUNDING
+            kept = span_loss <= self.upper + ROUNDING
             near = self._near(bound, span_loss)[kept]
             spans = _part(spans, kept)
-            if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < least_pruned * before):
+            if loss >= self.upper - NEGLIGIBLE_GAP or (number > 1 and before - len(spans) < least_pruned * before):
                 break
             bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
             self.rounds.append(self._named())
@@ -284,12 +279,12 @@ class _Ascent:
         while goes_on:
             before = int(climb.counters[LOOKED])
             room = self.effort.room(STEPS_A_LOOK)
-            goes_on = ascend(climb, self.best, self.upper - SETTLED, steps, room) and not self.effort.spent
+            goes_on = ascend(climb, self.best, self.upper - NEGLIGIBLE_GAP, steps, room) and not self.effort.spent
             self.effort.work += int(climb.counters[LOOKED]) - before
 
     def _rounding(self, prices: Floats) -> float:
         """Nats that a bound under these prices may be off: every price is added to a sentence and taken off a group."""
-        return PRECISION * (abs(self.best) + float(prices.sum()))
+        return RELATIVE_ROUNDING * (abs(self.best) + float(prices.sum()))
 
     def _offer(self, chains: Chains, labels: Labels) -> None:
         """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
@@ -308,7 +303,7 @@ class _Ascent:
         charge = np.zeros(len(spans) + len(self.problem))
         np.add.at(charge, bound.groups.span, bound.prices)
         span_loss, outside_loss = chain_losses(bound.chains, charge)
-        limit, grown = self.upper + CLOSE - bound.value, np.full(len(charge), bound.value)
+        limit, grown = self.upper + ROUNDING - bound.value, np.full(len(charge), bound.value)
         room = room_for(bound.groups)
         np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, room, limit))
         self.effort.work += len(charge) + int(room.looked[0])

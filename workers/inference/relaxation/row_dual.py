@@ -27,15 +27,12 @@ from schemas.potentials import Floats, Potentials
 from schemas.problem import ANY, SLACK_TOLERANCE, Problem
 from schemas.settings import DiscrepancySettings
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.engine import TOLERANCE
 from workers.inference.core.incumbent import Race
+from workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
 from workers.inference.search.discrepancy import search
 
 MOST_CELLS = 20_000_000
 """Lattices with more edges than this are left alone: the table takes 8 bytes a cell, twice."""
-
-ROUNDING = 1e-7
-"""Nats that the sums of many multipliers may be off; the bound is raised by as much."""
 
 ROUND = 50
 """Steps between looks at what was found."""
@@ -147,8 +144,8 @@ def dual_bound(
         value = problem.score(found).objective
         if value > objective:
             best, objective = found.copy(), value
-    kept = allowed & (_best_with(dual) >= min(objective, least) - ROUNDING)
-    return DualBound(float(dual.numbers[0]) + ROUNDING, kept, best, taken, dual.best)
+    kept = allowed & (_best_with(dual) >= min(objective, least) - MULTIPLIER_ROUNDING)
+    return DualBound(float(dual.numbers[0]) + MULTIPLIER_ROUNDING, kept, best, taken, dual.best)
 
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
@@ -209,7 +206,7 @@ def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
         if step == 0 or local - penalty > best_value:
             best_value = local - penalty
             found[:] = labels
-        if value < dual.numbers[0] - TOLERANCE:
+        if value < dual.numbers[0] - ROUNDING:
             dual.numbers[0] = value
             dual.best[:] = dual.now
             dual.counters[0] = 0

@@ -17,9 +17,6 @@ NEGLIGIBLE = np.exp(-CERTAIN)
 LARGEST_EXPONENT = 600.0
 """Keeps bounds on weights finite; no draw is above one of this size."""
 
-ROUNDING = 1e-9
-"""Nats added to what can be saved, so that it stays a bound."""
-
 
 @inner_in_place
 def uniform(counters: Any) -> Any:

@@ -30,10 +30,11 @@ from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.inference.core.agreement import codec, count_labels, empty_state, labels_cost
 from workers.inference.core.chain import max_messages
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
 from workers.inference.core.rows import row_penalty, row_state
 from workers.inference.core.spans import candidate_spans
+from workers.inference.numerics import ROUNDING
 from workers.inference.sampling.memory import UNKNOWN, readers_for
 from workers.inference.sampling.names import groups_of, places_of
 from workers.inference.sampling.settling import settle
@@ -100,7 +101,7 @@ def _run(chain: Chain, race: Race, config: GibbsSettings) -> None:
         limit = int(chain.counters[WORK]) + race.room(STEPS_A_LOOK)
         sweep += anneal(chain, _temperatures(config, range(sweep, last)), sweep, limit)
         race.work = before + int(chain.counters[WORK])
-        if chain.numbers[BEST] > race.objective + TOLERANCE:
+        if chain.numbers[BEST] > race.objective + ROUNDING:
             race.offer(chain.best)
 
 

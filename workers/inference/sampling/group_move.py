@@ -8,7 +8,8 @@ import numpy as np
 
 from workers.compiling.kernel import inner_in_place
 from workers.inference.core.agreement import count_labels, labels_cost
-from workers.inference.sampling.draws import ROUNDING, choose, uniform, weigh
+from workers.inference.numerics import ROUNDING
+from workers.inference.sampling.draws import choose, uniform, weigh
 from workers.inference.sampling.memory import forget_readers
 from workers.inference.sampling.state import ROWS, SPANS, advance, is_span, local_score, toil, touch, write
 

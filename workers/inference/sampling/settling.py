@@ -18,7 +18,8 @@ from schemas.problem import Problem
 from workers.inference.core.agreement import empty_state
 from workers.inference.core.incumbent import Race
 from workers.inference.core.spans import candidate_spans
-from workers.inference.relaxation.block_descent import LEAST_GAIN, Descent, start_at
+from workers.inference.numerics import ROUNDING
+from workers.inference.relaxation.block_descent import Descent, start_at
 from workers.inference.relaxation.relaxation import chains_of
 from workers.inference.sampling.names import Groups, groups_of, places_of
 from workers.inference.sampling.trials import (
@@ -93,12 +94,12 @@ class _Settling:
     def _is_better(self) -> bool:
         """Do the labels now score more than the best so far? Rows cost something more, if anything."""
         reached = float(value(self.descent, self.trial))
-        if reached <= self.objective + LEAST_GAIN:
+        if reached <= self.objective + ROUNDING:
             return False
         if not self.is_exact:
             self.race.work += len(self.race.problem)
             reached = self.race.problem.score(self.descent.labels).objective
-            if reached <= self.objective + LEAST_GAIN:
+            if reached <= self.objective + ROUNDING:
                 return False
         self.objective = reached
         return True

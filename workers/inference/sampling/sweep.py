@@ -12,7 +12,8 @@ import numpy as np
 
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import count_labels, item_end, labels_cost, outside_cost, span_cost
-from workers.inference.sampling.draws import ROUNDING, choose, decided, draw_within, likeliest, uniform, weigh
+from workers.inference.numerics import ROUNDING
+from workers.inference.sampling.draws import choose, decided, draw_within, likeliest, uniform, weigh
 from workers.inference.sampling.group_move import resample_group
 from workers.inference.sampling.memory import UNKNOWN, forget_readers, put_down, region
 from workers.inference.sampling.state import NEXT, ROWS, WORK, advance, is_span, local_score, toil, touch, write

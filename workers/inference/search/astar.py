@@ -17,8 +17,9 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import AstarSettings
 from workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
+from workers.inference.numerics import ROUNDING
 from workers.inference.search.discrepancy import partial_loss
 from workers.inference.search.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
 from workers.inference.search.tree import Tree, add_node, grown, move, new_tree
@@ -60,7 +61,7 @@ def solve(
     look = nodes_a_look(start)
     while not race.spent:
         before = int(tree.counters[2])
-        ended = _advance(start, tree, queue, race.loss - TOLERANCE, race.room(look))
+        ended = _advance(start, tree, queue, race.loss - ROUNDING, race.room(look))
         race.work += int(tree.counters[2]) - before
         if ended == LEAF:
             if race.offer(start.labels):

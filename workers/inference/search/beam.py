@@ -17,8 +17,9 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import BeamSettings
 from workers.compiling.kernel import kernel
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race
+from workers.inference.numerics import ROUNDING
 from workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
 from workers.inference.search.tree import Tree, add_node, move, new_tree
 
@@ -51,7 +52,7 @@ def solve(
         if race.room(1) == 0:
             return race.decoded(root_loss(start))
         width = 1 if _narrow(race, len(frontier) + len(problem) - t) else config.width
-        frontier, lost = _step(start, tree, frontier, t, width, race.loss - TOLERANCE)
+        frontier, lost = _step(start, tree, frontier, t, width, race.loss - ROUNDING)
         dropped = min(dropped, lost)
         race.work = int(tree.counters[2])
     # A leaf that breaks a hard row by a rounding of its sum is no answer; the next one may be.

@@ -22,8 +22,9 @@ from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import DiscrepancySettings
 from workers.compiling.kernel import inner, kernel
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
+from workers.inference.numerics import ROUNDING
 from workers.inference.search.partial import (
     ChainLoss,
     Partial,
@@ -88,7 +89,7 @@ def search(race: Race, *, config: DiscrepancySettings) -> Decoded:
         )
         complete = run(race, start, probe)
         proven_loss = max(proven_loss, root_loss(start), min(race.loss, open_loss(probe)))
-        if complete and proven_loss >= race.loss - TOLERANCE:
+        if complete and proven_loss >= race.loss - ROUNDING:
             return race.decoded(race.loss)
         iteration += 1
     return race.decoded(proven_loss)
@@ -167,7 +168,7 @@ def descend(p: Any, probe: Any, nodes: int) -> Any:
                 break
             _branch(p, probe, t)
         k = probe.following[t]
-        if k >= probe.children[t] or probe.loss[t, k] >= probe.limits[0] - TOLERANCE:
+        if k >= probe.children[t] or probe.loss[t, k] >= probe.limits[0] - ROUNDING:
             t -= 1
             if t >= 0:
                 pop(p, t)
@@ -193,7 +194,7 @@ def _branch(p: Any, probe: Any, t: int) -> None:
     probe.counters[2] += 1
     kept = 0
     for b in range(width):
-        if losses[b] >= probe.limits[0] - TOLERANCE:
+        if losses[b] >= probe.limits[0] - ROUNDING:
             continue
         if losses[b] > probe.limits[1]:
             probe.limits[2] = min(probe.limits[2], losses[b])

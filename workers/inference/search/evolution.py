@@ -19,8 +19,9 @@ from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import EvolutionSettings
 from workers.compiling.kernel import kernel
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
+from workers.inference.numerics import ROUNDING
 from workers.inference.search.discrepancy import first_solution
 from workers.inference.search.partial import chain_loss
 from workers.inference.search.variation import DRAWS, breed, mutate
@@ -107,7 +108,7 @@ def _survivors(race: Race, pool: Population, *, weight: float, pressure: float, 
     """Half of the pool by rank; the best of all and the best that keeps hard constraints lead it."""
     fitness = pool.soft - weight * pool.hard
     feasible = np.where(pool.hard > 0, -np.inf, pool.soft)
-    if feasible.max() > race.objective + TOLERANCE:
+    if feasible.max() > race.objective + ROUNDING:
         race.offer(pool.labels[int(feasible.argmax())])
     chosen = sample_by_rank(fitness, len(fitness) // 2, pressure=pressure, spin=spin)
     chosen[:2] = fitness.argmax(), feasible.argmax()

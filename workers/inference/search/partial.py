@@ -29,8 +29,8 @@ from workers.inference.core.agreement import (
     span_cost,
 )
 from workers.inference.core.chain import max_messages
-from workers.inference.core.engine import TOLERANCE
-from workers.inference.core.row_bound import ROUNDING, RowBounds, root_penalty, row_bounds
+from workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
+from workers.inference.numerics import HARD_EXCESS, ROUNDING
 
 
 class Partial(NamedTuple):
@@ -87,13 +87,13 @@ def start_partial(problem: Problem, chain: ChainLoss, *, top: float, limit: floa
 
     None where nothing is left, which proves that every labelling loses at least ``limit``.
     """
-    alive = np.isfinite(chain.loss) & (chain.loss < limit - TOLERANCE)
+    alive = np.isfinite(chain.loss) & (chain.loss < limit - ROUNDING)
     if not alive.any(axis=1).all():
         return None
     bounds = row_bounds(problem, alive)
     least = root_penalty(bounds, problem.rows)
     if least > 0:
-        alive &= chain.loss < limit - least - TOLERANCE
+        alive &= chain.loss < limit - least - ROUNDING
         if least == np.inf or not alive.any(axis=1).all():
             return None
         bounds = row_bounds(problem, alive)
@@ -105,7 +105,7 @@ def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bound
     spans = empty_state(problem, np.inf)
     forbidden = np.isinf(spans.cost)
     excess = np.where(problem.rows.weight > 0, bounds.root - bounds.bound, 0.0)
-    cost = np.where(bounds.hard, excess > ROUNDING, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
+    cost = np.where(bounds.hard, excess > HARD_EXCESS, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
     return Partial(
         p.unary,
         p.transition,
@@ -285,5 +285,5 @@ def _added(p: Any, e: int, t: int, b: int) -> Any:
 def _row_cost(p: Any, r: int, activity: float) -> Any:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:
-        return 1.0 if excess > ROUNDING else 0.0
+        return 1.0 if excess > HARD_EXCESS else 0.0
     return p.bounds.weight[r] * excess if excess > SLACK_TOLERANCE else 0.0

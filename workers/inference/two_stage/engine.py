@@ -29,6 +29,7 @@ from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race
 from workers.inference.cpsat.engine import UNITS_A_SECOND, LatticeSolution, solve_model
 from workers.inference.cpsat.lattice import build_model
+from workers.inference.numerics import UNIT_SLACK
 from workers.inference.two_stage.price import Band
 
 
@@ -56,7 +57,7 @@ class _Stages:
         constraint = self.lattice.model.proto.constraints.add()
         constraint.linear.vars.extend(list(costs))
         constraint.linear.coeffs.extend(list(costs.values()))
-        constraint.linear.domain.extend([0, math.floor(nats * self.lattice.scale + 1e-6)])
+        constraint.linear.domain.extend([0, math.floor(nats * self.lattice.scale + UNIT_SLACK)])
 
     def least(self, costs: dict[int, int]) -> LatticeSolution:
         """Solves for the least cost; notes where the budget ended it."""
