@@ -24,7 +24,8 @@ x in a sum, which is off by (n − 1) · u · Σ|x| at most and by about √n ·
   `TOLERANCE` is no progress there: it could not make an open document optimal.
 
 So, of 1e-6 nats: 1e-7 where the ascent may stop, 1e-7 for multipliers, 1e-9 for sums. The checker of certificates
-(`workers.certificates`) computes in integers, and shares none of this. Values are written out: in floating point 1e-6 / 1000 is not 1e-9.
+(`workers.certificates`) computes in integers, and shares none of this. Values are written out: in floating point
+1e-6 / 1000 is not 1e-9.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from schemas.settings import DiscrepancySettings
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.incumbent import Race
 from workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
-from workers.inference.search.discrepancy import search
+from workers.inference.search.discrepancy import discrepancy_search
 
 MOST_CELLS = 20_000_000
 """Lattices with more edges than this are left alone: the table takes 8 bytes a cell, twice."""
@@ -81,7 +81,7 @@ def _search(race: Race, allowed: NDArray[np.bool_], nodes: int) -> bool:
         potentials=Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts),
     )
     run = Race(left, budget=Budget(race.left.seconds, race.room(nodes)), incumbent=race.labels)
-    decoded = search(run, config=DiscrepancySettings())
+    decoded = discrepancy_search(run, config=DiscrepancySettings())
     race.work += run.work
     race.offer(decoded.labels)
     return decoded.status in (Status.OPTIMAL, Status.INFEASIBLE)

@@ -20,8 +20,15 @@ from workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
 from workers.inference.numerics import ROUNDING
-from workers.inference.search.discrepancy import partial_loss
-from workers.inference.search.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
+from workers.inference.search.partial import (
+    Partial,
+    chain_loss,
+    complete_loss,
+    expand,
+    nodes_a_look,
+    root_loss,
+    start_partial,
+)
 from workers.inference.search.tree import Tree, add_node, grown, move, new_tree
 
 FIRST_SIZE = 1 << 12
@@ -65,7 +72,7 @@ def solve(
         race.work += int(tree.counters[2]) - before
         if ended == LEAF:
             if race.offer(start.labels):
-                return race.decoded(min(partial_loss(start), race.loss))
+                return race.decoded(min(complete_loss(start), race.loss))
             # It breaks a hard row by a rounding of its sum, and so is no answer.
             _take(tree, queue)
         if ended == EMPTY:

@@ -18,7 +18,7 @@ from schemas.problem import Problem
 from schemas.settings import CspSettings
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
-from workers.inference.search.discrepancy import new_probe, open_loss, run
+from workers.inference.search.depth_first import new_probe, open_loss, run
 from workers.inference.search.partial import chain_loss, root_loss, start_partial
 
 

@@ -22,7 +22,7 @@ from workers.compiling.kernel import kernel
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Race, limited
 from workers.inference.numerics import ROUNDING
-from workers.inference.search.discrepancy import first_solution
+from workers.inference.search.depth_first import first_solution
 from workers.inference.search.partial import chain_loss
 from workers.inference.search.variation import DRAWS, breed, mutate
 from workers.inference.search.walker import Walker, evaluate, new_walker
@@ -50,10 +50,10 @@ def solve(
     local optimum's, which proves a labelling without penalty that reaches it.
     """
     race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    return search(race, config=config, rng=rng)
+    return evolve(race, config=config, rng=rng)
 
 
-def search(race: Race, *, config: EvolutionSettings, rng: np.random.Generator) -> Decoded:
+def evolve(race: Race, *, config: EvolutionSettings, rng: np.random.Generator) -> Decoded:
     """Evolves from the race's best labelling."""
     if race.settled:
         return race.decoded(0.0)

@@ -140,6 +140,11 @@ def root_loss(partial: Partial) -> float:
     return np.inf if partial.root[1] > 0 else float(partial.root[0])
 
 
+def complete_loss(partial: Partial) -> float:
+    """The loss in nats of the cursor's labelling, which is complete."""
+    return float(partial.top[0] - partial.local[-1] + partial.penalty[-1])
+
+
 @kernel_in_place
 def expand(p: Any, t: int, losses: Any) -> None:
     """Writes to ``losses`` (L,) what each label at t loses at least, given all before t; inf: impossible."""
