@@ -74,7 +74,7 @@ RELAXED = [
     (RELAXATION, "kept = span_loss <= self.upper + ROUNDING", "kept = span_loss <= 0.9 * self.upper"),
     (NUMERICS, "\nROUNDING = 1e-9", "\nROUNDING = -1e-3"),
     (RELAXATION, "return grown[: len(spans)] + span_loss", "return grown[: len(spans)] + 1.2 * span_loss"),
-    (RELAXATION, "chains.inner - sure)", "chains.inner - 2.0 * sure)"),
+    (RELAXATION, "chains.inner - constant)", "chains.inner - 2.0 * constant)"),
     (RELAXATION, "left_out = ~_covered(", "left_out = _covered("),
     (RELAXATION, "np.repeat(start + 1, later)", "np.repeat(start, later)"),
     (RELAXATION, "possible[start, opening] = True", "possible[start[1:], opening[1:]] = True"),
@@ -82,16 +82,16 @@ RELAXED = [
 ]
 
 GROUPED = [
-    (GROUPS, "cost += pair[r, other] * room.low[r]", "cost += 2.0 * pair[r, other] * room.low[r]"),
-    (GROUPS, "cost -= least * room.low[r]", "cost += least * room.low[r]"),
+    (GROUPS, "cost += pair[r, other] * workspace.low[r]", "cost += 2.0 * pair[r, other] * workspace.low[r]"),
+    (GROUPS, "cost -= least * workspace.low[r]", "cost += least * workspace.low[r]"),
     (GROUPS, "least = min(least, pair[r, other])", "least = pair[r, other]"),
-    (GROUPS, "room.low[r] < room.holders[r]", "room.low[r] + 1 < room.holders[r]"),
-    (GROUPS, "room.low[r] += 1", "room.low[r] += 2"),
-    (GROUPS, "elif spent or room.low[r] > MOST_COUNTED", "elif room.low[r] > MOST_COUNTED"),
-    (GROUPS, "elif spent or room.low[r] > MOST_COUNTED", "elif spent"),
-    (GROUPS, "value += added - room.top[other, size]", "value += added"),
-    (GROUPS, "value += max(added, room.top[r, size - 1])", "value += room.top[r, size - 1] + 0.5"),
-    (GROUPS, "excess + room.base[p] - prices[m]", "excess + room.base[p] + prices[m]"),
+    (GROUPS, "workspace.low[r] < workspace.holders[r]", "workspace.low[r] + 1 < workspace.holders[r]"),
+    (GROUPS, "workspace.low[r] += 1", "workspace.low[r] += 2"),
+    (GROUPS, "elif spent or workspace.low[r] > MOST_COUNTED", "elif workspace.low[r] > MOST_COUNTED"),
+    (GROUPS, "elif spent or workspace.low[r] > MOST_COUNTED", "elif spent"),
+    (GROUPS, "value += added - workspace.top[other, size]", "value += added"),
+    (GROUPS, "value += max(added, workspace.top[r, size - 1])", "value += workspace.top[r, size - 1] + 0.5"),
+    (GROUPS, "excess + workspace.base[p] - prices[m]", "excess + workspace.base[p] + prices[m]"),
 ]
 
 CERTIFIED = [

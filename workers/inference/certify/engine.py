@@ -34,7 +34,7 @@ from schemas.settings import CertifySettings
 from workers.inference.certify.components import Pruned, part_of
 from workers.inference.core.chain import viterbi, viterbi_score
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race, limited
+from workers.inference.core.incumbent import Search, limited
 from workers.inference.cpsat.engine import UNITS_A_SECOND, solve_model
 from workers.inference.cpsat.lattice import build_model
 from workers.inference.numerics import ROUNDING
@@ -60,26 +60,26 @@ def solve(
     that a relaxation looks at (`relax`), and a millisecond of CP-SAT's deterministic time counts `STEPS_A_UNIT`. Where
     the budget sets no limit, ``config.work`` does.
     """
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    if race.top == -np.inf:
-        return problem.decoded(race.labels, bound=race.top, status=Status.INFEASIBLE)
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if search.top == -np.inf:
+        return problem.decoded(search.labels, bound=search.top, status=Status.INFEASIBLE)
     if len(problem.rows) and not problem.agreements:
-        return _rows_alone(race, config, rng)
-    if race.loss > config.tolerance and incumbent is None:
-        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=race.left)
-        race.work = answer.work
-        race.take(answer.labels, answer.objective)
-    own = race.top
-    if race.loss > config.tolerance and not race.spent:
-        narrowed = _narrowed(race, config, rng)
-        race.take(narrowed.labels, narrowed.objective)
-        own = max(race.objective, narrowed.bound)
-    if own - race.objective <= config.tolerance or race.spent:
-        return _decoded(race, own, config.tolerance, by=Status.OPTIMAL)
+        return _rows_alone(search, config, rng)
+    if search.loss > config.tolerance and incumbent is None:
+        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=search.left)
+        search.work = answer.work
+        search.take(answer.labels, answer.objective)
+    own = search.top
+    if search.loss > config.tolerance and not search.spent:
+        narrowed = _narrowed(search, config, rng)
+        search.take(narrowed.labels, narrowed.objective)
+        own = max(search.objective, narrowed.bound)
+    if own - search.objective <= config.tolerance or search.spent:
+        return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
     # What was struck out is in no better labelling: a bound on the rest bounds everything.
     local_best = viterbi_score(narrowed.problem.potentials)
-    proof = _proven_bound(narrowed.problem, local_best, race, config, rng)
-    return _decoded(race, min(own, max(race.objective, proof.bound)), config.tolerance, by=proof.by)
+    proof = _proven_bound(narrowed.problem, local_best, search, config, rng)
+    return _decoded(search, min(own, max(search.objective, proof.bound)), config.tolerance, by=proof.by)
 
 
 class _Proven(NamedTuple):
@@ -89,19 +89,19 @@ class _Proven(NamedTuple):
     by: Status
 
 
-def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
+def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
     """Relaxes, and samples what is left, in turn, while that finds something better."""
-    relaxed = Relaxed(race.problem, race.top, race.labels, race.objective)
-    if race.objective == -np.inf:
+    relaxed = Relaxed(search.problem, search.top, search.labels, search.objective)
+    if search.objective == -np.inf:
         return relaxed
     for _ in range(config.rounds):
-        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective, race)
-        if relaxed.bound - relaxed.objective <= config.tolerance or race.spent:
+        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective, search)
+        if relaxed.bound - relaxed.objective <= config.tolerance or search.spent:
             break
         sampled = gibbs.solve(
-            relaxed.problem, config=config.sampler, rng=rng, budget=race.left, incumbent=relaxed.labels
+            relaxed.problem, config=config.sampler, rng=rng, budget=search.left, incumbent=relaxed.labels
         )
-        race.work += sampled.work
+        search.work += sampled.work
         if sampled.objective <= relaxed.objective + ROUNDING:
             break
         relaxed = relaxed._replace(labels=sampled.labels, objective=sampled.objective)
@@ -109,38 +109,38 @@ def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> 
 
 
 def _proven_bound(
-    problem: Problem, local_best: float, race: Race, config: CertifySettings, rng: np.random.Generator
+    problem: Problem, local_best: float, search: Search, config: CertifySettings, rng: np.random.Generator
 ) -> _Proven:
     """What no labelling of ``problem``, whose local optimum is ``local_best``, scores more than, in nats.
 
-    The best labelling met on the way is offered to the race.
+    The best labelling met on the way is offered to the search.
     """
-    proof = _Proof(problem, config, race.labels.copy(), local_best, race.budget, race.started, rng, race.work)
+    proof = _Proof(problem, config, search.labels.copy(), local_best, search.budget, search.started, rng, search.work)
     bound = local_best - proof.run()
-    race.work = proof.work
-    race.offer(proof.labels)
+    search.work = proof.work
+    search.offer(proof.labels)
     return _Proven(bound, Status.BY_SOLVER if proof.asked else Status.OPTIMAL)
 
 
-def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
+def _rows_alone(search: Search, config: CertifySettings, rng: np.random.Generator) -> Decoded:
     """Without agreement a bound and a search do first; CP-SAT is for what they leave, and no sampler is needed."""
-    if race.settled:
-        return race.decoded(0.0)
-    bound = prove_rows(race, nodes=config.nodes, tolerance=config.tolerance)
-    if bound == -np.inf or bound - race.objective <= config.tolerance or race.spent:
-        return _decoded(race, bound, config.tolerance, by=Status.OPTIMAL)
-    proof = _proven_bound(race.problem, race.top, race, config, rng)
-    return _decoded(race, min(bound, proof.bound), config.tolerance, by=proof.by)
+    if search.closed:
+        return search.decoded(0.0)
+    bound = prove_rows(search, nodes=config.nodes, tolerance=config.tolerance)
+    if bound == -np.inf or bound - search.objective <= config.tolerance or search.spent:
+        return _decoded(search, bound, config.tolerance, by=Status.OPTIMAL)
+    proof = _proven_bound(search.problem, search.top, search, config, rng)
+    return _decoded(search, min(bound, proof.bound), config.tolerance, by=proof.by)
 
 
-def _decoded(race: Race, bound: float, tolerance: float, *, by: Status) -> Decoded:
-    return race.problem.decoded(
-        race.labels,
+def _decoded(search: Search, bound: float, tolerance: float, *, by: Status) -> Decoded:
+    return search.problem.decoded(
+        search.labels,
         bound=bound,
-        status=_status(race.objective, bound, tolerance, by),
-        work=race.work,
-        seconds=race.seconds,
-        improvements=race.improvements,
+        status=_status(search.objective, bound, tolerance, by),
+        work=search.work,
+        seconds=search.seconds,
+        improvements=search.improvements,
     )
 
 
@@ -185,8 +185,8 @@ class _Proof:
             smaller = np.full(sentences, -1.0)
             for part in parts:
                 smaller[part.sentences] = part.loss + ROUNDING
-            settled = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
-            self.labels[settled] = self.local_labels[settled]
+            apart = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
+            self.labels[apart] = self.local_labels[apart]
             if not (smaller < most_loss).any():
                 return pruned, parts
             most_loss = np.minimum(most_loss, smaller)

@@ -19,7 +19,7 @@ from schemas.settings import EngineSettings
 from workers.compiling.kernel import inner, inner_in_place, kernel
 from workers.inference.core.chain import sentence_bounds
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.numerics import HARD_EXCESS
 
 
@@ -39,15 +39,15 @@ def solve(
     the number of tokens.
     """
     del config, rng
-    race = Race(problem, budget=budget, incumbent=incumbent)
-    if race.settled:
-        return race.decoded(0.0)
-    race.work = len(problem)
+    search = Search(problem, budget=budget, incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
+    search.work = len(problem)
     p = problem.potentials
     labels, score = _masked_viterbi(p.unary, p.transition, sentence_bounds(p), allowed_edges(problem))
     if score > -np.inf:
-        race.offer(labels)
-    return race.decoded(race.top - score)
+        search.offer(labels)
+    return search.decoded(search.top - score)
 
 
 def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
@@ -63,13 +63,13 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
     pointer = np.searchsorted(rows.row_of_entry[order], np.arange(len(rows) + 1)).astype(np.int64)
     hard_bound = np.where(np.isinf(rows.weight), rows.bound, np.inf)
     columns = rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]
-    while _strike(pointer, *columns, hard_bound, edges):
+    while _propagate(pointer, *columns, hard_bound, edges):
         pass
     return edges
 
 
 @kernel
-def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
+def _propagate(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
     """Strikes out what any one row forbids; True where that changed something."""
     width = edges.shape[1]
     changed = False

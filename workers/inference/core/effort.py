@@ -38,6 +38,6 @@ class Effort:
             None if work is None else max(0, work - self.work),
         )
 
-    def room(self, most: int) -> int:
+    def remaining(self, most: int) -> int:
         """Units of work until the next look at the clock: ``most``, or what the budget leaves."""
         return most if self.budget.work is None else max(0, min(most, self.budget.work - self.work))

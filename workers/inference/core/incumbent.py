@@ -13,7 +13,7 @@ from workers.inference.core.engine import UNLIMITED, proven
 from workers.inference.numerics import ROUNDING
 
 
-class Race(Effort):
+class Search(Effort):
     """Starts from the better of the Viterbi labelling and the incumbent (N,), under one clock.
 
     ``top`` is the local optimum and ``loss`` how far the best labelling is below it (nats; inf
@@ -39,7 +39,7 @@ class Race(Effort):
         return self.top - self.objective
 
     @property
-    def settled(self) -> bool:
+    def closed(self) -> bool:
         """Is nothing left to search? No labelling is possible, there is only one, or none can be better."""
         return len(self.problem) == 0 or not self.loss > ROUNDING
 

@@ -207,12 +207,14 @@ def _add_row(
     if hard:
         draft.at_most(terms, held)
         return
-    room = max(0, math.ceil(most * factor) - limit)
-    slack = draft.variable(hint=min(room, max(0, math.ceil(degree * factor - UNIT_ROUNDING))), upper=room, cost=cost)
+    largest = max(0, math.ceil(most * factor) - limit)
+    slack = draft.variable(
+        hint=min(largest, max(0, math.ceil(degree * factor - UNIT_ROUNDING))), upper=largest, cost=cost
+    )
     if held > limit + 1:
         # Beyond the tolerance the whole excess is paid. Where it is less than a unit, nobody can tell.
         broken = draft.variable(hint=int(degree > 0))
-        draft.at_most([(slack, 1), (broken, -room)], 0)
+        draft.at_most([(slack, 1), (broken, -largest)], 0)
         terms.append((broken, held - limit))
     draft.at_most(terms, held, unless=slack)
 

@@ -223,16 +223,16 @@ class _AgreementCost:
 
     def _against(self, group: NDArray[np.int64], tokens: Ints) -> None:
         """Each span of a group against the outside labels ``tokens`` (variables) of its key's places."""
-        sure, unsure = int((tokens == TRUE).sum()), tokens[tokens != TRUE].tolist()
-        parts = [[(v, 1)] for v in unsure]
+        fixed, free = int((tokens == TRUE).sum()), tokens[tokens != TRUE].tolist()
+        parts = [[(v, 1)] for v in free]
         if len(parts) * len(group) > MOST_PAIRS:
-            count = self.draft.variable(hint=self._hinted([(v, 1) for v in unsure]), upper=len(unsure))
-            self.draft.at_most([(v, 1) for v in unsure], 0, unless=count)
+            count = self.draft.variable(hint=self._hinted([(v, 1) for v in free]), upper=len(free))
+            self.draft.at_most([(v, 1) for v in free], 0, unless=count)
             parts = [[(count, 1)]]
         for i in group.tolist():
             cost = float(self.agreement.cost[self.kind[i], 0]) * float(self.weight[i])
-            for terms in ([(TRUE, sure)] if sure else [], *parts):
-                self._charge(self.variables[i], terms, 0, max(1, len(unsure)), cost)
+            for terms in ([(TRUE, fixed)] if fixed else [], *parts):
+                self._charge(self.variables[i], terms, 0, max(1, len(free)), cost)
 
     def _contained(self) -> None:
         """Each key of a proper part of a longer span against all spans of that key.
@@ -315,8 +315,8 @@ class _AgreementCost:
             self.draft.charge(other, cost * terms[0][1])
             return
         hint = max(0, self._hinted(terms) - but) * self.draft.hints[span]
-        paid = self.draft.variable(hint=hint, upper=most, cost=cost)
-        self.draft.at_most(terms, but, unless=paid, given=span)
+        units = self.draft.variable(hint=hint, upper=most, cost=cost)
+        self.draft.at_most(terms, but, unless=units, given=span)
 
 
 def _groups(keys: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:

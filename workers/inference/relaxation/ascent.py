@@ -13,7 +13,7 @@ from schemas.problem import NO_KEY
 from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import CONTAINED
 from workers.inference.numerics import TOLERANCE
-from workers.inference.relaxation.groups import PricedGroups, Room, group_cost, room_for
+from workers.inference.relaxation.groups import PricedGroups, Workspace, group_cost, workspace_for
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOMENTUM = 0.9
@@ -23,7 +23,7 @@ SHORTER = 0.5
 
 BEST, LENGTH = 0, 1
 TAKEN, IDLE, LOOKED, ENDED = range(4)
-"""Places in ``numbers`` and ``counters`` of a `Climb`."""
+"""Places in ``numbers`` and ``counters`` of an `Ascent`."""
 
 
 @kernel
@@ -105,7 +105,7 @@ def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -
     return costs
 
 
-class Climb(NamedTuple):
+class Ascent(NamedTuple):
     """An ascent of the prices of ``chains`` and ``groups`` (K memberships), so far.
 
     ``now`` (K,) are the prices in nats, ``direction`` (K,) where they go, ``charge`` (M + N,) what they sum to.
@@ -119,7 +119,7 @@ class Climb(NamedTuple):
     chains: Chains
     groups: PricedGroups
     lattice: Lattice
-    room: Room
+    workspace: Workspace
     sentence: Ints
     now: Floats
     direction: Floats
@@ -138,16 +138,16 @@ class Climb(NamedTuple):
 
 
 @kernel
-def climb_from(chains: Any, groups: Any, prices: Any) -> Any:
+def ascent_from(chains: Any, groups: Any, prices: Any) -> Any:
     """An ascent from ``prices`` (K,) that has not begun."""
     count, sentences, members = len(chains.unary), len(chains.bounds) - 1, len(prices)
     items = len(chains.start) + count
     labels, scores = np.zeros(count, np.int32), np.zeros(sentences)
-    climb = Climb(
+    ascent = Ascent(
         chains,
         groups,
         lattice_for(chains),
-        room_for(groups),
+        workspace_for(groups),
         _sentences(chains, groups),
         prices.copy(),
         np.zeros(members),
@@ -165,93 +165,93 @@ def climb_from(chains: Any, groups: Any, prices: Any) -> Any:
         np.zeros(4, np.int64),
     )
     # What has no price is never solved differently, and the rest only where a price moved.
-    climb.moved[climb.sentence] = False
-    _solve_sentences(climb)
-    climb.moved[:] = False
-    climb.moved[climb.sentence] = True
-    return climb
+    ascent.moved[ascent.sentence] = False
+    _solve_sentences(ascent)
+    ascent.moved[:] = False
+    ascent.moved[ascent.sentence] = True
+    return ascent
 
 
 @kernel_in_place
-def ascend(climb: Any, optimum: float, upper: float, steps: int, most: int) -> Any:
+def ascend(ascent: Any, optimum: float, upper: float, steps: int, most: int) -> Any:
     """Subgradient ascent to ``steps`` steps in all, or ``most`` more things looked at; is more of it of use?
 
     There is always one step. The best bound is inf, and the labels mean nothing, where some sentence cannot be
     made of the spans and outside labels. Steps go along subgradients with momentum (deflected as in Camerini,
     Fratta & Maffioli 1975), else they zigzag between the ways in which a group can agree.
     """
-    most += climb.counters[LOOKED]
-    while climb.counters[TAKEN] < steps and not climb.counters[ENDED]:
-        climb.counters[TAKEN] += 1
-        if not _climb_step(climb, optimum, upper):
-            climb.counters[ENDED] = 1
-        if climb.counters[LOOKED] >= most:
+    most += ascent.counters[LOOKED]
+    while ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]:
+        ascent.counters[TAKEN] += 1
+        if not _ascent_step(ascent, optimum, upper):
+            ascent.counters[ENDED] = 1
+        if ascent.counters[LOOKED] >= most:
             break
-    return climb.counters[TAKEN] < steps and not climb.counters[ENDED]
+    return ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]
 
 
 @inner_in_place
-def _climb_step(climb: Any, optimum: float, upper: float) -> Any:
+def _ascent_step(ascent: Any, optimum: float, upper: float) -> Any:
     """Works out the bound and moves the prices; False where that leads nowhere."""
-    groups, now, direction, scores, costs = climb.groups, climb.now, climb.direction, climb.scores, climb.costs
-    climb.charge[:] = 0.0
+    groups, now, direction, scores, costs = ascent.groups, ascent.now, ascent.direction, ascent.scores, ascent.costs
+    ascent.charge[:] = 0.0
     for m in range(len(now)):
-        climb.charge[groups.span[m]] += now[m]
-    _solve_sentences(climb)
-    before = climb.room.looked[0]
+        ascent.charge[groups.span[m]] += now[m]
+    _solve_sentences(ascent)
+    before = ascent.workspace.looked[0]
     for q in range(len(costs)):
-        if climb.moved_groups[q]:
-            costs[q] = group_cost(groups, q, now, climb.room, climb.known)
-    climb.counters[LOOKED] += len(now) + climb.room.looked[0] - before
+        if ascent.moved_groups[q]:
+            costs[q] = group_cost(groups, q, now, ascent.workspace, ascent.known)
+    ascent.counters[LOOKED] += len(now) + ascent.workspace.looked[0] - before
     value = optimum - scores.sum() + costs.sum()
-    climb.counters[IDLE] = 0 if value > climb.numbers[BEST] + TOLERANCE else climb.counters[IDLE] + 1
-    if value > climb.numbers[BEST]:
-        climb.numbers[BEST] = value
-        copy_to(climb.best_prices, now)
-        copy_to(climb.best_labels, climb.labels)
-    if climb.numbers[BEST] >= upper:
+    ascent.counters[IDLE] = 0 if value > ascent.numbers[BEST] + TOLERANCE else ascent.counters[IDLE] + 1
+    if value > ascent.numbers[BEST]:
+        ascent.numbers[BEST] = value
+        copy_to(ascent.best_prices, now)
+        copy_to(ascent.best_labels, ascent.labels)
+    if ascent.numbers[BEST] >= upper:
         return False
     norm = 0.0
     for m in range(len(now)):
-        direction[m] = MOMENTUM * direction[m] + int(climb.taken[groups.span[m]]) - int(climb.known[m])
+        direction[m] = MOMENTUM * direction[m] + int(ascent.taken[groups.span[m]]) - int(ascent.known[m])
         if direction[m] < 0.0 and now[m] == 0.0:
             direction[m] = 0.0
         norm += direction[m] ** 2
     if norm == 0.0:
         return False
-    if climb.counters[IDLE] >= PATIENCE:
-        climb.numbers[LENGTH] *= SHORTER
-        climb.counters[IDLE] = 0
-    _step(climb, climb.numbers[LENGTH] * (upper - value) / norm)
+    if ascent.counters[IDLE] >= PATIENCE:
+        ascent.numbers[LENGTH] *= SHORTER
+        ascent.counters[IDLE] = 0
+    _step(ascent, ascent.numbers[LENGTH] * (upper - value) / norm)
     return True
 
 
 @inner_in_place
-def _step(climb: Any, size: float) -> None:
+def _step(ascent: Any, size: float) -> None:
     """Moves prices, none below 0, and marks the sentences and groups in which any did."""
-    groups, prices = climb.groups, climb.now
-    climb.moved[:], climb.moved_groups[:] = False, False
+    groups, prices = ascent.groups, ascent.now
+    ascent.moved[:], ascent.moved_groups[:] = False, False
     for q in range(len(groups.roles)):
         for m in range(groups.slots[groups.groups[q]], groups.slots[groups.groups[q + 1]]):
-            change = size * climb.direction[m]
+            change = size * ascent.direction[m]
             if change != 0.0:
                 prices[m] = max(0.0, prices[m] + change)
-                climb.moved[climb.sentence[m]], climb.moved_groups[q] = True, True
+                ascent.moved[ascent.sentence[m]], ascent.moved_groups[q] = True, True
 
 
 @inner_in_place
-def _solve_sentences(climb: Any) -> None:
+def _solve_sentences(ascent: Any) -> None:
     """Solves the sentences that ``moved``; their scores in nats are −inf where no spans make one."""
-    chains, taken = climb.chains, climb.taken
-    for s in range(len(climb.moved)):
-        if climb.moved[s]:
+    chains, taken = ascent.chains, ascent.taken
+    for s in range(len(ascent.moved)):
+        if ascent.moved[s]:
             first, last = chains.bounds[s], chains.bounds[s + 1]
             taken[chains.first[first] : chains.first[last]] = False
             taken[len(chains.start) + first : len(chains.start) + last] = False
-            climb.scores[s] = solve_sentence(chains, s, climb.charge, climb.lattice)
-            climb.counters[LOOKED] += last - first + chains.first[last] - chains.first[first]
-            if climb.scores[s] > -np.inf:
-                trace_sentence(chains, s, climb.lattice, taken, climb.labels)
+            ascent.scores[s] = solve_sentence(chains, s, ascent.charge, ascent.lattice)
+            ascent.counters[LOOKED] += last - first + chains.first[last] - chains.first[first]
+            if ascent.scores[s] > -np.inf:
+                trace_sentence(chains, s, ascent.lattice, taken, ascent.labels)
 
 
 @inner

@@ -20,7 +20,7 @@ MOST_PASSES = 20
 class Descent(NamedTuple):
     """``labels`` (N,), counted in ``state``, and what was last looked at.
 
-    ``paid`` (1,) is what they cost each other, in nats, ``toil`` (1,) the labels and spans looked at. ``seen``
+    ``penalty`` (1,) is what they cost each other, in nats, ``work`` (1,) the labels and spans looked at. ``seen``
     (M + N,) is what each candidate span and each outside label cost when its sentence was last found best, NaN
     where it has yet to be solved;
     ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
@@ -29,8 +29,8 @@ class Descent(NamedTuple):
     chains: Chains
     state: AgreementState
     labels: Labels
-    paid: Floats
-    toil: Ints
+    penalty: Floats
+    work: Ints
     seen: Floats
     charge: Floats
     taken: NDArray[np.bool_]
@@ -42,12 +42,12 @@ class Descent(NamedTuple):
 def start_at(chains: Any, state: Any, labels: Any) -> Any:
     """A descent from ``labels`` (N,), which it changes; ``state`` is an `AgreementState` without counts."""
     count = len(labels)
-    paid = np.array([labels_cost(state, chains.codec, labels, 0, count)])
+    penalty = np.array([labels_cost(state, chains.codec, labels, 0, count)])
     count_labels(state, chains.codec, labels, 0, count, 1)
     items = len(chains.start) + count
     seen, charge, taken = np.full(items, np.nan), np.zeros(items), np.zeros(items, np.bool_)
-    toil = np.zeros(1, np.int64)
-    return Descent(chains, state, labels, paid, toil, seen, charge, taken, labels.copy(), lattice_for(chains))
+    work = np.zeros(1, np.int64)
+    return Descent(chains, state, labels, penalty, work, seen, charge, taken, labels.copy(), lattice_for(chains))
 
 
 @kernel_in_place
@@ -63,12 +63,12 @@ def descend(descent: Any, most: int) -> Any:
         changed = False
         for s in range(len(chains.bounds) - 1):
             first, last = chains.bounds[s], chains.bounds[s + 1]
-            descent.toil[0] += last - first + chains.first[last] - chains.first[first]
-            if chains.first[first] < chains.first[last] and look(descent, first, last):
+            descent.work[0] += last - first + chains.first[last] - chains.first[first]
+            if chains.first[first] < chains.first[last] and charges_changed(descent, first, last):
                 changed |= solve(descent, s)
-        if not changed or descent.toil[0] >= most:
+        if not changed or descent.work[0] >= most:
             break
-    reached = -descent.paid[0]
+    reached = -descent.penalty[0]
     for s in range(len(chains.bounds) - 1):
         reached += local_score(chains.unary, chains.transition, labels, chains.bounds[s], chains.bounds[s + 1])
     return reached
@@ -85,7 +85,7 @@ def solve(descent: Any, s: int) -> Any:
     """Solves sentence s; returns whether that bettered it."""
     chains, labels, fresh = descent.chains, descent.labels, descent.fresh
     first, last = chains.bounds[s], chains.bounds[s + 1]
-    cost = taken_out(descent, first, last)
+    cost = uncount_sentence(descent, first, last)
     _charges(chains, descent.state, first, last, descent.charge)
     solve_sentence(chains, s, descent.charge, descent.lattice)
     trace_sentence(chains, s, descent.lattice, descent.taken, fresh)
@@ -93,21 +93,21 @@ def solve(descent: Any, s: int) -> Any:
     after = local_score(chains.unary, chains.transition, fresh, first, last)
     after -= labels_cost(descent.state, chains.codec, fresh, first, last)
     better = after > before + ROUNDING
-    descent.paid[0] += put_in(descent, fresh if better else labels, first, last) - cost
+    descent.penalty[0] += count_sentence(descent, fresh if better else labels, first, last) - cost
     if better:
-        look(descent, first, last)
+        charges_changed(descent, first, last)
     return better
 
 
 @inner_in_place
-def taken_out(descent: Any, first: int, last: int) -> Any:
+def uncount_sentence(descent: Any, first: int, last: int) -> Any:
     """Takes a sentence's labels out of the counts; returns what they cost with the others."""
     count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
     return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
 
 
 @inner_in_place
-def put_in(descent: Any, labels: Any, first: int, last: int) -> Any:
+def count_sentence(descent: Any, labels: Any, first: int, last: int) -> Any:
     """Gives a sentence that is not counted the labels there and counts it; returns what they cost with the others."""
     copy_to(descent.labels[first:last], labels[first:last])
     cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
@@ -125,7 +125,7 @@ def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> Non
 
 
 @inner_in_place
-def look(descent: Any, first: int, last: int) -> Any:
+def charges_changed(descent: Any, first: int, last: int) -> Any:
     """Does anything in the sentence cost what it did not when last looked at? What it costs now is remembered."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
     _charges(chains, descent.state, first, last, charge)

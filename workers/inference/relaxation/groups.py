@@ -47,7 +47,7 @@ class PricedGroups(NamedTuple):
     pair: Floats
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Where a group is worked out, box by box: a box says how many slots have each role.
 
     ``gain`` (P, R) is a slot's best price of each role, −inf where it has no such span; ``holders`` (R,)
@@ -88,12 +88,12 @@ class Sizes(NamedTuple):
 
 
 @kernel
-def room_for(groups: Any) -> Any:
-    """Room for any of the groups."""
+def workspace_for(groups: Any) -> Any:
+    """Workspace for any of the groups."""
     slots, roles = 1, groups.pair.shape[1]
     for q in range(len(groups.roles)):
         slots = max(slots, groups.groups[q + 1] - groups.groups[q])
-    return Room(
+    return Workspace(
         np.empty((slots, roles)),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
@@ -112,40 +112,40 @@ def room_for(groups: Any) -> Any:
 
 
 @kernel_in_place
-def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
+def group_cost(groups: Any, q: int, prices: Any, workspace: Any, known: Any) -> Any:
     """The least that group q costs in nats, or a little less; marks in ``known`` (K,) the memberships that cost it.
 
     Exact unless several roles want the same slots or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` is exceeded.
     """
     first, pair = groups.groups[q], groups.pair[q]
     known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
-    sizes = _open_group(groups, q, prices, room)
+    sizes = _open_group(groups, q, prices, workspace)
     if not sizes.gaining:
         return 0.0
     best = 0.0
-    low, state = room.best_low[: sizes.roles], room.best_state[: sizes.roles]
-    copy_to(low, room.low)
+    low, state = workspace.best_low[: sizes.roles], workspace.best_state[: sizes.roles]
+    copy_to(low, workspace.low)
     state[:] = BANNED
-    depth, cost = _next_box(room, sizes, pair, best, START)
+    depth, cost = _next_box(workspace, sizes, pair, best, START)
     while depth != END:
         if cost < best:
             best = cost
-            copy_to(low, room.low)
-            copy_to(state, room.state)
-        depth, cost = _next_box(room, sizes, pair, best, depth)
-    copy_to(room.low[: sizes.roles], low)
-    copy_to(room.state[: sizes.roles], state)
-    _box_cost(room, sizes, pair)
+            copy_to(low, workspace.low)
+            copy_to(state, workspace.state)
+        depth, cost = _next_box(workspace, sizes, pair, best, depth)
+    copy_to(workspace.low[: sizes.roles], low)
+    copy_to(workspace.state[: sizes.roles], state)
+    _box_cost(workspace, sizes, pair)
     for p in range(sizes.slots):
         taken = -1
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            free = room.state[r] != COUNTED and room.state[r] != BANNED
-            if free and room.base[p] > 0.0 and prices[m] - room.charge[r] == room.base[p]:
+            free = workspace.state[r] != COUNTED and workspace.state[r] != BANNED
+            if free and workspace.base[p] > 0.0 and prices[m] - workspace.charge[r] == workspace.base[p]:
                 taken = m
         for r in range(sizes.roles):
-            for place in range(room.low[r]):
-                if room.at[r, place] == p:
+            for place in range(workspace.low[r]):
+                if workspace.at[r, place] == p:
                     taken = _best_member(groups, first + p, r, prices)
         if taken >= 0:
             known[taken] = True
@@ -162,31 +162,31 @@ def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
 
 
 @inner_in_place
-def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
+def _open_group(groups: Any, q: int, prices: Any, workspace: Any) -> Any:
     """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
     Roles that gain nothing are used nowhere.
     """
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
-    room.gain[:slots, :count] = -np.inf
-    room.holders[:count], room.low[:count], room.banned_by[:count] = 0, 0, -1
-    room.state[:count] = BANNED
+    workspace.gain[:slots, :count] = -np.inf
+    workspace.holders[:count], workspace.low[:count], workspace.banned_by[:count] = 0, 0, -1
+    workspace.state[:count] = BANNED
     for p in range(slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            room.gain[p, r] = max(room.gain[p, r], prices[m])
-            if room.gain[p, r] > 0.0:
-                room.state[r] = FREE
+            workspace.gain[p, r] = max(workspace.gain[p, r], prices[m])
+            if workspace.gain[p, r] > 0.0:
+                workspace.state[r] = FREE
         for r in range(count):
-            room.holders[r] += room.gain[p, r] > -np.inf
+            workspace.holders[r] += workspace.gain[p, r] > -np.inf
     gaining = 0
     for r in range(count):
-        if room.state[r] == FREE:
-            room.order[gaining] = r
+        if workspace.state[r] == FREE:
+            workspace.order[gaining] = r
             gaining += 1
     boxes = min(MOST_BOXES, max(FEWEST_BOXES, MOST_LOOKED // slots))
-    room.looked[0] += slots
-    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], room.order, gaining), boxes)
+    workspace.looked[0] += slots
+    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], workspace.order, gaining), boxes)
 
 
 @inner_in_place
@@ -211,48 +211,48 @@ def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
 
 
 @kernel_in_place
-def _box_cost(room: Any, sizes: Any, pair: Any) -> Any:
+def _box_cost(workspace: Any, sizes: Any, pair: Any) -> Any:
     """What a group costs at least within the box: exactly that where roles without count do not clash and no two
     counted ones want the same slot."""
     cost = 0.0
     for r in range(sizes.roles):
-        room.charge[r] = 0.0
+        workspace.charge[r] = 0.0
         for other in range(sizes.roles):
-            room.charge[r] += pair[r, other] * room.low[other]
-            if other < r and room.state[r] == COUNTED and room.state[other] == COUNTED:
-                cost += pair[r, other] * room.low[r] * room.low[other]
+            workspace.charge[r] += pair[r, other] * workspace.low[other]
+            if other < r and workspace.state[r] == COUNTED and workspace.state[other] == COUNTED:
+                cost += pair[r, other] * workspace.low[r] * workspace.low[other]
     for depth in range(sizes.branched):
-        r = room.order[depth]
-        if room.state[r] == BEYOND:
+        r = workspace.order[depth]
+        if workspace.state[r] == BEYOND:
             # With n ≥ low slots and c ≥ least nats for what clashes, n·c ≥ least·n + low·c − low·least.
             least = np.inf
             for place in range(depth + 1, sizes.gaining):
-                other = room.order[place]
-                if room.state[other] == FREE and pair[r, other] > 0.0:
+                other = workspace.order[place]
+                if workspace.state[other] == FREE and pair[r, other] > 0.0:
                     least = min(least, pair[r, other])
-            room.charge[r] += least
-            cost -= least * room.low[r]
+            workspace.charge[r] += least
+            cost -= least * workspace.low[r]
     for p in range(sizes.slots):
-        room.base[p] = 0.0
+        workspace.base[p] = 0.0
         for r in range(sizes.roles):
-            if room.state[r] != COUNTED and room.state[r] != BANNED:
-                room.base[p] = max(room.base[p], room.gain[p, r] - room.charge[r])
-        cost -= room.base[p]
+            if workspace.state[r] != COUNTED and workspace.state[r] != BANNED:
+                workspace.base[p] = max(workspace.base[p], workspace.gain[p, r] - workspace.charge[r])
+        cost -= workspace.base[p]
     for r in range(sizes.roles):
-        if room.low[r]:
-            cost -= _take(room, sizes.slots, r)
+        if workspace.low[r]:
+            cost -= _take(workspace, sizes.slots, r)
     return cost
 
 
 @kernel_in_place
-def _take(room: Any, slots: int, r: int) -> Any:
+def _take(workspace: Any, slots: int, r: int) -> Any:
     """What a role adds on the ``low`` best slots that it must have; −inf where it has not so many."""
-    size = room.low[r] + 1
-    charge = room.charge[r] if room.state[r] == BEYOND else 0.0
-    top, at = room.top[r, :size], room.at[r, :size]
+    size = workspace.low[r] + 1
+    charge = workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
+    top, at = workspace.top[r, :size], workspace.at[r, :size]
     top[:] = -np.inf
     for p in range(slots):
-        value = room.gain[p, r] - charge - room.base[p]
+        value = workspace.gain[p, r] - charge - workspace.base[p]
         place = size - 1
         if value <= top[place]:
             continue
@@ -264,7 +264,7 @@ def _take(room: Any, slots: int, r: int) -> Any:
 
 
 @kernel_in_place
-def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
+def _next_box(workspace: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
     """The next box that costs less than ``limit``: the depth of its last role, and its cost.
 
     Together the boxes hold every assignment that costs less. The first depth is `START`, the last
@@ -273,27 +273,27 @@ def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any
     """
     entering = depth == START
     if sizes.branched == 0:
-        return (0, _box_cost(room, sizes, pair)) if entering else (END, np.inf)
+        return (0, _box_cost(workspace, sizes, pair)) if entering else (END, np.inf)
     if entering:
         depth = 0
-        room.tried[0] = 0
+        workspace.tried[0] = 0
     while depth >= 0:
         if entering:
-            _enter_role(room, sizes, pair, depth)
-        elif not _next_state(room, sizes, depth):
+            _enter_role(workspace, sizes, pair, depth)
+        elif not _next_state(workspace, sizes, depth):
             depth -= 1
             continue
         entering = False
-        room.tried[0] += 1
-        room.looked[0] += sizes.slots
-        cost = _box_cost(room, sizes, pair)
-        r = room.order[depth]
-        spent = room.tried[0] > sizes.boxes
-        if room.state[r] == BEYOND:
+        workspace.tried[0] += 1
+        workspace.looked[0] += sizes.slots
+        cost = _box_cost(workspace, sizes, pair)
+        r = workspace.order[depth]
+        spent = workspace.tried[0] > sizes.boxes
+        if workspace.state[r] == BEYOND:
             if cost >= limit:
-                _leave_role(room, r)
+                _leave_role(workspace, r)
                 depth -= 1
-            elif spent or room.low[r] > MOST_COUNTED:
+            elif spent or workspace.low[r] > MOST_COUNTED:
                 return depth, cost
         elif cost < limit:
             if spent or depth == sizes.branched - 1:
@@ -304,105 +304,109 @@ def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any
 
 
 @kernel_in_place
-def _enter_role(room: Any, sizes: Any, pair: Any, depth: int) -> None:
+def _enter_role(workspace: Any, sizes: Any, pair: Any, depth: int) -> None:
     """The first state of the role at ``depth``: alone, unless all that clashes with it is banned already."""
-    r = room.order[depth]
-    if room.state[r] == BANNED:
+    r = workspace.order[depth]
+    if workspace.state[r] == BANNED:
         return
     for place in range(depth + 1, sizes.gaining):
-        other = room.order[place]
-        if pair[r, other] > 0.0 and room.state[other] == FREE:
-            room.state[r] = ALONE
-            room.state[other] = BANNED
-            room.banned_by[other] = depth
+        other = workspace.order[place]
+        if pair[r, other] > 0.0 and workspace.state[other] == FREE:
+            workspace.state[r] = ALONE
+            workspace.state[other] = BANNED
+            workspace.banned_by[other] = depth
 
 
 @kernel_in_place
-def _next_state(room: Any, sizes: Any, depth: int) -> Any:
+def _next_state(workspace: Any, sizes: Any, depth: int) -> Any:
     """The next state of the role at ``depth``: alone; then for each k = 0, 1, … used k times, and more than k times.
 
     False, and the role is free again, where there is none left.
     """
-    r = room.order[depth]
-    if room.state[r] == ALONE:
+    r = workspace.order[depth]
+    if workspace.state[r] == ALONE:
         for place in range(depth + 1, sizes.gaining):
-            other = room.order[place]
-            if room.banned_by[other] == depth:
-                room.banned_by[other] = -1
-                room.state[other] = FREE
-        room.state[r] = COUNTED
+            other = workspace.order[place]
+            if workspace.banned_by[other] == depth:
+                workspace.banned_by[other] = -1
+                workspace.state[other] = FREE
+        workspace.state[r] = COUNTED
         return True
-    if room.state[r] == COUNTED and room.low[r] < room.holders[r]:
-        room.state[r] = BEYOND
-        room.low[r] += 1
+    if workspace.state[r] == COUNTED and workspace.low[r] < workspace.holders[r]:
+        workspace.state[r] = BEYOND
+        workspace.low[r] += 1
         return True
-    if room.state[r] == BEYOND and room.low[r] <= MOST_COUNTED and room.tried[0] <= sizes.boxes:
-        room.state[r] = COUNTED
+    if workspace.state[r] == BEYOND and workspace.low[r] <= MOST_COUNTED and workspace.tried[0] <= sizes.boxes:
+        workspace.state[r] = COUNTED
         return True
-    _leave_role(room, r)
+    _leave_role(workspace, r)
     return False
 
 
 @kernel_in_place
-def _leave_role(room: Any, r: int) -> None:
-    if room.state[r] != BANNED:
-        room.state[r] = FREE
-        room.low[r] = 0
+def _leave_role(workspace: Any, r: int) -> None:
+    if workspace.state[r] != BANNED:
+        workspace.state[r] = FREE
+        workspace.low[r] = 0
 
 
 @kernel
-def member_losses(groups: Any, prices: Any, room: Any, limit: float) -> Any:
+def member_losses(groups: Any, prices: Any, workspace: Any, limit: float) -> Any:
     """(K,) what a group's minimum grows at least if this membership is known to it; inf for more than ``limit``."""
     losses = np.full(len(prices), np.inf)
     known = np.empty(len(prices), np.bool_)
     for q in range(len(groups.roles)):
-        least = group_cost(groups, q, prices, room, known)
-        sizes = _open_group(groups, q, prices, room)
-        _group_losses(groups, q, prices, room, sizes, least, limit, -1, losses)
+        least = group_cost(groups, q, prices, workspace, known)
+        sizes = _open_group(groups, q, prices, workspace)
+        _group_losses(groups, q, prices, workspace, sizes, least, limit, -1, losses)
         # A role that gains nothing is used at most once, and only where it is forced.
         for forced in range(sizes.roles):
-            if room.state[forced] == BANNED:
-                room.state[forced], room.low[forced] = COUNTED, 1
-                _group_losses(groups, q, prices, room, sizes, least, limit, forced, losses)
-                room.state[forced], room.low[forced] = BANNED, 0
+            if workspace.state[forced] == BANNED:
+                workspace.state[forced], workspace.low[forced] = COUNTED, 1
+                _group_losses(groups, q, prices, workspace, sizes, least, limit, forced, losses)
+                workspace.state[forced], workspace.low[forced] = BANNED, 0
     return np.maximum(losses, 0.0)
 
 
 @kernel_in_place
 def _group_losses(
-    groups: Any, q: int, prices: Any, room: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
+    groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
 ) -> None:
     """Lowers the losses of a group's memberships, or of those with the role ``forced``, to what each costs."""
-    depth, cost = _next_box(room, sizes, groups.pair[q], least + limit, START)
+    depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, START)
     while depth != END:
         if cost < least + limit:
-            _box_losses(groups, q, prices, room, sizes, forced, cost - least, losses)
-        depth, cost = _next_box(room, sizes, groups.pair[q], least + limit, depth)
+            _box_losses(groups, q, prices, workspace, sizes, forced, cost - least, losses)
+        depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, depth)
 
 
 @kernel_in_place
 def _box_losses(
-    groups: Any, q: int, prices: Any, room: Any, sizes: Any, forced: int, excess: float, losses: Any
+    groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, forced: int, excess: float, losses: Any
 ) -> None:
     """What each membership costs if it is known, within one box: its slot is taken from whatever had it."""
     first = groups.groups[q]
     for p in range(sizes.slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            if room.state[r] == BANNED or (room.state[r] == COUNTED and not room.low[r]) or forced not in (-1, r):
+            if (
+                workspace.state[r] == BANNED
+                or (workspace.state[r] == COUNTED and not workspace.low[r])
+                or forced not in (-1, r)
+            ):
                 continue
-            value = excess + room.base[p] - prices[m]
-            if room.state[r] != COUNTED:
-                value += room.charge[r]
+            value = excess + workspace.base[p] - prices[m]
+            if workspace.state[r] != COUNTED:
+                value += workspace.charge[r]
             for other in range(sizes.roles):
-                size = room.low[other]
+                size = workspace.low[other]
                 if size == 0:
                     continue
-                added = room.gain[p, other] - room.base[p]
-                if room.state[other] == BEYOND:
-                    added -= room.charge[other]
+                added = workspace.gain[p, other] - workspace.base[p]
+                if workspace.state[other] == BEYOND:
+                    added -= workspace.charge[other]
                 if other == r:
-                    value += max(added, room.top[r, size - 1])
-                elif added >= room.top[other, size - 1]:
-                    value += added - room.top[other, size]
+                    value += max(added, workspace.top[r, size - 1])
+                elif added >= workspace.top[other, size - 1]:
+                    value += added - workspace.top[other, size]
             losses[m] = min(losses[m], value)

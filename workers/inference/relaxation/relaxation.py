@@ -39,15 +39,15 @@ from workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDI
 from workers.inference.relaxation.ascent import (
     BEST,
     LOOKED,
-    Climb,
+    Ascent,
     ascend,
-    climb_from,
+    ascent_from,
     left_out_costs,
     memberships,
     outside_memberships,
 )
 from workers.inference.relaxation.block_descent import descend, finish, start_at
-from workers.inference.relaxation.groups import PricedGroups, member_losses, room_for
+from workers.inference.relaxation.groups import PricedGroups, member_losses, workspace_for
 from workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
@@ -73,7 +73,7 @@ HARD_WEIGHT = 1000.0
 """Nats that stand for an infinite cost here: less than it, so the bound holds."""
 STEPS_A_LOOK = 5_000_000
 """Things looked at between looks at the clock: some tens of milliseconds."""
-MOST_TOIL = 1 << 62
+UNLIMITED_WORK = 1 << 62
 """Labels and spans that a descent may look at where nothing limits it."""
 SPAN, NAME, TABLE = 0, 1, 2
 """Columns of memberships, see `memberships`: the span (or outside label), the group, and its key table."""
@@ -117,12 +117,12 @@ def relax(
     best = viterbi_score(problem.potentials)
     if best <= objective or not any(a.relation in COVERED for a in problem.agreements):
         return Relaxed(problem, max(best, objective), labels, objective)
-    ascent = _Ascent(problem, best, labels, objective, effort)
+    relaxation = _Relaxation(problem, best, labels, objective, effort)
     limit, spans = LIKELY, MANY
-    while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY and not effort.spent:
-        spans = ascent.learn(limit)
+    while limit <= MOST_LIKELY and limit < relaxation.upper and spans >= MANY and not effort.spent:
+        spans = relaxation.learn(limit)
         limit *= WIDER
-    return ascent.prove(least_pruned)
+    return relaxation.prove(least_pruned)
 
 
 class _Bound(NamedTuple):
@@ -135,7 +135,7 @@ class _Bound(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Ascent:
+class _Relaxation:
     """Prices of one document as they are learned, and the best labelling met on the way.
 
     ``objective`` is what that scores, ``effort`` what all of it may cost. ``members`` (K, 6) are the memberships
@@ -262,25 +262,25 @@ class _Ascent:
         chains = chains_of(self.problem, spans)
         left_out = ~_covered(spans, len(self.problem))
         # Where no span can be, words are left out for certain: spans of them elsewhere pay for that.
-        sure = left_out_costs(self.state, left_out, chains.start, chains.end, chains.kind)
-        priced = chains._replace(inner=chains.inner - sure)
+        constant = left_out_costs(self.state, left_out, chains.start, chains.end, chains.kind)
+        priced = chains._replace(inner=chains.inner - constant)
         named = members[kept]
         named[:, SPAN] = self._item_codes(spans)[named[:, SPAN]]
         start = self._prices_of(named)
-        climb = climb_from(priced, groups, start)
-        self._climb(climb, steps)
-        learned = climb.best_prices
+        ascent = ascent_from(priced, groups, start)
+        self._ascend(ascent, steps)
+        learned = ascent.best_prices
         self._remember(named, learned)
-        return _Bound(climb.numbers[BEST] - self._rounding(learned), priced, groups, learned), climb.best_labels
+        return _Bound(ascent.numbers[BEST] - self._rounding(learned), priced, groups, learned), ascent.best_labels
 
-    def _climb(self, climb: Climb, steps: int) -> None:
-        """So many steps of ascent, or as many as the effort has room for, but one."""
+    def _ascend(self, ascent: Ascent, steps: int) -> None:
+        """At most ``steps`` steps of ascent: fewer where the effort is spent, but never none."""
         goes_on = True
         while goes_on:
-            before = int(climb.counters[LOOKED])
-            room = self.effort.room(STEPS_A_LOOK)
-            goes_on = ascend(climb, self.best, self.upper - NEGLIGIBLE_GAP, steps, room) and not self.effort.spent
-            self.effort.work += int(climb.counters[LOOKED]) - before
+            before = int(ascent.counters[LOOKED])
+            looks = self.effort.remaining(STEPS_A_LOOK)
+            goes_on = ascend(ascent, self.best, self.upper - NEGLIGIBLE_GAP, steps, looks) and not self.effort.spent
+            self.effort.work += int(ascent.counters[LOOKED]) - before
 
     def _rounding(self, prices: Floats) -> float:
         """Nats that a bound under these prices may be off: every price is added to a sentence and taken off a group."""
@@ -289,9 +289,9 @@ class _Ascent:
     def _offer(self, chains: Chains, labels: Labels) -> None:
         """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
         descent = start_at(chains, self.state, labels)
-        reached = descend(descent, self.effort.room(MOST_TOIL))
+        reached = descend(descent, self.effort.remaining(UNLIMITED_WORK))
         finish(descent)
-        self.effort.work += int(descent.toil[0])
+        self.effort.work += int(descent.work[0])
         # Rows and other agreement lower the objective more, if anything.
         if reached > self.objective:
             objective = self.problem.score(labels).objective
@@ -304,9 +304,9 @@ class _Ascent:
         np.add.at(charge, bound.groups.span, bound.prices)
         span_loss, outside_loss = chain_losses(bound.chains, charge)
         limit, grown = self.upper + ROUNDING - bound.value, np.full(len(charge), bound.value)
-        room = room_for(bound.groups)
-        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, room, limit))
-        self.effort.work += len(charge) + int(room.looked[0])
+        workspace = workspace_for(bound.groups)
+        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, workspace, limit))
+        self.effort.work += len(charge) + int(workspace.looked[0])
         grown -= self._rounding(bound.prices)
         return grown[: len(spans)] + span_loss, grown[len(spans) :, None] + outside_loss
 

@@ -27,7 +27,7 @@ from schemas.potentials import Floats, Potentials
 from schemas.problem import ANY, SLACK_TOLERANCE, Problem
 from schemas.settings import DiscrepancySettings
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
 from workers.inference.search.discrepancy import discrepancy_search
 
@@ -51,39 +51,39 @@ LEAST_STEP = 1e-4
 """Steps this much shorter than Polyak's lead nowhere."""
 
 
-def prove_rows(race: Race, *, nodes: int, tolerance: float) -> float:
-    """Improves the race's labelling; returns nats that no labelling of its problem exceeds.
+def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
+    """Improves the search's labelling; returns nats that no labelling of its problem exceeds.
 
     A bound, a search with ``nodes`` expansions at most over the labels it leaves, and once more
     with what the search found. Work: a unit a subgradient step or node. Ends where bound and
-    labelling meet within ``tolerance`` nats, or the race's budget is spent; −inf: infeasible.
+    labelling meet within ``tolerance`` nats, or the search's budget is spent; −inf: infeasible.
     """
-    problem = race.problem
-    allowed, bound = np.isfinite(problem.potentials.unary), race.top
+    problem = search.problem
+    allowed, bound = np.isfinite(problem.potentials.unary), search.top
     for _ in range(2):
-        dual = dual_bound(problem, allowed, race.labels, steps=STEPS, tolerance=tolerance)
-        race.work += dual.steps
-        race.offer(dual.labels)
+        dual = dual_bound(problem, allowed, search.labels, steps=STEPS, tolerance=tolerance)
+        search.work += dual.steps
+        search.offer(dual.labels)
         # What is not allowed any more scores no more than the labelling that ruled it out.
-        bound, allowed = min(bound, max(dual.bound, race.objective)), dual.allowed
-        if bound - race.objective <= tolerance or race.spent:
+        bound, allowed = min(bound, max(dual.bound, search.objective)), dual.allowed
+        if bound - search.objective <= tolerance or search.spent:
             return bound
-        if _search(race, allowed, nodes):
-            return race.objective
+        if _search(search, allowed, nodes):
+            return search.objective
     return bound
 
 
-def _search(race: Race, allowed: NDArray[np.bool_], nodes: int) -> bool:
-    """Searches the labels left; is the race's labelling now proven among them?"""
-    p = race.problem.potentials
+def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
+    """Searches the labels left; is the search's labelling now proven among them?"""
+    p = search.problem.potentials
     left = replace(
-        race.problem,
+        search.problem,
         potentials=Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts),
     )
-    run = Race(left, budget=Budget(race.left.seconds, race.room(nodes)), incumbent=race.labels)
+    run = Search(left, budget=Budget(search.left.seconds, search.remaining(nodes)), incumbent=search.labels)
     decoded = discrepancy_search(run, config=DiscrepancySettings())
-    race.work += run.work
-    race.offer(decoded.labels)
+    search.work += run.work
+    search.offer(decoded.labels)
     return decoded.status in (Status.OPTIMAL, Status.INFEASIBLE)
 
 
@@ -139,7 +139,7 @@ def dual_bound(
     found = np.zeros(count, np.int32)
     taken = 0
     while taken < steps and dual.numbers[0] - objective > tolerance and dual.numbers[1] > LEAST_STEP:
-        _descend(dual, min(ROUND, steps - taken), objective, found)
+        _subgradient_steps(dual, min(ROUND, steps - taken), objective, found)
         taken += ROUND
         value = problem.score(found).objective
         if value > objective:
@@ -186,7 +186,7 @@ def _best_with(dual: _Dual) -> Floats:
 
 
 @kernel
-def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
+def _subgradient_steps(dual: Any, steps: int, target: float, found: Any) -> None:
     """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
     labels = np.empty(len(found), np.int32)
     excess = np.empty(len(dual.limit))

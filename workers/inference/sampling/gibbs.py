@@ -31,7 +31,7 @@ from schemas.settings import GibbsSettings
 from workers.inference.core.agreement import codec, count_labels, empty_state, labels_cost
 from workers.inference.core.chain import max_messages
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race, limited
+from workers.inference.core.incumbent import Search, limited
 from workers.inference.core.rows import row_penalty, row_state
 from workers.inference.core.spans import candidate_spans
 from workers.inference.numerics import ROUNDING
@@ -79,30 +79,30 @@ def solve(
     The bound is the local optimum, so a labelling without penalty at that optimum is proven, and where
     Viterbi's is that nothing is sampled.
     """
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    if race.settled:
-        return race.decoded(0.0)
-    first = race.viterbi if config.start == "viterbi" else None
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
+    first = search.viterbi if config.start == "viterbi" else None
     for number in range(config.chains):
-        if race.spent:
+        if search.spent:
             break
         start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
-        _run(new_chain(problem, config=config, rng=rng, start=start), race, config)
-    if config.settle and not race.spent:
-        settle(race, most_loss=config.slot_loss, hard_weight=config.hard_weight)
-    return race.decoded(0.0)
+        _run(new_chain(problem, config=config, rng=rng, start=start), search, config)
+    if config.settle and not search.spent:
+        settle(search, most_loss=config.slot_loss, hard_weight=config.hard_weight)
+    return search.decoded(0.0)
 
 
-def _run(chain: Chain, race: Race, config: GibbsSettings) -> None:
-    """All sweeps of a chain, or as many as the race has room for; offers the best labels seen."""
-    before, sweep = race.work, 0
-    while sweep < config.sweeps and not race.spent:
+def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
+    """All sweeps of a chain, or as many as the budget allows; offers the best labels seen."""
+    before, sweep = search.work, 0
+    while sweep < config.sweeps and not search.spent:
         last = min(config.sweeps, sweep - sweep % config.sweeps_a_check + config.sweeps_a_check)
-        limit = int(chain.counters[WORK]) + race.room(STEPS_A_LOOK)
+        limit = int(chain.counters[WORK]) + search.remaining(STEPS_A_LOOK)
         sweep += anneal(chain, _temperatures(config, range(sweep, last)), sweep, limit)
-        race.work = before + int(chain.counters[WORK])
-        if chain.numbers[BEST] > race.objective + ROUNDING:
-            race.offer(chain.best)
+        search.work = before + int(chain.counters[WORK])
+        if chain.numbers[BEST] > search.objective + ROUNDING:
+            search.offer(chain.best)
 
 
 def _temperatures(config: GibbsSettings, steps: range) -> Floats:
@@ -131,7 +131,7 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         dirty=np.zeros(count, np.int64),
         is_dirty=np.zeros(count, np.bool_),
         margin=np.zeros(count),
-        pays=np.full(count, UNKNOWN),
+        cost_bound=np.full(count, UNKNOWN),
         readers=readers_for(spans),
         pair_gain=np.full(count, UNKNOWN),
         slots=_slots(spots, count),

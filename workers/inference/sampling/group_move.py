@@ -11,7 +11,7 @@ from workers.inference.core.agreement import count_labels, labels_cost
 from workers.inference.numerics import ROUNDING
 from workers.inference.sampling.draws import choose, uniform, weigh
 from workers.inference.sampling.memory import forget_readers
-from workers.inference.sampling.state import ROWS, SPANS, advance, is_span, local_score, toil, touch, write
+from workers.inference.sampling.state import ROWS, SPANS, advance, count_work, is_span, local_score, touch, write
 
 
 @inner_in_place
@@ -23,11 +23,11 @@ def resample_group(chain: Any, group: int, temperature: float) -> None:
     overlap, so the labellings among which it chooses look the same from each.
     """
     at, numbers, scratch = chain.at, chain.numbers, chain.scratch
-    toil(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
+    count_work(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
     count, current = _agreeing(at, chain.groups, group, chain.counters, scratch.members)
     if count == 0:
         return
-    toil(chain.counters, count * (len(at.codec.opening) + 1))
+    count_work(chain.counters, count * (len(at.codec.opening) + 1))
     members, option = scratch.members[:count], scratch.slot[0]
     choices = len(at.codec.opening) + int(chain.groups.may_leave[group])
     gain, weight, tried = scratch.gain[:choices], scratch.weight[:choices], scratch.tried[:choices]
@@ -144,7 +144,7 @@ def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
 def _forget_group(chain: Any, members: Any) -> None:
     """Forgets every price that the members are part of as they are labelled now."""
     for m in range(len(members)):
-        forget_readers(chain.readers, chain.spans, chain.at, chain.pays, members[m, 0], members[m, 1])
+        forget_readers(chain.readers, chain.spans, chain.at, chain.cost_bound, members[m, 0], members[m, 1])
 
 
 @inner_in_place

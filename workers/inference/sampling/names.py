@@ -42,9 +42,12 @@ def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]
     follows = exact[1:, 1] == exact[:-1, 1]
     clear = places[exact[1:, 0], 0] >= places[exact[:-1, 0], 1]
     exact = exact[np.append(True, ~follows | clear)[: len(exact)]]
-    kin = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
-    bounds = [_bounds(part[:, 1]) for part in (exact, kin)]
-    kept = [part[np.repeat(np.diff(ends) > 1, np.diff(ends))] for part, ends in zip((exact, kin), bounds, strict=True)]
+    containing = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
+    bounds = [_bounds(part[:, 1]) for part in (exact, containing)]
+    kept = [
+        part[np.repeat(np.diff(ends) > 1, np.diff(ends))]
+        for part, ends in zip((exact, containing), bounds, strict=True)
+    ]
     ends = [_bounds(part[:, 1]) for part in kept]
     pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
     may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1

@@ -16,14 +16,14 @@ import numpy as np
 from schemas.potentials import Ints
 from schemas.problem import Problem
 from workers.inference.core.agreement import empty_state
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.core.spans import candidate_spans
 from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.block_descent import Descent, start_at
 from workers.inference.relaxation.relaxation import chains_of
 from workers.inference.sampling.names import Groups, groups_of, places_of
 from workers.inference.sampling.trials import (
-    TOIL,
+    WORK,
     Trial,
     better_all,
     close,
@@ -38,26 +38,26 @@ from workers.inference.sampling.trials import (
 )
 
 
-def settle(race: Race, *, most_loss: float, hard_weight: float) -> None:
-    """Offers the best labelling met from the race's best on, with spans that lose at most ``most_loss`` nats locally.
+def settle(search: Search, *, most_loss: float, hard_weight: float) -> None:
+    """Offers the best labelling met from the search's best on, with spans that lose at most ``most_loss`` nats locally.
 
-    Rows are not seen by the moves but by what is kept. ``hard_weight`` stands for infinite costs. The race's work
+    Rows are not seen by the moves but by what is kept. ``hard_weight`` stands for infinite costs. The search's work
     grows by the labels and spans looked at, and its budget ends the trials.
     """
-    if not race.problem.agreements:
+    if not search.problem.agreements:
         return
-    settling = _Settling(race, most_loss, hard_weight)
+    settling = _Settling(search, most_loss, hard_weight)
     settling.run()
-    race.offer(settling.trial.base)
+    search.offer(settling.trial.base)
 
 
 class _Settling:
-    def __init__(self, race: Race, most_loss: float, hard_weight: float) -> None:
-        problem = race.problem
+    def __init__(self, search: Search, most_loss: float, hard_weight: float) -> None:
+        problem = search.problem
         state, spans = empty_state(problem, hard_weight), candidate_spans(problem, most_loss)
-        self.race, self.objective = race, race.objective
+        self.search, self.objective = search, search.objective
         self.groups: Groups = groups_of(problem, state, places_of(spans))
-        self.descent: Descent = start_at(chains_of(problem, spans), state, race.labels.astype(np.int32))
+        self.descent: Descent = start_at(chains_of(problem, spans), state, search.labels.astype(np.int32))
         self.trial: Trial = trial_of(self.descent)
         self.is_exact = _is_exact(problem)
 
@@ -71,7 +71,7 @@ class _Settling:
             undo(self.descent, self.trial)
         take_best(self.descent, self.trial)
         for first, last in pairwise(self.groups.pointer.tolist()):
-            if self.race.spent:
+            if self.search.spent:
                 return
             self._try(self.groups.places[first:last])
 
@@ -82,7 +82,7 @@ class _Settling:
         self._count()
         if (kinds[labelled] == kinds.max()).all():
             return
-        for kind in range(len(self.race.problem.labels.types)):
+        for kind in range(len(self.search.problem.labels.types)):
             retype(self.descent, self.trial, places[labelled], kind)
             self._count()
             keep_if(self._is_better(), self.descent, self.trial)
@@ -97,16 +97,16 @@ class _Settling:
         if reached <= self.objective + ROUNDING:
             return False
         if not self.is_exact:
-            self.race.work += len(self.race.problem)
-            reached = self.race.problem.score(self.descent.labels).objective
+            self.search.work += len(self.search.problem)
+            reached = self.search.problem.score(self.descent.labels).objective
             if reached <= self.objective + ROUNDING:
                 return False
         self.objective = reached
         return True
 
     def _count(self) -> None:
-        self.race.work += int(self.trial.numbers[TOIL])
-        self.trial.numbers[TOIL] = 0.0
+        self.search.work += int(self.trial.numbers[WORK])
+        self.trial.numbers[WORK] = 0.0
 
 
 def _is_exact(problem: Problem) -> bool:

@@ -68,7 +68,7 @@ class Chain(NamedTuple):
 
     ``best`` (N,) is the best labelling seen; ``dirty`` lists the positions at which it may differ from the
     one now, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best local gain of any other label,
-    ``pays`` (N,) is what the labels at the token, and spans next to it, cost now at most, or `UNKNOWN`.
+    ``cost_bound`` (N,) is what the labels at the token, and spans next to it, cost now at most, or `UNKNOWN`.
     ``pair_gain`` (N,) is the best local gain of token t and the next together. ``numbers``:
     objective now, best objective, penalty of rows and of spans now. ``counters``: random state, length of
     ``dirty``, flips, steps of work, and the token at which the sweep goes on.
@@ -79,7 +79,7 @@ class Chain(NamedTuple):
     dirty: Ints
     is_dirty: Any
     margin: Floats
-    pays: Floats
+    cost_bound: Floats
     readers: Readers
     pair_gain: Floats
     slots: Slots
@@ -150,7 +150,7 @@ def write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
 
 
 @inner_in_place
-def toil(counters: Any, steps: int) -> None:
+def count_work(counters: Any, steps: int) -> None:
     """Counts steps: labels, spans or places looked at, each some tens of nanoseconds."""
     counters[WORK] += np.uint64(steps)
 
@@ -161,9 +161,9 @@ def touch(chain: Any, first: int, last: int) -> None:
     count, slots = len(chain.best), chain.slots
     chain.counters[FLIPS] += np.uint64(last - first)
     set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
-    forget_around(chain.at, chain.pays, first, last)
+    forget_around(chain.at, chain.cost_bound, first, last)
     near = slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]
-    toil(chain.counters, last - first + near[1] - near[0])
+    count_work(chain.counters, last - first + near[1] - near[0])
     for slot in range(near[0], near[1]):
         if slots.end[slot] >= first:
             slots.gain[slot] = UNKNOWN

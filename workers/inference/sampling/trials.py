@@ -11,10 +11,18 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
 from workers.inference.core.agreement import item_end
-from workers.inference.relaxation.block_descent import MOST_PASSES, Descent, local_score, look, put_in, solve, taken_out
-from workers.inference.sampling.memory import Readers, note_outside, note_span, readers_for, wake
+from workers.inference.relaxation.block_descent import (
+    MOST_PASSES,
+    Descent,
+    charges_changed,
+    count_sentence,
+    local_score,
+    solve,
+    uncount_sentence,
+)
+from workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
 
-LOCAL, TOIL = 0, 1
+LOCAL, WORK = 0, 1
 """Places in ``numbers``."""
 
 
@@ -88,7 +96,7 @@ def types_at(descent: Descent, trial: Trial, places: Ints) -> NDArray[np.int32]:
 @kernel_in_place
 def value(descent: Any, trial: Any) -> Any:
     """What the labels reach, in nats, without rows."""
-    return trial.numbers[LOCAL] - descent.paid[0]
+    return trial.numbers[LOCAL] - descent.penalty[0]
 
 
 @kernel_in_place
@@ -103,7 +111,7 @@ def better_all(descent: Any, trial: Any) -> None:
             return
         first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
         _read(descent, trial, s)
-        if not look(descent, first, last):
+        if not charges_changed(descent, first, last):
             continue
         copy_to(trial.old[first:last], descent.labels[first:last])
         if solve(descent, s):
@@ -186,7 +194,7 @@ def _open(descent: Any, trial: Any) -> None:
 @kernel_in_place
 def _types_at(descent: Any, trial: Any, places: Any, kinds: Any) -> None:
     codec, labels = descent.chains.codec, descent.labels
-    trial.numbers[TOIL] += len(places)
+    trial.numbers[WORK] += len(places)
     for m in range(len(places)):
         start, end = places[m, 0], places[m, 1]
         opens = codec.opens_sentence[start] or not codec.continues[labels[start - 1], labels[start]]
@@ -207,9 +215,9 @@ def _relabel(descent: Any, trial: Any, s: int, wanted: Any) -> None:
         return
     _remember_seen(descent, trial, s)
     before = local_score(chains.unary, chains.transition, labels, first, last)
-    _wake_readers(descent, trial, s, labels, wanted, -1)
-    descent.paid[0] -= taken_out(descent, first, last)
-    descent.paid[0] += put_in(descent, wanted, first, last)
+    _mark_readers(descent, trial, s, labels, wanted, -1)
+    descent.penalty[0] -= uncount_sentence(descent, first, last)
+    descent.penalty[0] += count_sentence(descent, wanted, first, last)
     trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, labels, first, last) - before
     descent.seen[chains.first[first] : chains.first[last]] = np.nan
     _list(trial.changed, s)
@@ -221,26 +229,26 @@ def _moved(descent: Any, trial: Any, s: int, number: int) -> None:
     """Notes that a sentence whose labels were ``old`` was bettered in pass ``number``."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
-    _wake_readers(descent, trial, s, trial.old, descent.labels, number)
+    _mark_readers(descent, trial, s, trial.old, descent.labels, number)
     trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, descent.labels, first, last)
     trial.numbers[LOCAL] -= local_score(chains.unary, chains.transition, trial.old, first, last)
     _list(trial.changed, s)
 
 
 @inner_in_place
-def _wake_readers(descent: Any, trial: Any, s: int, old: Any, new: Any, number: int) -> None:
+def _mark_readers(descent: Any, trial: Any, s: int, old: Any, new: Any, number: int) -> None:
     """Lets all sentences wait that read what sentence s has labelled otherwise now: in this pass those after it, in
     the next those before; before any pass, number −1, all in the first."""
     chains, readers = descent.chains, trial.readers
     first, last = _changed_part(chains.codec, old, new, chains.bounds[s], chains.bounds[s + 1])
-    wake(readers, descent.state, chains.codec, old, first, last)
-    wake(readers, descent.state, chains.codec, new, first, last)
-    trial.numbers[TOIL] += last - first + readers.woken_count[0]
-    for i in range(readers.woken_count[0]):
-        readers.is_woken[readers.woken[i]] = False
-        other = trial.sentence[readers.woken[i]]
+    mark_stale(readers, descent.state, chains.codec, old, first, last)
+    mark_stale(readers, descent.state, chains.codec, new, first, last)
+    trial.numbers[WORK] += last - first + readers.stale_count[0]
+    for i in range(readers.stale_count[0]):
+        readers.is_stale[readers.stale[i]] = False
+        other = trial.sentence[readers.stale[i]]
         _wait(chains, trial, other, number if number >= 0 and other > s else number + 1)
-    readers.woken_count[0] = 0
+    readers.stale_count[0] = 0
 
 
 @inner_in_place
@@ -266,7 +274,7 @@ def _read(descent: Any, trial: Any, s: int) -> None:
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _remember_seen(descent, trial, s)
-    trial.numbers[TOIL] += last - first + chains.first[last] - chains.first[first]
+    trial.numbers[WORK] += last - first + chains.first[last] - chains.first[first]
     for i in range(chains.first[first], chains.first[last]):
         note_span(trial.readers, descent.state, chains.start[i], chains.end[i])
     for t in range(first, last):

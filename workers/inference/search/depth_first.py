@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from workers.compiling.kernel import inner, kernel
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.numerics import ROUNDING
 from workers.inference.search.partial import (
     ChainLoss,
@@ -77,28 +77,28 @@ def new_probe(partial: Partial, *, loss: float, most: float, branching: int) -> 
     )
 
 
-def first_solution(race: Race, *, chain: ChainLoss, branching: int, nodes: int) -> Labels | None:
+def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: int) -> Labels | None:
     """The first labelling that best-first descent finds to keep all hard constraints, within ``nodes``."""
-    start = start_partial(race.problem, chain, top=race.top, limit=np.inf)
+    start = start_partial(search.problem, chain, top=search.top, limit=np.inf)
     if start is None:
         return None
     probe = new_probe(start, loss=np.inf, most=np.inf, branching=branching)
     found = next_leaf(start, probe, nodes)
-    race.work += int(probe.counters[EXPANDED])
+    search.work += int(probe.counters[EXPANDED])
     return start.labels.copy() if found else None
 
 
-def run(race: Race, partial: Partial, probe: Probe) -> bool:
-    """Runs the probe to its end (True) or the end of the budget; the race gets every better labelling."""
+def run(search: Search, partial: Partial, probe: Probe) -> bool:
+    """Runs the probe to its end (True) or the end of the budget; the search gets every better labelling."""
     look = nodes_a_look(partial)
     while probe.counters[POSITION] >= 0:
         before = int(probe.counters[EXPANDED])
-        found = next_leaf(partial, probe, race.room(look))
-        race.work += int(probe.counters[EXPANDED]) - before
+        found = next_leaf(partial, probe, search.remaining(look))
+        search.work += int(probe.counters[EXPANDED]) - before
         # One that breaks a hard row by a rounding of its sum is no answer, and nothing to beat.
-        if found and race.offer(partial.labels):
-            probe.limits[LOSS_TO_BEAT] = min(race.loss, complete_loss(partial))
-        if race.spent:
+        if found and search.offer(partial.labels):
+            probe.limits[LOSS_TO_BEAT] = min(search.loss, complete_loss(partial))
+        if search.spent:
             break
     return bool(probe.counters[POSITION] < 0)
 

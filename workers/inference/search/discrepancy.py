@@ -19,7 +19,7 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import DiscrepancySettings
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race, limited
+from workers.inference.core.incumbent import Search, limited
 from workers.inference.numerics import ROUNDING
 from workers.inference.search.depth_first import new_probe, open_loss, run
 from workers.inference.search.partial import chain_loss, root_loss, start_partial
@@ -38,28 +38,28 @@ def solve(
     Where the budget sets no limit, ``config.work`` does.
     """
     del rng
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    return discrepancy_search(race, config=config)
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    return discrepancy_search(search, config=config)
 
 
-def discrepancy_search(race: Race, *, config: DiscrepancySettings) -> Decoded:
-    """Ever wider iterations from the race's best labelling."""
-    if race.settled:
-        return race.decoded(0.0)
-    problem = race.problem
+def discrepancy_search(search: Search, *, config: DiscrepancySettings) -> Decoded:
+    """Ever wider iterations from the search's best labelling."""
+    if search.closed:
+        return search.decoded(0.0)
+    problem = search.problem
     chain = chain_loss(problem)
     proven_loss, iteration = 0.0, 0
-    while not race.spent:
-        start = start_partial(problem, chain, top=race.top, limit=race.loss)
+    while not search.spent:
+        start = start_partial(problem, chain, top=search.top, limit=search.loss)
         if start is None:
-            return race.decoded(race.loss)
+            return search.decoded(search.loss)
         most = config.token_multiplier * len(problem) * config.iteration_multiplier**iteration
         probe = new_probe(
-            start, loss=race.loss, most=most, branching=config.branching + iteration * config.branching_step
+            start, loss=search.loss, most=most, branching=config.branching + iteration * config.branching_step
         )
-        complete = run(race, start, probe)
-        proven_loss = max(proven_loss, root_loss(start), min(race.loss, open_loss(probe)))
-        if complete and proven_loss >= race.loss - ROUNDING:
-            return race.decoded(race.loss)
+        complete = run(search, start, probe)
+        proven_loss = max(proven_loss, root_loss(start), min(search.loss, open_loss(probe)))
+        if complete and proven_loss >= search.loss - ROUNDING:
+            return search.decoded(search.loss)
         iteration += 1
-    return race.decoded(proven_loss)
+    return search.decoded(proven_loss)
