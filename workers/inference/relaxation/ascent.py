@@ -1,4 +1,18 @@
-"""Kernels of the relaxation of agreement: what belongs to which group, and the ascent of its prices."""
+"""Kernels of the relaxation of agreement: which span belongs to which group, and subgradient ascent of the prices.
+
+For prices θ ≥ 0 (K,), one a membership, let x_m(θ) = 1 where the sentences' best labellings take the span (or outside
+label) of membership m, and u_m(θ) = 1 where its group's cheapest assignment takes it. The bound (`relaxation`)
+
+    L(θ) = V − Σ_sentences max_y [score(y) − Σ θ of y's spans] + Σ_groups min_u [penalty(u) − Σ θ of u]
+
+is concave, and x(θ) − u(θ) is one of its subgradients. A step is θ ← max(0, θ + α · d) with d = x − u + μ · d of the
+step before (deflection, Camerini, Fratta & Maffioli 1975), μ = `MOMENTUM`, and Polyak's length
+α = λ · (D − L) / ‖d‖², D being the incumbent's loss; λ is halved after `PATIENCE` steps without a better bound.
+
+Invariant: ``scores`` and ``costs`` hold the terms of both sums for the prices now, but for those of sentences and
+groups that are marked as moved. The bound is valid for any θ ≥ 0, so neither the steps nor their number can make it
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +31,7 @@ from workers.inference.relaxation.groups import PricedGroups, Workspace, group_c
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOMENTUM = 0.9
+"""Share of the last direction that is added to a subgradient."""
 PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound before they are made shorter, and by which factor."""
@@ -28,7 +43,13 @@ TAKEN, IDLE, LOOKED, ENDED = range(4)
 
 @kernel
 def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
-    """(K, 6) span, group, table, role, slot, width: what each span's words and their parts belong to."""
+    """(K, 6) span, group, table, role, slot, width: each span with the key of its words, and of each part of it.
+
+    ``start``, ``end``, ``kind`` (M,) are spans of T types; the group of key k of table g is g · K + k, the slot is the
+    token at which the key's words start, the width their number. The role is the span's type where the words are all of
+    it, T + type where they are a proper part (that is listed only if some agreement compares parts); a part that
+    occurs twice in a span is listed once.
+    """
     types = state.cost.shape[1]
     size = state.counts.shape[1]
     around = (state.relation == CONTAINED).any()
@@ -63,8 +84,12 @@ def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
 
 @kernel
 def outside_memberships(state: Any, members: Any, undecided: Any, first: int) -> Any:
-    """(K, 6) rows like those of `memberships` for outside labels at the tokens ``undecided`` (N,), whose number is
-    ``first`` + t: what they leave out of what spans there may be, by ``members``, and would pay for it."""
+    """(K, 6) memberships of outside labels: an outside label at t leaves the words that start at t unlabelled.
+
+    Columns are those of `memberships`; the item is ``first`` + t, the role 2 · T. There is one for each token that
+    ``undecided`` (N,) marks and each key of words from there on, if some span of ``members`` has exactly that key and a
+    type for which an agreement charges unlabelled occurrences: other outside labels cost nothing.
+    """
     types, size = state.cost.shape[1], state.counts.shape[1]
     asked = np.zeros((len(state.keys), size), np.bool_)
     for row in members:
@@ -88,7 +113,10 @@ def outside_memberships(state: Any, members: Any, undecided: Any, first: int) ->
 
 @kernel
 def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -> Any:
-    """(M,) nats of each span against the places of its words at tokens ``left_out`` (N,), which are outside."""
+    """(M,) nats that each span costs with the occurrences of its words at tokens marked in ``left_out`` (N,).
+
+    Those tokens are outside in every labelling that is looked at, so this is a constant of each span.
+    """
     costs = np.zeros(len(start))
     for a in state.watching:
         g = state.table[a]
@@ -106,14 +134,15 @@ def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -
 
 
 class Ascent(NamedTuple):
-    """An ascent of the prices of ``chains`` and ``groups`` (K memberships), so far.
+    """The state of an ascent over M spans, N tokens, K memberships, S sentences and Q groups.
 
-    ``now`` (K,) are the prices in nats, ``direction`` (K,) where they go, ``charge`` (M + N,) what they sum to.
-    ``taken`` (M + N,) and ``labels`` (N,) are what the sentences choose, ``known`` (K,) what the groups do; ``scores``
-    (S,) and ``costs`` (Q,) in nats are right but for what is marked in ``moved`` (S,) and ``moved_groups`` (Q,).
-    ``best_prices`` and ``best_labels`` are those of the best bound. ``sentence`` (K,) is each membership's.
-    ``numbers`` (2,): the best bound in nats of loss, and the length of steps. ``counters`` (4,): steps taken, those
-    since the bound rose, labels, spans, memberships and slots of boxes looked at, and whether more steps lead nowhere.
+    ``now`` (K,) are the prices θ in nats, ``direction`` (K,) is d, ``charge`` (M + N,) the sum of the prices of each
+    span and outside label. The sentences choose ``taken`` (M + N,) and ``labels`` (N,), at ``scores`` (S,) nats; the
+    groups choose ``known`` (K,), at ``costs`` (Q,) nats. ``moved`` (S,) and ``moved_groups`` (Q,) mark the sentences
+    and groups whose prices changed since. ``best_prices`` (K,) and ``best_labels`` (N,) are those of the best bound.
+    ``sentence`` (K,) is the sentence of each membership. ``numbers`` (2,): the best bound in nats of loss, and λ.
+    ``counters`` (4,): steps taken; steps since the bound rose; labels, spans, memberships and slots visited; whether
+    more steps are of no use.
     """
 
     chains: Chains
@@ -174,11 +203,11 @@ def ascent_from(chains: Any, groups: Any, prices: Any) -> Any:
 
 @kernel_in_place
 def ascend(ascent: Any, optimum: float, upper: float, steps: int, most: int) -> Any:
-    """Subgradient ascent to ``steps`` steps in all, or ``most`` more things looked at; is more of it of use?
+    """Goes on to ``steps`` steps in all, or until ``most`` more things were visited; True: more steps may be of use.
 
-    There is always one step. The best bound is inf, and the labels mean nothing, where some sentence cannot be
-    made of the spans and outside labels. Steps go along subgradients with momentum (deflected as in Camerini,
-    Fratta & Maffioli 1975), else they zigzag between the ways in which a group can agree.
+    There is always one step. ``optimum`` is V and ``upper`` is D, both in nats. The best bound is inf, and the labels
+    mean nothing, where some sentence cannot be made of the spans and outside labels. Without momentum the steps
+    zigzag between the ways in which a group can agree.
     """
     most += ascent.counters[LOOKED]
     while ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]:
@@ -192,7 +221,7 @@ def ascend(ascent: Any, optimum: float, upper: float, steps: int, most: int) -> 
 
 @inner_in_place
 def _ascent_step(ascent: Any, optimum: float, upper: float) -> Any:
-    """Works out the bound and moves the prices; False where that leads nowhere."""
+    """Computes the bound and moves the prices; False where D is reached, or the subgradient is 0."""
     groups, now, direction, scores, costs = ascent.groups, ascent.now, ascent.direction, ascent.scores, ascent.costs
     ascent.charge[:] = 0.0
     for m in range(len(now)):

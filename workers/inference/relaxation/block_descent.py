@@ -1,4 +1,15 @@
-"""Block coordinate descent: one sentence at a time is solved exactly against all others as they are labelled now."""
+"""Block coordinate descent: one sentence at a time is solved exactly against all others as they are labelled now.
+
+For sentence s, with the labels y_{−s} of the others held,
+
+    y_s ← argmax_y score(y) − Σ over spans and outside labels of y: their cost with what y_{−s} labels,
+
+by dynamic programming (`sentences`). Costs between spans of y_s itself are not in that sum; they are counted when the
+old and the new labels are compared, and the new ones are taken only if they gain more than `ROUNDING`.
+
+Invariant: the objective without rows never falls, and ``state`` counts exactly the labels of all sentences. So the
+descent ends, and what it returns is no worse than what it began with. It proves nothing about the optimum.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +26,15 @@ from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOST_PASSES = 20
+"""Passes over all sentences: the last ones change little."""
 
 
 class Descent(NamedTuple):
-    """``labels`` (N,), counted in ``state``, and what was last looked at.
+    """The ``labels`` (N,) now, which ``state`` counts, and the charges under which each sentence was last solved.
 
-    ``penalty`` (1,) is what they cost each other, in nats, ``work`` (1,) the labels and spans looked at. ``seen``
-    (M + N,) is what each candidate span and each outside label cost when its sentence was last found best, NaN
-    where it has yet to be solved;
-    ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
+    ``penalty`` (1,) is what the labels' spans cost each other, in nats; ``work`` (1,) the labels and spans visited.
+    ``seen`` (M + N,) is what each candidate span and each outside label cost when its sentence was last solved, NaN
+    where it has not been. ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
     """
 
     chains: Chains
@@ -52,11 +63,10 @@ def start_at(chains: Any, state: Any, labels: Any) -> Any:
 
 @kernel_in_place
 def descend(descent: Any, most: int) -> Any:
-    """Betters the labels until no sentence alone can be bettered with the candidate spans; returns what they reach.
+    """Passes over all sentences until none changes; returns the labels' objective in nats, without rows.
 
-    That is in nats, without rows. What the spans of one sentence cost each other is not seen while it is
-    solved, but a change has to pay with that too. A sentence is solved again only if a price changed there. After
-    ``most`` labels and spans looked at there are no more passes.
+    A sentence is solved again only if one of its charges changed. There is no further pass after `MOST_PASSES`, or once
+    ``most`` labels and spans have been visited.
     """
     chains, labels = descent.chains, descent.labels
     for _ in range(MOST_PASSES):
@@ -76,13 +86,13 @@ def descend(descent: Any, most: int) -> Any:
 
 @kernel_in_place
 def finish(descent: Any) -> None:
-    """Takes the labels out of the counts."""
+    """Takes all labels out of the counts, which are empty again."""
     count_labels(descent.state, descent.chains.codec, descent.labels, 0, len(descent.labels), -1)
 
 
 @inner_in_place
 def solve(descent: Any, s: int) -> Any:
-    """Solves sentence s; returns whether that bettered it."""
+    """Solves sentence s and takes its new labels if they are better; returns whether they are."""
     chains, labels, fresh = descent.chains, descent.labels, descent.fresh
     first, last = chains.bounds[s], chains.bounds[s + 1]
     cost = uncount_sentence(descent, first, last)
@@ -101,14 +111,14 @@ def solve(descent: Any, s: int) -> Any:
 
 @inner_in_place
 def uncount_sentence(descent: Any, first: int, last: int) -> Any:
-    """Takes a sentence's labels out of the counts; returns what they cost with the others."""
+    """Takes a sentence's labels out of the counts; returns the nats that they cost each other and the others."""
     count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
     return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
 
 
 @inner_in_place
 def count_sentence(descent: Any, labels: Any, first: int, last: int) -> Any:
-    """Gives a sentence that is not counted the labels there and counts it; returns what they cost with the others."""
+    """Copies ``labels[first:last]`` to a sentence that is not counted, and counts it; returns its cost in nats."""
     copy_to(descent.labels[first:last], labels[first:last])
     cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
     count_labels(descent.state, descent.chains.codec, labels, first, last, 1)
@@ -117,7 +127,7 @@ def count_sentence(descent: Any, labels: Any, first: int, last: int) -> Any:
 
 @inner_in_place
 def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> None:
-    """Writes what each candidate span and outside label of a sentence costs with what is counted."""
+    """Writes the nats that each candidate span and outside label of a sentence costs with what is counted."""
     for i in range(chains.first[first], chains.first[last]):
         charge[i] = span_cost(state, chains.start[i], chains.end[i], chains.kind[i])
     for t in range(first, last):
@@ -126,7 +136,7 @@ def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> Non
 
 @inner_in_place
 def charges_changed(descent: Any, first: int, last: int) -> Any:
-    """Does anything in the sentence cost what it did not when last looked at? What it costs now is remembered."""
+    """Do any charges of the sentence differ from those of the last call? Copies those of now to ``seen``."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
     _charges(chains, descent.state, first, last, charge)
     differs = False

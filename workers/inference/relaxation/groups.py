@@ -1,6 +1,25 @@
-"""Kernels of groups of equal words: the least a group costs under prices, and what each membership adds.
+"""Kernels of groups of equal words: the least that a group costs under prices, by branch and bound over counts.
 
-A group is worked out over how many of its slots have each role, box of counts by box.
+A group has slots p (occurrences of its words), each with at most one role u_p out of those that its memberships offer,
+at a price θ_{p,r} ≥ 0 nats. With n_r slots of role r, and c_{rs} nats for each pair of slots of roles r and s,
+
+    cost(u) = Σ_{r<s} c_{rs} · n_r · n_s − Σ_p θ_{p,u_p}.
+
+A node of the tree, called a box, says of each role whether it has exactly ``low`` slots, at least ``low``, none, or any
+number. Where all roles but those that do not conflict with each other have a count, the first sum is linear in the
+other slots: a role r pays its ``charge`` Σ_s c_{rs} · low_s for each slot, each slot takes the role that gains it most,
+its ``base``, and a counted role takes the ``low`` slots on which it adds most to that.
+
+The bound: the box's cost is at most that of every u in the box, because
+
+- each slot's base is the most that it can gain by roles without a count;
+- the ``low`` slots of a counted role are chosen for it alone. Where two counted roles choose the same slot, both
+  gain there, which no u does: the cost is too low then, never too high;
+- for at least m slots of role r that cost c ≥ d nats each by conflicts, n · c ≥ d · n + m · c − m · d, which is linear
+  in n and in c, and is (n − m) · (c − d) ≥ 0 rearranged.
+
+Invariant of the tree: the children of a box cover it, and a box is left only if it costs no less than the limit, so
+the cheapest box that is met bounds the group from below.
 """
 
 from __future__ import annotations
@@ -13,30 +32,37 @@ from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
 MOST_COUNTED = 64
-"""Slots of a role that are told apart by number; all larger numbers are bounded together."""
+"""The largest count with a box of its own; all greater ones share a box."""
 
 MOST_BOXES = 4000
-"""Boxes of counts that a group is looked at in before what is left is bounded together."""
+"""Boxes of a group after which all that is left of a count shares one box."""
 
 MOST_LOOKED = 2_000_000
-"""Slots of these boxes, which make them fewer in a group of many slots; `FEWEST_BOXES` are looked at anyway."""
+"""Slots visited in all boxes of a group: a group of many slots may have fewer boxes than `MOST_BOXES`."""
 
 FEWEST_BOXES = 40
+"""Boxes that a group may have, however many slots it has."""
 
 START, END = -1, -2
-"""Depths before the first box and after the last."""
+"""In place of a depth: before the first box, and after the last."""
 
 FREE, ALONE, COUNTED, BANNED, BEYOND = range(5)
-"""States of a role in a box: used anywhere, or nowhere else being used what clashes with it and comes later in
-``order``; used in exactly ``low`` slots; used in none; in at least ``low``, with something that clashes."""
+"""States of a role in a box.
+
+FREE: any number of slots may have this role; it is not branched on, or not yet.
+ALONE: any number of slots may have this role, but none has a role that conflicts with it and comes later in ``order``.
+COUNTED: exactly ``low`` slots have this role.
+BANNED: no slot has this role.
+BEYOND: at least ``low`` slots have this role, and at least one has a role that conflicts with it and comes later.
+"""
 
 
 class PricedGroups(NamedTuple):
-    """Memberships ordered by group, slot (where the words stand) and role, and the groups' prices of pairs.
+    """K memberships ordered by group, slot (where the words stand) and role; P slots; Q groups of up to R roles.
 
-    ``span`` (K,) is the span, or M + t for an outside label at token t. ``slots`` bounds memberships
-    by slot (P + 1,), ``groups`` bounds slots by group (Q + 1,). ``role`` indexes ``pair`` (Q, R, R);
-    ``roles`` (Q,) is how many of them a group has.
+    ``span`` (K,) is which of the M spans, or M + t for an outside label at token t. The memberships of slot p are
+    ``slots[p]:slots[p + 1]`` (P + 1,), the slots of group q ``groups[q]:groups[q + 1]`` (Q + 1,). ``role`` (K,) indexes
+    ``pair`` (Q, R, R), the nats of each pair of slots by their roles; ``roles`` (Q,) is how many roles a group has.
     """
 
     span: Ints
@@ -48,17 +74,19 @@ class PricedGroups(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Where a group is worked out, box by box: a box says how many slots have each role.
+    """Arrays for the branch and bound of one group with P slots and R roles, used again for the next.
 
-    ``gain`` (P, R) is a slot's best price of each role, −inf where it has no such span; ``holders`` (R,)
-    counts the slots that have one. ``order`` (R,) lists the roles that gain anything; the first of them are
-    those that are branched on, and none after these clash with each other. ``state``, ``low`` and ``banned_by`` (R,)
-    are the box: a role's state, its count, and the depth at which it was banned.
+    The group: ``gain`` (P, R) is the best price in nats of a slot's memberships of each role, −inf where it has none;
+    ``holders`` (R,) counts the slots that have one. ``order`` (R,) lists the roles with a price above 0. Its first
+    ones are branched on, one a depth of the tree; those after them do not conflict with each other.
 
-    ``charge`` (R,) is what a role without count pays a slot, ``base`` (P,) what a slot gains at most
-    by such roles. ``top`` (R, C + 2) is what a role adds to that on the slots where it adds most and
-    which it must have, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes,
-    ``looked`` (1,) the slots of all that were ever looked at; ``best_low`` and ``best_state`` (R,) are the cheapest.
+    The box: ``state``, ``low`` and ``banned_by`` (R,) are each role's state, its count, and the depth whose role,
+    being ALONE, banned it (−1: none). ``charge`` (R,) is the cost in nats of one more slot of a role, ``base`` (P,)
+    the most that a slot gains by roles without a count. ``top`` (R, C + 2) are the ``low`` + 1 greatest amounts that a
+    role adds to a slot's base, falling, and ``at`` (R, C + 2) their slots.
+
+    ``tried`` (1,) counts the group's boxes, ``looked`` (1,) the slots visited in all groups so far. ``best_low`` and
+    ``best_state`` (R,) are the cheapest box met.
     """
 
     gain: Floats
@@ -78,7 +106,7 @@ class Workspace(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Of one group: its slots, its roles, those that gain anything, those that are branched on, and how many boxes."""
+    """Of one group: how many slots, roles, roles with a price above 0, and roles to branch on; and the most boxes."""
 
     slots: int
     roles: int
@@ -89,7 +117,7 @@ class Sizes(NamedTuple):
 
 @kernel
 def workspace_for(groups: Any) -> Any:
-    """Workspace for any of the groups."""
+    """A workspace that is large enough for each of the groups."""
     slots, roles = 1, groups.pair.shape[1]
     for q in range(len(groups.roles)):
         slots = max(slots, groups.groups[q + 1] - groups.groups[q])
@@ -113,9 +141,10 @@ def workspace_for(groups: Any) -> Any:
 
 @kernel_in_place
 def group_cost(groups: Any, q: int, prices: Any, workspace: Any, known: Any) -> Any:
-    """The least that group q costs in nats, or a little less; marks in ``known`` (K,) the memberships that cost it.
+    """min_u cost(u) of group q in nats, or a lower bound on it; marks in ``known`` (K,) the memberships that u takes.
 
-    Exact unless several roles want the same slots or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` is exceeded.
+    Exact, unless several counted roles choose the same slot, or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` ends
+    the branching. ``prices`` (K,) are θ in nats.
     """
     first, pair = groups.groups[q], groups.pair[q]
     known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
@@ -165,7 +194,7 @@ def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
 def _open_group(groups: Any, q: int, prices: Any, workspace: Any) -> Any:
     """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
-    Roles that gain nothing are used nowhere.
+    Roles without a price above 0 are BANNED: no slot gains by them.
     """
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
     workspace.gain[:slots, :count] = -np.inf
@@ -191,19 +220,20 @@ def _open_group(groups: Any, q: int, prices: Any, workspace: Any) -> Any:
 
 @inner_in_place
 def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
-    """Puts roles to the front, those first that clash most with all after them, until none after them clash.
+    """Orders roles by their conflicts with all roles after them, the greatest sum first; returns how many have any.
 
-    Returns how many. Where their counts are known the others no longer hang together; types of a group's
-    words clash with whatever else there is, and they are few.
+    Once those have a count, the others do not conflict with each other, so their slots are independent. They are
+    few: the types of spans of a group's words conflict with the types of longer spans around them, which are many,
+    and these not with each other.
     """
     for place in range(gaining):
         worst, found = 0.0, -1
         for i in range(place, gaining):
-            clash = 0.0
+            conflict = 0.0
             for j in range(place, gaining):
-                clash += pair[order[i], order[j]] if j != i else 0.0
-            if clash > worst:
-                worst, found = clash, i
+                conflict += pair[order[i], order[j]] if j != i else 0.0
+            if conflict > worst:
+                worst, found = conflict, i
         if found < 0:
             return place
         order[place], order[found] = order[found], order[place]
@@ -212,8 +242,10 @@ def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
 
 @kernel_in_place
 def _box_cost(workspace: Any, sizes: Any, pair: Any) -> Any:
-    """What a group costs at least within the box: exactly that where roles without count do not clash and no two
-    counted ones want the same slot."""
+    """A lower bound in nats on the cost of a group within the box, see the module; fills ``charge``, ``base``, ``top``.
+
+    Exact where roles without a count do not conflict and no two counted ones choose the same slot.
+    """
     cost = 0.0
     for r in range(sizes.roles):
         workspace.charge[r] = 0.0
@@ -224,7 +256,7 @@ def _box_cost(workspace: Any, sizes: Any, pair: Any) -> Any:
     for depth in range(sizes.branched):
         r = workspace.order[depth]
         if workspace.state[r] == BEYOND:
-            # With n ≥ low slots and c ≥ least nats for what clashes, n·c ≥ least·n + low·c − low·least.
+            # n ≥ low slots at c ≥ least nats of conflicts each: n·c ≥ least·n + low·c − low·least.
             least = np.inf
             for place in range(depth + 1, sizes.gaining):
                 other = workspace.order[place]
@@ -246,7 +278,7 @@ def _box_cost(workspace: Any, sizes: Any, pair: Any) -> Any:
 
 @kernel_in_place
 def _take(workspace: Any, slots: int, r: int) -> Any:
-    """What a role adds on the ``low`` best slots that it must have; −inf where it has not so many."""
+    """What a role adds to the bases of its ``low`` best slots, in nats; −inf where it has fewer slots."""
     size = workspace.low[r] + 1
     charge = workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
     top, at = workspace.top[r, :size], workspace.at[r, :size]
@@ -265,11 +297,12 @@ def _take(workspace: Any, slots: int, r: int) -> Any:
 
 @kernel_in_place
 def _next_box(workspace: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
-    """The next box that costs less than ``limit``: the depth of its last role, and its cost.
+    """The next leaf of the tree that costs less than ``limit`` nats: the depth of its last role, and its cost.
 
-    Together the boxes hold every assignment that costs less. The first depth is `START`, the last
-    `END`. A count ends where all larger ones together cost too much; at `MOST_COUNTED`,
-    or after as many boxes as the group may have, the box of all larger ones is given as it is.
+    ``depth`` is what the last call returned, `START` at first; `END` is returned when there are no more. Together the
+    leaves cover every assignment that costs less. Counts of a role are tried in turn, each time after the box of
+    all greater ones (BEYOND): where that costs ``limit`` or more they end. That box is a leaf itself after
+    `MOST_COUNTED`, or when the group has had all its boxes.
     """
     entering = depth == START
     if sizes.branched == 0:
@@ -305,7 +338,7 @@ def _next_box(workspace: Any, sizes: Any, pair: Any, limit: float, depth: int) -
 
 @kernel_in_place
 def _enter_role(workspace: Any, sizes: Any, pair: Any, depth: int) -> None:
-    """The first state of the role at ``depth``: alone, unless all that clashes with it is banned already."""
+    """Makes the role at ``depth`` ALONE, banning all that conflicts; if that is banned already the role stays FREE."""
     r = workspace.order[depth]
     if workspace.state[r] == BANNED:
         return
@@ -319,9 +352,9 @@ def _enter_role(workspace: Any, sizes: Any, pair: Any, depth: int) -> None:
 
 @kernel_in_place
 def _next_state(workspace: Any, sizes: Any, depth: int) -> Any:
-    """The next state of the role at ``depth``: alone; then for each k = 0, 1, … used k times, and more than k times.
+    """The state after ALONE, or after the last: COUNTED with 0, BEYOND from 1, COUNTED with 1, BEYOND from 2, …
 
-    False, and the role is free again, where there is none left.
+    False, with the role FREE again, where there is none left.
     """
     r = workspace.order[depth]
     if workspace.state[r] == ALONE:
@@ -352,14 +385,18 @@ def _leave_role(workspace: Any, r: int) -> None:
 
 @kernel
 def member_losses(groups: Any, prices: Any, workspace: Any, limit: float) -> Any:
-    """(K,) what a group's minimum grows at least if this membership is known to it; inf for more than ``limit``."""
+    """(K,) a lower bound on min_u {cost(u) : u takes this membership} − min_u cost(u), in nats.
+
+    inf where that is more than ``limit`` nats. For each box: its cost, and what changes if the slot takes the
+    membership instead of what it has there; the least over all boxes that cost less than the limit.
+    """
     losses = np.full(len(prices), np.inf)
     known = np.empty(len(prices), np.bool_)
     for q in range(len(groups.roles)):
         least = group_cost(groups, q, prices, workspace, known)
         sizes = _open_group(groups, q, prices, workspace)
         _group_losses(groups, q, prices, workspace, sizes, least, limit, -1, losses)
-        # A role that gains nothing is used at most once, and only where it is forced.
+        # A role without a price above 0 has one slot at most, and only where a membership of it is asked about.
         for forced in range(sizes.roles):
             if workspace.state[forced] == BANNED:
                 workspace.state[forced], workspace.low[forced] = COUNTED, 1
@@ -372,7 +409,7 @@ def member_losses(groups: Any, prices: Any, workspace: Any, limit: float) -> Any
 def _group_losses(
     groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
 ) -> None:
-    """Lowers the losses of a group's memberships, or of those with the role ``forced``, to what each costs."""
+    """Lowers ``losses`` (K,) of a group's memberships, of the role ``forced`` alone unless that is −1, box by box."""
     depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, START)
     while depth != END:
         if cost < least + limit:
@@ -384,7 +421,7 @@ def _group_losses(
 def _box_losses(
     groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, forced: int, excess: float, losses: Any
 ) -> None:
-    """What each membership costs if it is known, within one box: its slot is taken from whatever had it."""
+    """Lowers ``losses`` (K,) to what each membership costs in one box if it takes its slot from what had it there."""
     first = groups.groups[q]
     for p in range(sizes.slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):

@@ -1,16 +1,18 @@
-"""Rows alone, proven: a Lagrangian bound over linear rows, and a search over what it leaves.
+"""Rows alone, proven: a Lagrangian bound over linear rows, and a search over the labels that it leaves.
 
-Σ_r ρ_r · max(0, g_r(y)) with g_r = Σ coefficient − bound is the maximum over multipliers
-0 ≤ λ_r ≤ ρ_r of Σ_r λ_r · g_r(y). So for any such λ
+Let g_r(y) = Σ coefficient − bound be the excess of row r, and ρ_r its weight. For multipliers 0 ≤ λ_r ≤ ρ_r
 
-    B(λ) = max_y local(y) − Σ_r λ_r · g_r(y)
+    B(λ) = max_y [local(y) − Σ_r λ_r · g_r(y)]
 
-bounds every labelling from above, and is one Viterbi pass: the rows' entries are added to the chain's
-labels and edges. Subgradient steps with Polyak's length (Held, Wolfe & Crowder 1974) bring B down to
-the optimum of the linear relaxation. The labellings met on the way are candidates, and the
-max-marginals under the best λ tell which labels no better labelling can have (reduced-cost fixing).
-Span agreement only costs more, so leaving it out keeps the bound. Where the relaxation leaves a
-gap, limited discrepancy search over the labels that are left mostly closes it in a few nodes.
+is one Viterbi pass: the rows' entries are added to the chain's labels and edges. Why it bounds every labelling from
+above: λ_r · g_r(y) ≤ ρ_r · max(0, g_r(y)) for such λ_r, so local(y) − penalty(y) ≤ local(y) − Σ_r λ_r · g_r(y) ≤ B(λ).
+Span agreement only costs more, so leaving it out keeps the bound. The same holds with y_t = l forced: a label whose
+max-marginal under λ is below the incumbent's objective is in no better labelling (reduced-cost fixing).
+
+B is convex with subgradient −g(y*) at the maximiser y*; steps λ ← clip(λ + α · g(y*), 0, ρ) of Polyak's length
+α = s · (B − target) / ‖g‖² (Held, Wolfe & Crowder 1974) bring it down to the optimum of the linear relaxation. The
+labellings y* met on the way are candidates. Where the relaxation leaves a gap, limited discrepancy search over the
+labels that are left mostly closes it in a few nodes.
 """
 
 from __future__ import annotations
@@ -32,31 +34,29 @@ from workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
 from workers.inference.search.discrepancy import discrepancy_search
 
 MOST_CELLS = 20_000_000
-"""Lattices with more edges than this are left alone: the table takes 8 bytes a cell, twice."""
+"""Chains with more edges than this get no bound: the table takes 8 bytes an edge, twice."""
 
 ROUND = 50
-"""Steps between looks at what was found."""
+"""Steps after which the best labelling met is scored."""
 
 PATIENCE = 8
 """Steps without a better bound after which the step length is halved."""
 
 GUESS = 10.0
-"""Nats between bound and optimum that steps assume as long as no labelling keeps the hard rows."""
-
+"""Nats between bound and target that step lengths assume as long as no labelling keeps the hard rows."""
 
 STEPS = 200
 """Subgradient steps a round; the next round has the search's labelling as its target."""
 
 LEAST_STEP = 1e-4
-"""Steps this much shorter than Polyak's lead nowhere."""
+"""The least share s of Polyak's length that is worth a step."""
 
 
 def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
-    """Improves the search's labelling; returns nats that no labelling of its problem exceeds.
+    """Improves the search's incumbent; returns nats that no labelling of its problem exceeds, −inf: infeasible.
 
-    A bound, a search with ``nodes`` expansions at most over the labels it leaves, and once more
-    with what the search found. Work: a unit a subgradient step or node. Ends where bound and
-    labelling meet within ``tolerance`` nats, or the search's budget is spent; −inf: infeasible.
+    Twice: a bound, then a tree search of at most ``nodes`` nodes over the labels that it leaves. Ends where bound and
+    incumbent are within ``tolerance`` nats, or the budget is spent. Work: a unit a subgradient step or node.
     """
     problem = search.problem
     allowed, bound = np.isfinite(problem.potentials.unary), search.top
@@ -74,7 +74,7 @@ def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
 
 
 def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
-    """Searches the labels left; is the search's labelling now proven among them?"""
+    """Searches the ``allowed`` labels (N, L); is the incumbent now proven to be the best of them?"""
     p = search.problem.potentials
     left = replace(
         search.problem,
