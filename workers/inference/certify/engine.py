@@ -4,8 +4,8 @@ Penalties are never negative, so the local optimum V bounds every labelling and 
 loses D = V − score(y*) at most. Any better labelling loses less than D, in each sentence too:
 
 1. A Viterbi labelling without penalty is optimal. Most documents end here.
-2. Sentences and groups of equal words are solved apart, held together by prices
-   (`workers.inference.relaxation.relaxation`). That finds better incumbents, strikes out nearly all labels
+2. Sentences and groups of equal words are solved apart under Lagrangian prices
+   (`workers.inference.relaxation.relaxation`). That finds better incumbents, prunes nearly all labels
    that can be in no better labelling, and on most documents bound and incumbent meet.
 3. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
    which spans can still conflict, and so which sentences hang together: each connected component
@@ -76,7 +76,7 @@ def solve(
         own = max(search.objective, narrowed.bound)
     if own - search.objective <= config.tolerance or search.spent:
         return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
-    # What was struck out is in no better labelling: a bound on the rest bounds everything.
+    # What was pruned is in no better labelling: a bound on the rest bounds everything.
     local_best = viterbi_score(narrowed.problem.potentials)
     proof = _proven_bound(narrowed.problem, local_best, search, config, rng)
     return _decoded(search, min(own, max(search.objective, proof.bound)), config.tolerance, by=proof.by)
@@ -123,7 +123,7 @@ def _proven_bound(
 
 
 def _rows_alone(search: Search, config: CertifySettings, rng: np.random.Generator) -> Decoded:
-    """Without agreement a bound and a search do first; CP-SAT is for what they leave, and no sampler is needed."""
+    """Documents without agreement: a bound and a tree search, and CP-SAT for what they leave open; no sampler."""
     if search.closed:
         return search.decoded(0.0)
     bound = prove_rows(search, nodes=config.nodes, tolerance=config.tolerance)
@@ -152,8 +152,8 @@ def _status(objective: float, bound: float, tolerance: float, by: Status) -> Sta
 
 @dataclass(eq=False)
 class _Proof:
-    """The proof of one document: ``labels`` (N,) holds the best labelling seen, part by part, ``asked`` says whether
-    CP-SAT had a part in it."""
+    """The proof of one document. ``labels`` (N,) is the best labelling seen, component by component; ``asked`` says
+    whether it rests on CP-SAT."""
 
     problem: Problem
     config: CertifySettings
@@ -175,7 +175,7 @@ class _Proof:
         return sum(self._solve_part(part, pruned) for part in parts)
 
     def _split(self) -> tuple[Pruned, list[_Part]]:
-        """Prunes and splits until nothing changes; what is in no part gets its Viterbi labels."""
+        """Prunes and splits until no sentence's D falls; sentences in no component get their Viterbi labels."""
         sentences = len(self.problem.potentials.sentence_starts)
         loss = self.local_best - self.problem.score(self.labels).objective
         pruned = Pruned.of(self.problem, loss + ROUNDING)

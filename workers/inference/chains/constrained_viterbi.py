@@ -1,8 +1,12 @@
 """Viterbi through a lattice from which hard rows have struck labels and edges: Fersini et al. (2014) eq. 10.
 
-A hard row that a label or an edge would break, whatever its other positions do, strikes it out.
-Fixed labels, forbidden labels and forbidden edges are such rows, and so are rows of several
-positions once all but one are decided; striking goes on until nothing changes.
+Constraint propagation to a fixpoint: an edge (a, b) into token t is removed where, for some hard row,
+
+    coefficient of (a, b) at t + Σ over the row's other positions of the least coefficient there > bound,
+
+since every labelling with that edge breaks the row then. Fixed labels, forbidden labels and forbidden edges are such
+rows, and so are rows of several positions once all but one are decided. Viterbi over the edges that are left gives the
+best local score of all labellings that keep the hard rows, or more, and penalties are never negative: a bound.
 """
 
 from __future__ import annotations
@@ -33,10 +37,8 @@ def solve(
 ) -> Decoded:
     """The best path through what is left; exact where hard rows fix labels or forbid labels and edges.
 
-    Nothing that keeps the hard rows is struck out, so that path's local score is a bound for all
-    of them: the answer is proven where it costs no penalty, and the document where no path is
-    left. Soft constraints, and hard ones that strike nothing, are scored but not searched. Work is
-    the number of tokens.
+    The answer is proven where it costs no penalty, and the document infeasible where no path is left. Soft
+    constraints, and hard ones that remove no edge, are scored but not searched. Work is the number of tokens.
     """
     del config, rng
     search = Search(problem, budget=budget, incumbent=incumbent)
@@ -70,7 +72,7 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
 
 @kernel
 def _propagate(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
-    """Strikes out what any one row forbids; True where that changed something."""
+    """Removes each edge that some row forbids; True where that changed something."""
     width = edges.shape[1]
     changed = False
     least = np.empty(len(position))

@@ -3,8 +3,17 @@
 A Boolean for every token and label, one for every edge of the lattice where both ends are open
 (the local polytope, whose linear relaxation is exact for chains), a slack for every soft row
 (Stokman 2011, eq. 56), and a Boolean for every labelled span whose agreement with others matters.
-A token with one allowed label costs no variable, so the same builder serves a whole document and
-the small rest that pruning leaves of it.
+A token with one allowed label costs no variable, so the same builder serves a whole document and the small rest that
+pruning leaves of it.
+
+CP-SAT minimises integers: offset − objective, in units of 1/scale nats, each cost rounded down. So the model's optimum
+is at most scale · (offset − objective(y)) for every labelling y of the allowed labels, and
+
+    objective(y) ≤ offset − (integer bound) / scale.
+
+Rounding lowers a labelling's cost by less than one unit a token and edge, and `_scale` makes the sum of these less than
+the tolerance asked for. Rows are rounded so that they
+hold wherever they held before, and cost no more (`_add_row`).
 """
 
 from __future__ import annotations
@@ -212,7 +221,7 @@ def _add_row(
         hint=min(largest, max(0, math.ceil(degree * factor - UNIT_ROUNDING))), upper=largest, cost=cost
     )
     if held > limit + 1:
-        # Beyond the tolerance the whole excess is paid. Where it is less than a unit, nobody can tell.
+        # Beyond the tolerance the whole excess costs. Where the tolerance is less than a unit, units cannot show it.
         broken = draft.variable(hint=int(degree > 0))
         draft.at_most([(slack, 1), (broken, -largest)], 0)
         terms.append((broken, held - limit))

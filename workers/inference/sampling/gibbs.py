@@ -1,19 +1,22 @@
 """Annealed Gibbs sampling over a whole document: Finkel, Grenager & Manning (2005) §2 and §6.
 
-One sweep visits every token. Its label is resampled from the conditional given all others
-(eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. A blocked move
-follows at the same token, because a span of several tokens cannot change its type one label at a
-time: each slot there (a place where the local model could see a span) is resampled over {no span,
-one span of each type}. At some sweeps two neighbours are resampled together, which is how the
-first token of a span moves (alone it cannot: what follows would continue nothing). Now and then
-all spans of the same words are resampled over the types at once. Each is a Gibbs step over a set of
-labellings that looks the same from all its members, so the stationary distribution stays that of
-the model.
+The chain's distribution is p(y) ∝ exp(objective(y) / τ) over labellings, τ falling linearly from the start temperature
+towards 0. One sweep visits every token and resamples
 
-Most sites are certain. The mass of all other labels is bounded from the local margin and what the
-labels at the site pay now, which is remembered until their words are labelled otherwise somewhere;
-where a uniform draw falls above that bound nothing can change, and nothing more is computed. This is
-exact, not an approximation.
+- its label from p(y_t | all others) (eq. 1, 2, 4 and 7);
+- each slot that starts there (tokens that the local model could see as a span), over {no span, one span of each
+  type}: a span of several tokens cannot change its type one label at a time;
+- at some sweeps, it and its neighbour together: so the first token of a span moves, which it cannot alone, since what
+  follows would continue nothing;
+- at some sweeps, all occurrences of the same words over the types at once (`group_move`).
+
+Invariant: each step draws from p restricted to a set of labellings that depends only on what the step leaves as it is,
+so it is the same set from each of its members. Hence each step keeps p, at a constant τ. The answer is the best
+labelling seen; its bound is the local optimum V.
+
+Most sites are certain. The mass of all other labels is bounded from the local margin and from what the labels at the
+site cost now, which is cached until their words are labelled otherwise somewhere (`memory`); where a uniform draw falls
+above that bound nothing can change, and nothing more is computed (`draws`). This is exact, not an approximation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who has to know when counts change: what a chain remembers of prices, and which keys these were made of.
+"""Cache invalidation: which cached costs were computed from the counts of which keys.
 
-A remembered price is put down under every key it was read from, and forgotten when that key's counts
-change. Under each key stand only those who read it since it last changed, so that forgetting costs no more time
-than remembering did, however often the words stand in the document.
+A cost that is computed at a token is noted under every key whose counts it was read from, and is stale when one of
+these counts changes. Invariant: under a key stand exactly the tokens that read it since it last changed, for marking
+them stale removes them. So invalidation takes no more time than computing did, however often the words occur.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementStat
 UNKNOWN = np.inf
 
 LABELLED, AROUND = 0, 1
-"""What is read of a key: how many spans have it; how many longer spans or places left out do."""
+"""What is read of a key: the count of spans that have it; that of longer spans around it and occurrences left out."""
 
 
 class Readers(NamedTuple):
     """For G key tables, K keys of widths up to W and N tokens, the places where each key was read.
 
-    Those of key k of table g that read ``what`` are the first ``sizes[what, g, k]`` (2, G, K + 1) of
-    ``place[what, g, bounds[g, k]:]`` (2, G, P + N): token · (W + 1) + width − 1. The last key stands for all
-    together, which `Relation.DIFFERENT` reads. ``known`` (2, G, N · (W + 1)) marks the places that are there.
-    ``parts`` and ``all`` (G,) say of which tables parts, and all spans together, are read. The first
-    ``stale_count`` (1,) of ``stale`` (N,) are tokens whose reading is out of date, which ``is_stale`` (N,) marks.
+    The readers of count ``what`` of key k of table g are the first ``sizes[what, g, k]`` (2, G, K + 1) of
+    ``place[what, g, bounds[g, k]:]`` (2, G, P + N), as token · (W + 1) + width − 1. One key more stands for all keys
+    together, which `Relation.DIFFERENT` reads. ``known`` (2, G, N · (W + 1)) marks the places that are listed.
+    ``parts`` (G,) marks tables of which parts of spans are read, ``all`` (G,) those of which all spans together are.
+    The first ``stale_count`` (1,) of ``stale`` (N,) are tokens with a stale cost, which ``is_stale`` (N,) marks.
     """
 
     bounds: Ints
@@ -45,7 +45,7 @@ class Readers(NamedTuple):
 
 
 def readers_for(state: AgreementState) -> Readers:
-    """Room for all that may be read; nothing has been."""
+    """Arrays large enough for all that may be read; nothing has been."""
     tables, count, width = state.keys.shape
     ends = places_by_key(state)[1]
     tops = ends.max(initial=0) + count
@@ -67,7 +67,7 @@ def readers_for(state: AgreementState) -> Readers:
 
 @inner_in_place
 def note_labels(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
-    """Notes under which keys the price of ``labels[first:last]`` stands; no span may be cut."""
+    """Notes all keys from which the cost of ``labels[first:last]`` is read; no span may be cut."""
     t = first
     while t < last:
         end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
@@ -122,7 +122,7 @@ def _note_all(readers: Any, state: Any, g: int, t: int) -> None:
 
 @inner_in_place
 def mark_stale(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
-    """Lists in ``stale`` who read counts in which ``labels[first:last]`` stand; no span may be cut."""
+    """Lists in ``stale`` the readers of all counts that ``labels[first:last]`` are part of; no span may be cut."""
     t = first
     while t < last:
         end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
@@ -158,7 +158,7 @@ def _mark_key(readers: Any, what: int, g: int, key: int) -> None:
 
 @inner_in_place
 def forget_readers(readers: Any, state: Any, at: Any, cost_bound: Any, first: int, last: int) -> None:
-    """Forgets every price that was read from counts in which the labels at ``first:last`` stand."""
+    """Forgets every cost that was read from counts that the labels at ``first:last`` are part of."""
     mark_stale(readers, state, at.codec, at.labels, first, last)
     for i in range(readers.stale_count[0]):
         readers.is_stale[readers.stale[i]] = False
@@ -168,7 +168,7 @@ def forget_readers(readers: Any, state: Any, at: Any, cost_bound: Any, first: in
 
 @inner_in_place
 def forget_around(at: Any, cost_bound: Any, first: int, last: int) -> None:
-    """Forgets what is paid at ``first:last`` and wherever a span reaches it or stands beside it."""
+    """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach it or stand beside it."""
     low, high = region(at, first, last)
     cost_bound[max(0, low - 1) : high + 1] = UNKNOWN
 

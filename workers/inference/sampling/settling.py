@@ -1,10 +1,12 @@
-"""What a sampler found is settled: each name under each type, and only what that reaches is solved again.
+"""Settling: the local search that closes a sampler's run.
 
-A sampler seldom turns all mentions of a name at once, least of all when their spans have to change with that
-("Washington" in "MaliVai Washington"). So all sentences are bettered by block descent
-(`workers.inference.relaxation.block_descent`), and then every name whose mentions differ is tried under each type, with
-block descent of the sentences that read what changed. A trial takes time in what it reaches, whatever the
-document's length.
+A sampler seldom changes all mentions of a name at once, least of all when their spans have to change with that
+("Washington" in "MaliVai Washington"). So all sentences are improved by block descent
+(`workers.inference.relaxation.block_descent`), and then each name whose mentions differ is tried under each type: a
+trial gives all of them that type, runs block descent on the sentences whose charges that changed, and is taken back
+unless it is the best. It takes time in the sentences that it reaches, not in the document's length.
+
+Invariant: the labels between trials are the best labelling met, so the objective never falls. It proves nothing.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ from workers.inference.sampling.trials import (
 
 
 def settle(search: Search, *, most_loss: float, hard_weight: float) -> None:
-    """Offers the best labelling met from the search's best on, with spans that lose at most ``most_loss`` nats locally.
+    """Offers the best labelling that trials reach from the incumbent, with spans that lose at most ``most_loss`` nats.
 
-    Rows are not seen by the moves but by what is kept. ``hard_weight`` stands for infinite costs. The search's work
-    grows by the labels and spans looked at, and its budget ends the trials.
+    Trials are led by scores and agreement alone; what they reach is kept only if it is better with the rows, too.
+    ``hard_weight`` nats stand for infinite costs. The search's work grows by the labels and spans visited, and its
+    budget ends the trials.
     """
     if not search.problem.agreements:
         return
@@ -76,7 +79,7 @@ class _Settling:
             self._try(self.groups.places[first:last])
 
     def _try(self, places: Ints) -> None:
-        """The spans at these places (P, 2) under each type, where they are of several; the best is taken."""
+        """Tries the spans at these places (P, 2) under each type, if they have several types now; takes the best."""
         kinds = types_at(self.descent, self.trial, places)
         labelled = kinds >= 0
         self._count()
@@ -92,7 +95,7 @@ class _Settling:
         take_best(self.descent, self.trial)
 
     def _is_better(self) -> bool:
-        """Do the labels now score more than the best so far? Rows cost something more, if anything."""
+        """Do the labels now score more than the best so far? The descent counts no rows: its value bounds the score."""
         reached = float(value(self.descent, self.trial))
         if reached <= self.objective + ROUNDING:
             return False
@@ -110,5 +113,5 @@ class _Settling:
 
 
 def _is_exact(problem: Problem) -> bool:
-    """Is all that a labelling costs in what a descent pays?"""
+    """Does a descent count all that a labelling costs: are there no rows and no hard agreements?"""
     return not len(problem.rows) and all(np.isfinite(agreement.cost).all() for agreement in problem.agreements)

@@ -19,7 +19,7 @@ from workers.inference.sampling.memory import UNKNOWN, forget_readers, note_labe
 from workers.inference.sampling.state import NEXT, ROWS, WORK, advance, count_work, is_span, local_score, touch, write
 
 SWEEPS_A_PAIR = 20
-"""Two neighbours are resampled together at every twentieth sweep: a pair has many labellings to weigh."""
+"""Two neighbours are resampled together at every twentieth sweep: a pair has L² labellings to weigh."""
 
 SWEEPS_A_GROUP = 20
 """Places of the same words change together at every twentieth sweep: what that misses is settled afterwards."""
@@ -97,7 +97,7 @@ def _remember(readers: Any, spans: Any, at: Any, t: int, cost_bound: Any, counte
 
 @inner_in_place
 def _cost_now(spans: Any, at: Any, first: int, last: int) -> Any:
-    """Nats that the labels at ``first:last``, and spans next to it, cost now at most: pairs among them count twice."""
+    """An upper bound in nats on what the labels at ``first:last``, and spans next to it, cost: pairs count twice."""
     low, high = region(at, first, last)
     total, t = ROUNDING, low
     while t < high:
@@ -112,8 +112,9 @@ def _cost_now(spans: Any, at: Any, first: int, last: int) -> Any:
 def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temperature: float) -> None:
     """Resamples ``first:last`` among ``options``; its labels now must be one of them.
 
-    Options are tried from the likeliest on: each has a bound, its local gain and all that may be
-    saved, until it is tried. Nothing changes as soon as the draw is above the mass that all others can have.
+    The weight of each option is bounded by its local gain and all that it could save. Options are scored exactly one by
+    one, the likeliest first, until the draw is decided: either it keeps the labels now by the bound on all others
+    (`decided`), or none is left whose weight a draw could show.
     """
     at, spans, numbers, count = chain.at, chain.spans, chain.numbers, len(options)
     low, high = region(at, first, last)

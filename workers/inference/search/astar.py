@@ -1,8 +1,11 @@
 """A* over labels from left to right: Chang et al. (2008) §3.2.
 
-A node's estimate is the loss that no completion avoids (`partial`): the chain's best completion,
-the least degree every linear row can still reach, and closed spans. It is admissible because no penalty is
-negative, so the first complete labelling taken from the queue is optimal.
+A node is a prefix; the queue is ordered by f, the loss that no completion avoids (`partial`): the chain's best
+completion, the least degree that every linear row can still reach, and closed spans. f is admissible because no penalty
+is negative, and a child's f is taken as no less than its parent's.
+
+Invariant: each labelling that is better than the incumbent has a prefix in the queue. So the least f in the queue
+bounds the loss of all of them, and the first complete labelling that is taken from the queue is optimal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Beam search from left to right: Chang et al. (2008) §3.2.
 
-After each token the ``width`` partial labellings with the least estimated loss stay. Chang et al. estimate
-with the constraints as far as they are judged on a prefix; the estimate here (`partial`) also looks
-ahead, along the chain and in every row.
+After each token the ``width`` partial labellings with the least f stay, f being the loss that no completion avoids
+(`partial`). Chang et al. estimate with the constraints as far as they are judged on a prefix; f also looks ahead,
+along the chain and in every row.
+
+The bound: a labelling that is not met begins with a prefix that was dropped, so it loses at least the least f of those.
 """
 
 from __future__ import annotations

@@ -2,8 +2,11 @@
 
 Each token is a variable whose domain is the few labels that the local model suggests for it; in
 the paper, those of the three overlapping class trigrams. Rewards for satisfied n-grams reach this engine as
-soft rows whose degree is an unsatisfied n-gram. Branch and bound over the domains finds the best
+soft rows whose degree is an unsatisfied n-gram. Branch and bound over the domains (`depth_first`) finds the best
 assignment (their §5.1 searches exhaustively too).
+
+The bound: a labelling within the domains loses no less than `depth_first` proves; any other has some y_t = l outside
+them, and so loses at least the smallest max-marginal loss of those labels.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: i
 
 
 def run(search: Search, partial: Partial, probe: Probe) -> bool:
-    """Runs the probe to its end (True) or the end of the budget; the search gets every better labelling."""
+    """Runs the probe to its end (True) or that of the budget (False); offers the search every better labelling."""
     look = nodes_a_look(partial)
     while probe.counters[POSITION] >= 0:
         before = int(probe.counters[EXPANDED])
@@ -117,7 +117,7 @@ def open_loss(probe: Probe) -> float:
 
 @kernel
 def next_leaf(p: Any, probe: Any, nodes: int) -> Any:
-    """Goes on for ``nodes`` expansions at most. True: `Partial.labels` is a complete better labelling."""
+    """Goes on until a better labelling is complete in `Partial.labels` (True), or at most ``nodes`` expansions."""
     count = len(p.labels)
     t = probe.counters[POSITION]
     if probe.counters[AT_LEAF]:

@@ -43,7 +43,7 @@ def solve(
 
 
 def discrepancy_search(search: Search, *, config: DiscrepancySettings) -> Decoded:
-    """Ever wider iterations from the search's best labelling."""
+    """Ever wider iterations from the search's incumbent."""
     if search.closed:
         return search.decoded(0.0)
     problem = search.problem

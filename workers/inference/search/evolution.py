@@ -3,7 +3,8 @@
 Starts from a best-first solution and its mutations. Each generation breeds as many offspring as
 there are individuals; parents and offspring together are ranked, and linear ranking with universal
 sampling (eq. 66) picks who survives (μ + λ). The best individual and the best that breaks nothing hard
-always do. Hard constraints weigh γs + i · γδ in generation i (eq. 67).
+always do. Hard constraints weigh γs + i · γδ in generation i (eq. 67). The bound is the local optimum V, since
+penalties are never negative.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def solve(
 
 
 def evolve(search: Search, *, config: EvolutionSettings, rng: np.random.Generator) -> Decoded:
-    """Evolves from the search's best labelling."""
+    """Evolves from the search's incumbent."""
     if search.closed:
         return search.decoded(0.0)
     problem = search.problem

@@ -1,8 +1,10 @@
-"""A complete labelling that moves to another one by their differences.
+"""Incremental evaluation of complete labellings: each is scored by its differences from the one before.
 
-Local score, degrees of linear rows and costs of spans follow, so evaluating a labelling costs
-time in how far it is from the last one. Soft penalties (nats) and degrees of hard constraints are kept
-apart: an engine that lets hard weights grow (Stokman 2011, eq. 67) prices the latter itself.
+Row activities and counts of spans are updated where the labels differ, so an evaluation takes time in how far the
+labelling is from the last one, but for the local score and the sum over rows. Soft penalties (nats) and degrees of hard
+constraints are kept apart: an engine that lets hard weights grow (Stokman 2011, eq. 67) weighs the latter itself.
+
+Invariant: after `evaluate` the activities, counts and ``values`` are those of ``labels``, up to rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from workers.inference.core.rows import RowState, row_state, set_label
 
 
 class IncrementalScore(NamedTuple):
-    """Where the walk stands. ``values`` (2,): nats and hard degree of the spans of ``labels`` (N,).
+    """The labelling evaluated last, ``labels`` (N,), and its parts. ``values`` (2,): nats and hard degree of its spans.
 
     ``rows`` weighs soft rows alone; ``hard_rows`` (H,) are the ids of the others. The two span
     states share their counts; ``hard_spans`` costs 1 where the agreement forbids.
@@ -49,7 +51,7 @@ class IncrementalScore(NamedTuple):
 
 
 def incremental_score(problem: Problem, labels: Labels) -> IncrementalScore:
-    """A walk that starts at ``labels`` (N,)."""
+    """The evaluation of ``labels`` (N,), from which others follow."""
     spans = empty_state(problem, np.inf)
     forbidden = np.isinf(spans.cost)
     current = IncrementalScore(
@@ -69,7 +71,7 @@ def incremental_score(problem: Problem, labels: Labels) -> IncrementalScore:
 
 @kernel
 def evaluate(at: Any, target: Any) -> Any:
-    """Moves to ``target`` (N,); returns its local score, soft penalty (both nats) and hard degree."""
+    """Evaluates ``target`` (N,): its local score, soft penalty (both nats) and hard degree."""
     if len(at.spans.table):
         _move_spans(at, target)
     else:

@@ -1,10 +1,18 @@
 """A labelling decided left to right, with the loss that no completion of it avoids.
 
-This is the cursor of all tree searches here. `push` and `pop` keep local score, row sums (Stokman
-2011, eq. 60–63) and costs of closed spans; `expand` tells what each next label would lose at least:
-the loss of the best completion under the chain alone, plus what the rows must cost
-(`row_bound`), plus what closed spans already cost each other. Losses are in nats below the
-local optimum. Hard constraints are counted apart, so no large number stands for infinity.
+This is the cursor of all tree searches here. For a prefix y_1 … y_t, with V the local optimum,
+
+    f(y_1 … y_t) = V − max over completions of the local score              (max messages, exact)
+                 + Σ_r ρ_r · max(0, least activity of row r − bound_r)       (`row_bound`)
+                 + cost of the pairs of closed spans, and of outside labels with them.
+
+Why f bounds the loss of every completion from below: the local term is at least as good as any completion's, no
+completion brings a row below its least activity, and pairs of spans that both are closed stay; all other costs are ≥ 0.
+At t = N all three are exact, so f is the labelling's loss.
+
+`push` and `pop` keep local score, row sums (Stokman 2011, eq. 60–63) and costs of closed spans, and undo each other
+exactly: `pop` restores saved values, it does not subtract. `expand` gives f for each next label. Hard constraints are
+counted apart, so no large number stands for infinity.
 """
 
 from __future__ import annotations
@@ -250,7 +258,7 @@ def _last_end(p: Any, t: int) -> Any:
 
 @inner_in_place
 def _closing_cost(p: Any, end: int) -> Any:
-    """Nats and broken hard costs of the span that the decided labels leave open before ``end``."""
+    """Nats and broken hard constraints of the span that the decided labels leave open before ``end``."""
     if end == 0 or len(p.spans.table) == 0:
         return 0.0, 0.0
     kind = p.codec.type_of[p.labels[end - 1]]
@@ -262,7 +270,7 @@ def _closing_cost(p: Any, end: int) -> Any:
 
 @inner_in_place
 def _leaving_cost(p: Any, t: int) -> Any:
-    """Nats and broken hard costs of an outside label at t."""
+    """Nats and broken hard constraints that an outside label at t costs with the closed spans."""
     if len(p.spans.watching) == 0:
         return 0.0, 0.0
     return outside_cost(p.spans, t), outside_cost(p.hard_spans, t)

@@ -57,8 +57,8 @@ class Band:
     """Labellings of ``search.problem`` (rows alone) within ``width`` nats of the local optimum.
 
     ``best`` is the least penalty found among them, at the least loss; ``floor`` (nats) is below that
-    of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing hard. The
-    search counts the work and keeps the time.
+    of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing hard. Work is added
+    to ``search``.
     """
 
     search: Search
