@@ -8,7 +8,7 @@ loses D = V − score(y*) at most. Any better labelling loses less than D, in ea
    (`workers.inference.relaxation.relaxation`). That finds better incumbents, prunes nearly all labels
    that can be in no better labelling, and on most documents bound and incumbent meet.
 3. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
-   which spans can still conflict, and so which sentences hang together: each connected component
+   which spans can still conflict, and so which sentences have to be solved together: each connected component
    is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
    in no component keep their Viterbi labels.
 4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers

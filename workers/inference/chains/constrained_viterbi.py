@@ -1,4 +1,4 @@
-"""Viterbi through a lattice from which hard rows have struck labels and edges: Fersini et al. (2014) eq. 10.
+"""Viterbi through a lattice without the labels and edges that hard rows rule out: Fersini et al. (2014) eq. 10.
 
 Constraint propagation to a fixpoint: an edge (a, b) into token t is removed where, for some hard row,
 

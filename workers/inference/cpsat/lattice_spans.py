@@ -97,7 +97,7 @@ def add_agreements(
 ) -> None:
     """Adds the cost of every agreement of ``problem`` to the model.
 
-    ``token`` (N, L) and ``edge`` (N, L, L) are its variables. Only ``spans`` are looked at; all that
+    ``token`` (N, L) and ``edge`` (N, L, L) are its variables. Only ``spans`` can cost anything; all that
     the lattice holds and an agreement touches where it is None. ``start`` (N,) gives the hints.
     """
     if spans is None:

@@ -7,7 +7,7 @@ at a price θ_{p,r} ≥ 0 nats. With n_r slots of role r, and c_{rs} nats for ea
 
 A node of the tree, called a box, says of each role whether it has exactly ``low`` slots, at least ``low``, none, or any
 number. Where all roles but those that do not conflict with each other have a count, the first sum is linear in the
-other slots: a role r pays its ``charge`` Σ_s c_{rs} · low_s for each slot, each slot takes the role that gains it most,
+other slots: a role r costs its ``charge`` Σ_s c_{rs} · low_s a slot, each slot takes the role that gains it most,
 its ``base``, and a counted role takes the ``low`` slots on which it adds most to that.
 
 The bound: the box's cost is at most that of every u in the box, because

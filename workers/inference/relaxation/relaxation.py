@@ -76,13 +76,13 @@ MOST_ROUNDS = 8
 LEAST_PRUNED = 0.02
 """Share of the spans that one of up to `MOST_ROUNDS` rounds has to prune for another round to begin."""
 HARD_WEIGHT = 1000.0
-"""Nats that stand for an infinite cost here: less than it, so the bound holds."""
+"""Nats in place of an infinite cost: less than it, so L is lower than it could be, and still a bound."""
 STEPS_A_LOOK = 5_000_000
 """Units of work between looks at the clock: some tens of milliseconds."""
 UNLIMITED_WORK = 1 << 62
 """Units of work that a block descent may take where nothing limits it."""
-SPAN, NAME, TABLE = 0, 1, 2
-"""Columns of memberships, see `memberships`: the span (or outside label), the group, and its key table."""
+SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
+"""Columns of memberships, see `memberships`: the span (or outside label), the group, its key table, and so on."""
 
 
 class Prices(NamedTuple):
@@ -223,7 +223,7 @@ class _Relaxation:
         token = code - count * count * types
         outside = token >= 0
         table = self.members[:, TABLE]
-        names = np.stack([table, self.members[:, NAME] - table * self.state.counts.shape[1]], axis=1)
+        names = np.stack([table, self.members[:, GROUP] - table * self.state.counts.shape[1]], axis=1)
         items = np.stack([start, end, kind], axis=1)
         items[outside] = np.stack([token, token + 1, np.full(len(token), -1)], axis=1)[outside]
         return Prices(items, names, self.prices)
@@ -323,7 +323,7 @@ class _Relaxation:
 
     def _codes(self, members: Ints) -> Ints:
         tables, size, _ = self.state.counts.shape
-        codes: Ints = members[:, SPAN] * (tables * size) + members[:, NAME]
+        codes: Ints = members[:, SPAN] * (tables * size) + members[:, GROUP]
         return codes
 
     def _prices_of(self, members: Ints) -> Floats:
@@ -377,26 +377,26 @@ def chains_of(problem: Problem, spans: CandidateSpans) -> Chains:
 def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
     """The memberships that can cost something, ordered, and their groups."""
     types = state.cost.shape[1]
-    order = np.lexsort((members[:, 3], members[:, 4], members[:, 1]))
+    order = np.lexsort((members[:, ROLE], members[:, SLOT], members[:, GROUP]))
     order = order[_in_several_slots(members[order])]
     ordered = members[order]
-    names, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
+    names, first, number = np.unique(ordered[:, GROUP], return_index=True, return_inverse=True)
     held = np.zeros((len(names), 2 * types + 1), np.bool_)
-    held[number, ordered[:, 3]] = True
-    price = _pair_prices(state, ordered[first, 2], ordered[first, 5])
+    held[number, ordered[:, ROLE]] = True
+    price = _pair_prices(state, ordered[first, TABLE], ordered[first, WIDTH])
     price *= held[:, :, None] & held[:, None, :]
     # A role that conflicts with no other role of its group needs no place in it.
     conflicting: NDArray[np.bool_] = np.any(price > 0, axis=2)
     useful: NDArray[np.bool_] = np.any(conflicting, axis=1)
-    kept = conflicting[number, ordered[:, 3]]
+    kept = conflicting[number, ordered[:, ROLE]]
     return order[kept], _laid_out(ordered[kept], price[useful], conflicting[useful])
 
 
 def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
     """(K,) does a membership's group, of memberships ordered by group and slot, have more than one slot?"""
-    _, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
+    _, first, number = np.unique(ordered[:, GROUP], return_index=True, return_inverse=True)
     several = np.zeros(len(first), np.bool_)
-    several[number[ordered[:, 4] != ordered[first, 4][number]]] = True
+    several[number[ordered[:, SLOT] != ordered[first, SLOT][number]]] = True
     return several[number]
 
 
@@ -404,16 +404,16 @@ def _laid_out(members: Ints, price: Floats, conflicting: NDArray[np.bool_]) -> P
     """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, R, R) and ``conflicting``
     (Q, R) still have a place for every role."""
     place = np.cumsum(conflicting, axis=1) - 1
-    _, first, number = np.unique(members[:, 1], return_index=True, return_inverse=True)
+    _, first, number = np.unique(members[:, GROUP], return_index=True, return_inverse=True)
     roles = conflicting.sum(axis=1)
     pair = np.zeros((len(price), int(roles.max(initial=0)), int(roles.max(initial=0))))
     q, a, b = np.nonzero(price)
     pair[q, place[q, a], place[q, b]] = price[q, a, b]
     new = np.ones(len(members), np.bool_)
-    new[1:] = (members[1:, 1] != members[:-1, 1]) | (members[1:, 4] != members[:-1, 4])
+    new[1:] = (members[1:, GROUP] != members[:-1, GROUP]) | (members[1:, SLOT] != members[:-1, SLOT])
     slots = np.append(np.flatnonzero(new), len(members)).astype(np.int64)
     groups = np.append(np.searchsorted(slots, first), len(slots) - 1).astype(np.int64)
-    return PricedGroups(members[:, 0].copy(), place[number, members[:, 3]], slots, groups, roles, pair)
+    return PricedGroups(members[:, SPAN].copy(), place[number, members[:, ROLE]], slots, groups, roles, pair)
 
 
 def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:

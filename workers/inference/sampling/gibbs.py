@@ -78,7 +78,7 @@ def solve(
     """Runs ``config.chains`` annealed chains; the best labelling any of them saw is settled and returned.
 
     The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
-    is counted in labels, spans and places looked at; where the budget sets no limit, ``config.work`` does.
+    is counted in labels, spans and occurrences visited; where the budget sets no limit, ``config.work`` does.
     The bound is the local optimum, so a labelling without penalty at that optimum is proven, and where
     Viterbi's is that nothing is sampled.
     """
