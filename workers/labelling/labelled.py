@@ -1,4 +1,4 @@
-"""Labels a batch: scores its documents, decodes each by itself, and settles those that cannot keep what is hard."""
+"""Labels a batch: scores its documents, decodes each by itself, and falls back where no answer keeps what is hard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.inference.core.chain import viterbi
 from workers.inference.registry import SOLVERS, Decoder, EngineError
 from workers.labelling.error_analysis import ErrorAnalysis
-from workers.labelling.infeasible import breaks_something_hard, reason, settled
+from workers.labelling.infeasible import breaks_something_hard, fallback, reason
 from workers.labelling.report import check_gold
 from workers.models.model import Model
 
@@ -165,7 +165,7 @@ def _without_what_is_hard(
 ) -> Decoded:
     """What goes out where no answer keeps the hard constraints. Raises `DocumentError` where nothing may."""
     labelled.infeasible += 1
-    answer = settled(
+    answer = fallback(
         problem,
         decoded,
         viterbi=first,
