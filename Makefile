@@ -29,7 +29,7 @@ units: $(READY)  ## tests of parts, without real services
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
-test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow that goes away
+test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow and Ray that go away
 	$(BIN)/python -m pytest -m slow
 
 lint: $(READY)  ## style, types and import order
