@@ -33,6 +33,7 @@ from workers.features.templates import (
     Single,
     Source,
     Window,
+    feature_set,
 )
 
 LABELS = 5
@@ -76,7 +77,7 @@ def _expected(rows: list[list[str]], table: dict[str, np.ndarray]) -> np.ndarray
 @settings(max_examples=25, deadline=None)
 @given(nested=documents, seed=st.integers(0, 2**32 - 1))
 def test_scorer_sums_the_weights_of_the_attributes(name: str, nested: Nested, seed: int) -> None:
-    features, corpus = FEATURE_SETS[name], _documents(nested)
+    features, corpus = feature_set(name), _documents(nested)
     maker = AttributeMaker(features)
     rows = [row for d in corpus for row in maker(d)]
     weights, table = _weights(features, rows, np.random.default_rng(seed))
@@ -87,7 +88,7 @@ def test_scorer_sums_the_weights_of_the_attributes(name: str, nested: Nested, se
 @settings(max_examples=25, deadline=None)
 @given(nested=documents, seed=st.integers(0, 2**32 - 1))
 def test_scores_do_not_depend_on_what_the_tables_hold(nested: Nested, seed: int) -> None:
-    features, corpus = FEATURE_SETS["rich"], _documents(nested)
+    features, corpus = feature_set("rich"), _documents(nested)
     rows = [row for d in corpus for row in AttributeMaker(features)(d)]
     weights, _ = _weights(features, rows, np.random.default_rng(seed))
     warm = Scorer(features, weights, LABELS)
@@ -98,7 +99,7 @@ def test_scores_do_not_depend_on_what_the_tables_hold(nested: Nested, seed: int)
 
 
 def test_tables_start_anew_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    features = FEATURE_SETS["finkel"]
+    features = feature_set("finkel")
     corpus = _documents([[[(f"w{i}{j}", "N") for j in range(20)]] for i in range(30)])
     rows = [row for d in corpus for row in AttributeMaker(features)(d)]
     weights, table = _weights(features, rows, np.random.default_rng(0))
@@ -158,7 +159,9 @@ def test_windows_and_conjunctions_need_one_value() -> None:
         Conjunction(((grams, 0), (WORD, 0)))
 
 
-@pytest.mark.parametrize("features", FEATURE_SETS.values(), ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "features", [feature_set(name) for name in (*FEATURE_SETS, "rich+core+mentions")], ids=lambda f: f.name
+)
 def test_template_names_are_distinct_and_end_at_the_equals_sign(features: FeatureSet) -> None:
     names = [t.name for t in features.templates]
     assert len(set(names)) == len(names)
@@ -179,7 +182,7 @@ def test_derived_columns() -> None:
 
 
 def test_foreign_attributes_are_refused() -> None:
-    features, none = FEATURE_SETS["finkel"], np.zeros(0, np.int32)
+    features, none = feature_set("finkel"), np.zeros(0, np.int32)
     for name in ("nonsense=1", "tokens[0]", f"tokens.shape[-1]|tokens.shape[0]=X{SEPARATOR}X{SEPARATOR}X"):
         with pytest.raises(FeatureError, match="attribute"):
             compile_weights(features, [name], none, none, np.zeros(0))
@@ -188,14 +191,14 @@ def test_foreign_attributes_are_refused() -> None:
 
 
 def test_a_missing_column_is_named() -> None:
-    features = FEATURE_SETS["finkel"]
+    features = feature_set("finkel")
     weights = compile_weights(features, [], np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
     with pytest.raises(ValueError, match="'pos'"):
         Scorer(features, weights, LABELS).unary(Batch.of([Document.build("d", [["a"]])]))
 
 
 def test_weights_stay_read_only_through_pickle() -> None:
-    features = FEATURE_SETS["finkel-nopos"]
+    features = feature_set("finkel-nopos")
     weights = compile_weights(features, ["tokens[0]=a"], np.zeros(1, np.int32), np.zeros(1, np.int32), np.ones(1))
     copy = pickle.loads(pickle.dumps(weights, protocol=5))
     for name, array in vars(copy).items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from schemas.document import Batch, Document
-from workers.features.derived import feature_column
+from workers.features.derived import feature_columns
 from workers.features.extractors import SEPARATOR, Pieces, clean
 from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Single, Source, Window
 
@@ -28,7 +28,8 @@ class AttributeMaker:
     def __call__(self, document: Document) -> list[list[str]]:
         """The attributes of each of the N tokens."""
         batch = Batch.of([document])
-        columns = {name: [clean(v) for v in feature_column(batch, name).strings()] for name in self._features.columns}
+        found = feature_columns(batch, self._features)
+        columns = {name: [clean(v) for v in column.strings()] for name, column in found.items()}
         rows: list[list[str]] = [[] for _ in range(len(document))]
         for start, end in pairwise([*document.sentence_starts.tolist(), len(document)]):
             sentence = {name: strings[start:end] for name, strings in columns.items()}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Column
 from schemas.errors import InputError
+from workers.features.mentions import MENTION_COLUMNS, mention_columns
 from workers.features.templates import CASE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
 
 CASES = ("upper", "title", "mixed")
@@ -86,14 +87,19 @@ class ColumnError(InputError):
 
 def read_columns(features: FeatureSet) -> tuple[str, ...]:
     """The columns a corpus must have for these features, sorted: derived ones are made of its tokens."""
-    return tuple(sorted({TOKENS, *features.columns} - DERIVED.keys()))
+    return tuple(sorted({TOKENS, *features.columns} - DERIVED.keys() - MENTION_COLUMNS.keys()))
 
 
-def feature_column(batch: Batch, name: str) -> Column:
-    """A column of the batch, derived where it is one of `DERIVED`.
+def feature_columns(batch: Batch, features: FeatureSet) -> dict[str, Column]:
+    """The columns that the features read, in order of their names; those of `DERIVED` and `MENTION_COLUMNS` are made.
 
     Raises `ColumnError` naming the columns there are.
     """
+    mentions = mention_columns(batch, [name for name in features.columns if name in MENTION_COLUMNS])
+    return {name: mentions[name] if name in mentions else _column(batch, name) for name in features.columns}
+
+
+def _column(batch: Batch, name: str) -> Column:
     if name in DERIVED:
         return DERIVED[name](batch)
     if name not in batch.columns:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from schemas.document import Batch
 from schemas.potentials import LARGEST_WEIGHT, Floats
 from workers.features import kernels
-from workers.features.derived import feature_column
+from workers.features.derived import feature_columns
 from workers.features.extractors import SEPARATOR, Pieces, clean
 from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Single, Source, Template
 
@@ -317,8 +317,8 @@ class Scorer:
         bounds = np.append(batch.sentence_starts, count).astype(np.int64)
         sources = len(self._features.conjoined)
         values, outside = np.zeros((sources, count), np.int32), np.zeros((sources, 2), np.int32)
-        for name, table in self._tables.items():
-            column = feature_column(batch, name)
+        for name, column in feature_columns(batch, self._features).items():
+            table = self._tables[name]
             ids = table.ids(column.codes, column.values)
             kernels.add_singles(unary, ids, bounds, table.offsets, table.singles)
             for k, window in enumerate(table.window_templates):

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from schemas.document import TOKENS
 from workers.features.extractors import EXTRACTORS, Extractor, Pieces
+from workers.features.mentions import MENTION_COLUMNS
 
 BEFORE, AFTER = "<s>", "</s>"
 """The values of places before and after the sentence, whatever the extractor, if it gives one value."""
@@ -169,11 +170,15 @@ the triple around the current token; n-grams are the substrings of 2 to 6 charac
 
 FINKEL_TAGS: tuple[Template, ...] = (*_singles(TAG, -1, 0, 1), *_sequences(TAG, _NEIGHBOURS))
 
-RICH_WORDS: tuple[Template, ...] = (
+CORE: tuple[Template, ...] = (
     *FINKEL_WORDS,
     *_singles(LOWER, -1, 0, 1),
     *_singles(PATTERN, -1, 0, 1),
     *_singles(DIGITS, -2, -1, 0, 1, 2),
+)
+"""Finkel's features of words, and the words in lower case, by their pattern and by their digits."""
+
+SENTENCE: tuple[Template, ...] = (
     Single(Source(CASE)),
     _pair(Source(CASE), 0, SHAPE, 0),
     _pair(Source(CASE), 0, LOWER, 0),
@@ -187,10 +192,15 @@ RICH_WORDS: tuple[Template, ...] = (
     Single(Source(OPENING)),
     _pair(Source(OPENING), 0, PATTERN, 0),
 )
-"""Finkel's features, and what kind of sentence and document the token is in: sports tables, headlines
-and datelines are told by their capitals, their length and their first word."""
+"""What kind of sentence and document the token is in: sports tables, headlines and datelines are told by
+their capitals, their length and their first word."""
+
+RICH_WORDS: tuple[Template, ...] = CORE + SENTENCE
 
 RICH_TAGS: tuple[Template, ...] = (*FINKEL_TAGS, *_singles(TAG, -2, 2))
+
+MENTIONS: tuple[Template, ...] = tuple(Single(Source(name)) for name in MENTION_COLUMNS)
+"""What the document says of the word elsewhere, see `workers.features.mentions`."""
 
 FIELDS: tuple[Template, ...] = (
     *_singles(LOWER, -2, -1, 0, 1, 2),
@@ -210,13 +220,29 @@ FIELDS: tuple[Template, ...] = (
 )
 """For citations and addresses: short documents of ordered fields, in which marks and numbers tell."""
 
-FEATURE_SETS: dict[str, FeatureSet] = {
-    s.name: s
-    for s in (
-        FeatureSet("finkel", FINKEL_WORDS + FINKEL_TAGS),
-        FeatureSet("finkel-nopos", FINKEL_WORDS),
-        FeatureSet("rich", RICH_WORDS + RICH_TAGS),
-        FeatureSet("rich-nopos", RICH_WORDS),
-        FeatureSet("fields", FIELDS),
-    )
+FEATURE_SETS: dict[str, tuple[Template, ...]] = {
+    "finkel": FINKEL_WORDS + FINKEL_TAGS,
+    "finkel-nopos": FINKEL_WORDS,
+    "rich": RICH_WORDS + RICH_TAGS,
+    "rich-nopos": RICH_WORDS,
+    "fields": FIELDS,
+    "core": CORE,
+    "pos": RICH_TAGS,
+    "sentence": SENTENCE,
+    "mentions": MENTIONS,
 }
+"""What ``--features`` is made of: names of this dict joined by ``+``. Sets that share a template have it once."""
+
+
+def feature_set(name: str) -> FeatureSet:
+    """The templates of all parts of a name such as ``core+pos+mentions``, in that order.
+
+    Raises `ValueError` with the parts that there are.
+    """
+    parts = name.split("+")
+    for part in parts:
+        if part not in FEATURE_SETS:
+            raise ValueError(
+                f"unknown feature set {part!r}; there are {', '.join(sorted(FEATURE_SETS))}, joined by '+'"
+            )
+    return FeatureSet(name, tuple(dict.fromkeys(template for part in parts for template in FEATURE_SETS[part])))

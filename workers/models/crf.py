@@ -27,7 +27,7 @@ from schemas.settings import CrfSettings
 from workers.features.attributes import AttributeMaker
 from workers.features.derived import read_columns
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
-from workers.features.templates import FEATURE_SETS, FeatureSet
+from workers.features.templates import FeatureSet, feature_set
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
 from workers.models.crfsuite_file import ModelFileError, read_crfsuite
 from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
@@ -113,7 +113,7 @@ def train(
     feature set is unknown, a document has no labels or lacks a column, or there is no token, `ModelError`
     and `OSError` where the folder cannot be written.
     """
-    features = _feature_set(settings.features)
+    features = feature_set(settings.features)
     trainer = _Trainer(settings.max_iterations, progress)
     names, training = _append(trainer, documents, features)
     training["digest"] = hashlib.sha256((training["digest"] + settings.model_dump_json()).encode()).hexdigest()
@@ -149,11 +149,7 @@ def load(folder: Path | str) -> CrfModel:
     """
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND)
-    features = FEATURE_SETS.get(manifest.features)
-    if features is None or tuple(t.name for t in features.templates) != manifest.templates:
-        raise ModelError(
-            f"{folder / MANIFEST}: trained with another definition of feature set {manifest.features!r}; train again"
-        )
+    features = _known_features(folder, manifest)
     if WEIGHTS_FILE not in manifest.files:
         raise ModelError(f"{folder / MANIFEST}: lists no {WEIGHTS_FILE}; train again")
     labels = manifest.label_set
@@ -165,6 +161,18 @@ def load(folder: Path | str) -> CrfModel:
     except (ArraysFileError, FeatureError) as error:
         raise ModelError(f"{folder / WEIGHTS_FILE}: damaged ({error}); copy the folder again or train again") from error
     return CrfModel(labels, features, weights, transition, missing, manifest, manifest.digest)
+
+
+def _known_features(folder: Path, manifest: Manifest) -> FeatureSet:
+    try:
+        features = feature_set(manifest.features)
+    except ValueError as error:
+        raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
+    if tuple(t.name for t in features.templates) != manifest.templates:
+        raise ModelError(
+            f"{folder / MANIFEST}: trained with another definition of feature set {manifest.features!r}; train again"
+        )
+    return features
 
 
 def _check(transition: Floats, missing: NDArray[np.bool_], labels: int) -> None:
@@ -197,12 +205,6 @@ class _Trainer(pycrfsuite.Trainer):  # type: ignore[misc]
         self.iterations, self.loss = info["num"], info["loss"]
         if self._progress is not None:
             self._progress(Iteration(self.iterations, self._total, self.loss))
-
-
-def _feature_set(name: str) -> FeatureSet:
-    if name not in FEATURE_SETS:
-        raise ValueError(f"unknown feature set {name!r}; there are {', '.join(sorted(FEATURE_SETS))}")
-    return FEATURE_SETS[name]
 
 
 def _append(trainer: _Trainer, documents: Iterable[Document], features: FeatureSet) -> tuple[set[str], dict[str, Any]]:

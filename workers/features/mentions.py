@@ -1,0 +1,248 @@
+"""What a document says of a word elsewhere: columns made without labels, of the other mentions of the same word.
+
+Chieu & Ng (2003) §3 ("global features") and Ratinov & Roth (2009) §5.1 ("context aggregation") are where the ideas
+come from. Mentions of a word are its occurrences in the same document, whatever their case. Each document is seen by
+itself, so what else is in a shard never changes an answer. All columns take time near linear in the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch, Column
+
+NOTHING = ""
+"""The value of a token that is not capitalised, or whose word has no such mention."""
+LEFT_EDGE, RIGHT_EDGE = "<s>", "</s>"
+MOST_WORDS, MOST_PLACE = 4, 2
+"""Longer sequences, and places further into one, count as these."""
+SHORTEST_ACRONYM, LONGEST_ACRONYM = 2, 6
+
+Flags = NDArray[np.bool_]
+Places = NDArray[np.int64]
+
+
+class Mentions:
+    """The N tokens of a batch, grouped by document and word; each array is computed when first asked for."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._words = batch.columns[TOKENS]
+
+    def _flags(self, holds: Callable[[str], bool]) -> Flags:
+        """(N,) whether it holds of each token's word."""
+        return np.fromiter(map(holds, self._words.values), np.bool_, len(self._words.values))[self._words.codes]
+
+    @cached_property
+    def sentence(self) -> Places:
+        """(N,) the sentence of each token."""
+        opens = np.zeros(self._batch.token_count, np.int64)
+        opens[self._batch.sentence_starts] = 1
+        return np.cumsum(opens) - 1
+
+    @cached_property
+    def opens(self) -> Flags:
+        """(N,) whether the token is the first of its sentence."""
+        return np.diff(self.sentence, prepend=-1) > 0
+
+    @cached_property
+    def in_capitals(self) -> Flags:
+        """(N,) whether the token's sentence has letters, and none in lower case: headlines, tables."""
+        lower = np.bincount(self.sentence, self._flags(lambda w: w != w.upper()), len(self._batch.sentence_starts))
+        cased = np.bincount(self.sentence, self._flags(lambda w: w != w.lower()), len(self._batch.sentence_starts))
+        return ((lower == 0) & (cased > 0))[self.sentence]
+
+    @cached_property
+    def capitalised(self) -> Flags:
+        """(N,) whether the word starts with a capital."""
+        return self._flags(lambda w: w[:1].isupper())
+
+    @cached_property
+    def folded(self) -> Column:
+        """The words in lower case."""
+        values = Column.encode([w.lower() for w in self._words.values])
+        return Column(values.codes[self._words.codes], values.values)
+
+    @cached_property
+    def document(self) -> Places:
+        """(N,) the document of each token."""
+        return np.repeat(np.arange(len(self._batch)), np.diff(self._batch.doc_starts))
+
+    @cached_property
+    def word(self) -> Places:
+        """(N,) one number for all mentions of a word in a document, from 0."""
+        keys = self.document * max(1, len(self.folded.values)) + self.folded.codes
+        return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def _order(self) -> Places:
+        """(N,) tokens by word, then by place."""
+        return np.argsort(self.word, kind="stable")
+
+    @cached_property
+    def first(self) -> Places:
+        """(N,) the first mention of each token's word."""
+        order, words = self._order, self.word[self._order]
+        return order[np.searchsorted(words, self.word)]
+
+    def neighbour(self, step: int) -> Places:
+        """(N,) the mention before (−1) or after (1) each token, −1 without one."""
+        order, found = self._order, np.full(len(self.word), -1, np.int64)
+        same = self.word[order[1:]] == self.word[order[:-1]]
+        earlier, later = order[:-1][same], order[1:][same]
+        source, target = (earlier, later) if step > 0 else (later, earlier)
+        found[source] = target
+        return found
+
+    def others(self, flags: Flags) -> Flags:
+        """(N,) whether another mention of the token's word has the flag."""
+        counts = np.bincount(self.word, flags, int(self.word.max(initial=-1)) + 1)
+        return counts[self.word] - flags > 0
+
+    def beside(self, mention: Places, step: int) -> Column:
+        """The folded word left (−1) or right (1) of a mention of each capitalised token, `NOTHING` without one."""
+        edge = LEFT_EDGE if step < 0 else RIGHT_EDGE
+        values = [NOTHING, edge, *self.folded.values]
+        place = np.clip(mention + step, 0, max(0, len(self.word) - 1))
+        inside = (mention + step == place) & (self.sentence[place] == self.sentence[mention])
+        codes = np.where(inside, self.folded.codes[place] + 2, 1)
+        return Column(np.where(self.capitalised & (mention >= 0), codes, 0).astype(np.int32), values)
+
+    @cached_property
+    def sequences(self) -> tuple[Places, Places]:
+        """(N,) where the token's run of capitalised words starts and ends (exclusive): an empty run where it has none.
+
+        A run lies in one sentence, and not in one that is all capitals.
+        """
+        inside = self.capitalised & ~self.in_capitals
+        here = np.arange(len(inside))
+        joined = inside & np.append(False, inside[:-1]) & ~self.opens
+        start = np.maximum.accumulate(np.where(joined, 0, here))
+        follows = np.append(joined[1:], False)
+        end = np.minimum.accumulate(np.where(follows, len(inside), here + 1)[::-1])[::-1]
+        return np.where(inside, start, here), np.where(inside, end, here)
+
+    @cached_property
+    def longest_elsewhere(self) -> Places:
+        """(N,) the other mention in the longest run of at least two words, the first of equals; −1 without one."""
+        start, end = self.sequences
+        length = np.where(end - start > 1, end - start, 0)
+        order = np.lexsort((np.arange(len(length)), -length, self.word))
+        words = self.word[order]
+        top = np.searchsorted(words, self.word)
+        second = np.minimum(top + 1, len(order) - 1)
+        mine = order[top] == np.arange(len(length))
+        best = order[np.where(mine, second, top)]
+        return np.where(
+            (self.word[best] == self.word) & (length[best] > 0) & (best != np.arange(len(length))), best, -1
+        )
+
+    def _initials(self) -> Places:
+        """(N,) the first letter of each word as 1 to 26, 0 where it is none of A to Z."""
+        letters = [ord(w[0]) - 64 if "A" <= w[:1] <= "Z" else 0 for w in self._words.values]
+        return np.array(letters, np.int64)[self._words.codes] if letters else np.zeros(0, np.int64)
+
+    @cached_property
+    def acronyms(self) -> tuple[Flags, Flags]:
+        """(N,) capital words that initials of a run of the document spell; tokens whose initials are spelled."""
+        spelled = np.array([_spelled(w) for w in self._words.values], np.int64)
+        code = spelled[self._words.codes] if len(spelled) else np.zeros(0, np.int64)
+        scope = self.document * 27**LONGEST_ACRONYM
+        wanted = np.unique((scope + code)[code > 0])
+        initials, (_, end), here = self._initials(), self.sequences, np.arange(len(code))
+        found, member, read = [np.zeros(0, np.int64)], np.zeros(len(code), np.bool_), np.zeros(len(code), np.int64)
+        letters = np.ones(len(code), np.bool_)
+        for size in range(1, LONGEST_ACRONYM + 1):
+            last = np.minimum(here + size - 1, len(code) - 1)
+            read = read * 27 + initials[last]
+            letters &= initials[last] > 0
+            fits = letters & (here + size <= end) & np.isin(scope + read, wanted) & (size >= SHORTEST_ACRONYM)
+            found.append((scope + read)[fits])
+            for step in range(size):
+                member[here[fits] + step] = True
+        return (code > 0) & np.isin(scope + code, np.concatenate(found)), member
+
+
+def _spelled(word: str) -> int:
+    """The letters of an acronym as digits from 1 to 26 to the base 27; 0 for any other word."""
+    if not (SHORTEST_ACRONYM <= len(word) <= LONGEST_ACRONYM and word.isascii() and word.isalpha() and word.isupper()):
+        return 0
+    code = 0
+    for letter in word:
+        code = code * 27 + ord(letter) - 64
+    return code
+
+
+def mention_case(mentions: Mentions) -> Column:
+    """How the token is written, and how others of its word are.
+
+    Its sentence (``capitals``, ``opens`` where it is the first token, else ``inside``), whether it is capitalised, and
+    whether another mention is in lower case, and capitalised inside a sentence that is not all capitals.
+    """
+    m = mentions
+    where = np.where(m.in_capitals, 0, np.where(m.opens, 1, 2))
+    lower = m.others(m._flags(str.islower))
+    inside = m.others(m.capitalised & ~m.opens & ~m.in_capitals)
+    values = [
+        f"{name}.{'Xx'[small]}{'.lower' * low}{'.capitalised' * high}"
+        for name in ("capitals", "opens", "inside")
+        for small in (0, 1)
+        for low in (0, 1)
+        for high in (0, 1)
+    ]
+    code = ((where * 2 + ~m.capitalised) * 2 + lower) * 2 + inside
+    letters = m._flags(lambda w: w[:1].isalpha())
+    return Column(np.where(letters, code + 1, 0).astype(np.int32), [NOTHING, *values])
+
+
+def mention_sequence(mentions: Mentions) -> Column:
+    """The longest capitalised sequence that another mention is part of: its length, and the place in it."""
+    start, end = mentions.sequences
+    best = mentions.longest_elsewhere
+    length = np.minimum((end - start)[best], MOST_WORDS)
+    place = np.minimum(best - start[best], MOST_PLACE)
+    values = [f"{n}.{p}" for n in range(MOST_WORDS + 1) for p in range(MOST_PLACE + 1)]
+    code = np.where(mentions.capitalised & (best >= 0), length * (MOST_PLACE + 1) + place + 1, 0)
+    return Column(code.astype(np.int32), [NOTHING, *values])
+
+
+def mention_first(mentions: Mentions) -> Column:
+    """Whether a capitalised token is the first mention of its word, or a later one."""
+    code = np.where(mentions.first == np.arange(len(mentions.first)), 1, 2)
+    return Column(np.where(mentions.capitalised, code, 0).astype(np.int32), (NOTHING, "first", "later"))
+
+
+def mention_acronym(mentions: Mentions) -> Column:
+    """``acronym`` for letters that initials of a capitalised sequence spell, ``spelled`` for the words of that one."""
+    acronym, member = mentions.acronyms
+    return Column(np.where(acronym, 1, np.where(member, 2, 0)).astype(np.int32), (NOTHING, "acronym", "spelled"))
+
+
+def _later_first(mentions: Mentions) -> Places:
+    """(N,) the first mention, −1 for the first mention itself."""
+    return np.where(mentions.first == np.arange(len(mentions.first)), -1, mentions.first)
+
+
+MENTION_COLUMNS: dict[str, Callable[[Mentions], Column]] = {
+    "mention-case": mention_case,
+    "mention-sequence": mention_sequence,
+    "mention-first": mention_first,
+    "mention-acronym": mention_acronym,
+    "first-left": lambda m: m.beside(_later_first(m), -1),
+    "first-right": lambda m: m.beside(_later_first(m), 1),
+    "previous-left": lambda m: m.beside(m.neighbour(-1), -1),
+    "previous-right": lambda m: m.beside(m.neighbour(-1), 1),
+    "next-left": lambda m: m.beside(m.neighbour(1), -1),
+    "next-right": lambda m: m.beside(m.neighbour(1), 1),
+}
+"""Each column by its name: of ``first``, ``previous`` and ``next`` mention, the words ``left`` and ``right`` of it."""
+
+
+def mention_columns(batch: Batch, names: Sequence[str]) -> dict[str, Column]:
+    """Some of `MENTION_COLUMNS`; what they share is computed once."""
+    mentions = Mentions(batch)
+    return {name: MENTION_COLUMNS[name](mentions) for name in names}
