@@ -165,8 +165,12 @@ class IngestSettings(Settings):
     part_bytes: int = Field(64 << 20, ge=1, description="a part file ends with the row group that reaches this")
 
 
-class CrfSettings(Settings):
-    """How a CRF is trained: its features and the options of CRFsuite's L-BFGS."""
+class TrainerSettings(Settings):
+    """Base of every trainer's options."""
+
+
+class CrfSettings(TrainerSettings):
+    """How python-crfsuite trains a CRF: its features and the options of CRFsuite's L-BFGS."""
 
     features: str = Field("rich", description="Feature set by name: finkel, rich, fields; -nopos without tags.")
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from schemas.document import TOKENS
+from schemas.errors import UsageError
 from workers.features.extractors import EXTRACTORS, Extractor, Pieces
 
 BEFORE, AFTER = "<s>", "</s>"
@@ -220,3 +221,14 @@ FEATURE_SETS: dict[str, FeatureSet] = {
         FeatureSet("fields", FIELDS),
     )
 }
+
+
+class FeatureSetError(UsageError):
+    """A feature set that is not there."""
+
+
+def feature_set(name: str) -> FeatureSet:
+    """An entry of `FEATURE_SETS`. Raises `FeatureSetError`."""
+    if name not in FEATURE_SETS:
+        raise FeatureSetError(f"unknown feature set {name!r}; there are {', '.join(sorted(FEATURE_SETS))}")
+    return FEATURE_SETS[name]
