@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from schemas.errors import UsageError
-from schemas.settings import CrfSettings
-from workers.learning.trainers import crfsuite
+from schemas.settings import CrfSettings, LbfgsSettings, SgdSettings
+from workers.learning.trainers import crfsuite, lbfgs, sgd
 from workers.learning.trainers.trainer import Trainer
 
 DEFAULT = crfsuite.NAME
 
 TRAINERS: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
+    lbfgs.NAME: Trainer(lbfgs.train, LbfgsSettings),
+    sgd.NAME: Trainer(sgd.train, SgdSettings),
 }
 
 
