@@ -21,7 +21,8 @@ from workers.constraints.constraint_set import build_problem
 from workers.features.attributes import AttributeMaker
 from workers.inference.core.engine import document_rng
 from workers.inference.sampling import gibbs
-from workers.models.crf import CRFSUITE_FILE, CrfModel, load
+from workers.learning.trainers.crfsuite import CRFSUITE_FILE
+from workers.models.crf import CrfModel, load
 
 FEATURES = "rich"
 SWEEPS = 100

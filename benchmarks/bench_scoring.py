@@ -23,7 +23,8 @@ from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.features.attributes import AttributeMaker
 from workers.inference.core.chain import viterbi
-from workers.models.crf import CRFSUITE_FILE, CrfModel, load
+from workers.learning.trainers.crfsuite import CRFSUITE_FILE
+from workers.models.crf import CrfModel, load
 
 FEATURES = "rich-nopos"
 

@@ -21,6 +21,7 @@ from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.readers.citations import read_citations
 from workers.labelling.report import with_gold
+from workers.learning.trainers import crfsuite
 from workers.models import crf
 from workers.models.model import Model
 from workers.synthesis.made_up import synthesize
@@ -72,7 +73,7 @@ def citations() -> Citations:
     folder = common.MADE / "models" / f"citations-{'cora' if real else 'made-up'}"
     if not (folder / "manifest.json").is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        crf.train(train, settings=CrfSettings(features="fields"), out=folder)
+        crfsuite.train(train, settings=CrfSettings(features="fields"), out=folder)
     model = crf.load(folder)
     constraints = load_constraints(CITATION_CONSTRAINTS).bind(model.labels)
     return Citations("Cora dev" if real else "made-up citations", train, dev, model, constraints)

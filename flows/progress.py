@@ -36,6 +36,12 @@ class Meter:
         self._task = None if progress is None else progress.add_task(title, total=total, note="")
         self._done, self._said = 0, time.monotonic()
 
+    def expect(self, total: int) -> None:
+        """The count goes up to so many, as is known now."""
+        self._total = total
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, total=total)
+
     def advance(self, steps: int = 1, *, note: str = "") -> None:
         """``steps`` more are done."""
         self._done += steps

@@ -1,4 +1,4 @@
-"""Training: the CRF, and the label consistency that is tuned on documents it has not seen."""
+"""Training: a model, and the label consistency that is tuned on documents it has not seen."""
 
 from __future__ import annotations
 
@@ -20,24 +20,20 @@ from flows.progress import meter
 from flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from flows.tracking.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
 from schemas.document import Document
-from schemas.errors import InputError
 from schemas.labels import LabelError
 from schemas.run import TrainReport
 from schemas.secrets import masked_errors
-from schemas.settings import CrfSettings, Settings
+from schemas.settings import Settings, TrainerSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.learning.saved_consistency import EXTRA, consistency_extra
+from workers.learning.trainers.registry import DEFAULT, trainer_named
+from workers.learning.trainers.trainer import Iteration, TrainingError
 from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
-from workers.models import crf
-from workers.models.crf import CrfModel, Iteration
-from workers.models.folder import MANIFEST, update_manifest
+from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
+from workers.models.model import Model
 from workers.storage.files import staged
-
-
-class TrainingError(InputError):
-    """A corpus that nothing can be learned from, or an output folder that is something else."""
 
 
 class Request(Settings):
@@ -45,7 +41,8 @@ class Request(Settings):
 
     corpus: str
     out: str
-    settings: CrfSettings
+    trainer: str
+    settings: TrainerSettings
     consistency: bool = True
     held_out: float = 0.2
     register_as: str | None = None
@@ -56,12 +53,12 @@ class Request(Settings):
 guard_server()
 
 
-@private_flow("train", run_name="{corpus} with {features}")
+@private_flow("train", run_name="{corpus} with {trainer}")
 def train(
     corpus: str,
     out: str,
     *,
-    features: str = "rich",
+    trainer: str = DEFAULT,
     options: dict[str, Any] | None = None,
     consistency: bool = True,
     held_out: float = 0.2,
@@ -69,16 +66,18 @@ def train(
     alias: str = ALIAS,
     tracking: str | None = None,
 ) -> TrainReport:
-    """Trains a CRF on a labelled corpus and saves it as the folder ``out``.
+    """Trains a model on a labelled corpus and saves it as the folder ``out``.
 
-    With ``consistency`` a second CRF is trained without the share ``held_out`` of the documents
-    first, and the scales of the label consistency are tuned on that share. ``options`` are those
-    of `schemas.settings.CrfSettings`. ``register_as`` names the model in MLflow's registry.
+    With ``consistency`` a second model is trained without the share ``held_out`` of the documents
+    first, and the scales of the label consistency are tuned on that share. ``trainer`` is one of
+    `workers.learning.trainers.registry.TRAINERS`, ``options`` are those of its settings. ``register_as`` names the
+    model in MLflow's registry.
     """
     request = Request(
         corpus=corpus_place(corpus),
         out=folder_place(out),
-        settings=CrfSettings.model_validate({"features": features} | (options or {})),
+        trainer=trainer,
+        settings=trainer_named(trainer).settings.model_validate(options or {}),
         consistency=consistency,
         held_out=held_out,
         register_as=register_as,
@@ -105,23 +104,25 @@ def _train(request: Request, out: Path) -> TrainReport:
     started = time.monotonic()
     tracking = Tracking(request.tracking)
     shards = plan(request.corpus)
-    name = f"{corpus_name(request.corpus)} · {request.settings.features}"
+    name = f"{corpus_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = _read(shards)
-        run.params({"corpus": request.corpus, "held_out": request.held_out, **request.settings.model_dump()})
+        run.params(_params(request))
         run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="training")
         tuned = _tune(request, documents) if request.consistency else None
         with staged(out) as folder:
-            model = _fit(documents, request.settings, folder, "training")
-            metrics = _figures(model, tuned, rejected)
+            _fit(documents, request, folder, "training")
+            manifest = parse_manifest(folder / MANIFEST)
+            metrics = manifest.figures | {"rejected": rejected} | _tuning(tuned)
             extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
-            update_manifest(folder, kind=crf.KIND, metrics=metrics, extras=extras)
+            update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras)
         try:
             registered = _register(tracking, run, out, request)
             run.end(Outcome.now(metrics | {"seconds": time.monotonic() - started}))
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
-        return _report(request, model, metrics, run, registered, seconds=time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return _report(request, manifest, rejected, _tuning(tuned), run, registered, seconds=seconds)
 
 
 def _check_out(out: Path) -> None:
@@ -166,7 +167,7 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
             "give more, or --no-consistency"
         )
     with tempfile.TemporaryDirectory(prefix="concord-tuning-") as folder:
-        model = _fit(inside, request.settings, Path(folder), "training without the held-out part")
+        model = _fit(inside, request, Path(folder), "training without the held-out part")
         try:
             counted = [PairCounts.of(documents, model.labels, fold_case=fold) for fold in (False, True)]
             with meter("tuning label consistency", most_trials(len(counted))) as bar:
@@ -189,28 +190,25 @@ def is_held_out(doc_id: str, share: float) -> bool:
     return place < share * 2.0**64
 
 
-def _fit(documents: Sequence[Document], settings: CrfSettings, out: Path, title: str) -> CrfModel:
-    with meter(title, settings.max_iterations) as bar:
+def _fit(documents: Sequence[Document], request: Request, out: Path, title: str) -> Model:
+    with meter(title, None) as bar:
         done = 0
 
         def show(iteration: Iteration) -> None:
             nonlocal done
-            bar.advance(iteration.number - done, note=f"iterations, loss {iteration.loss:,.0f}")
+            bar.expect(iteration.total)
+            loss = "" if iteration.loss is None else f", loss {iteration.loss:,.0f}"
+            bar.advance(iteration.number - done, note=f"iterations{loss}")
             done = iteration.number
 
-        try:
-            return crf.train(documents, settings=settings, out=out, progress=show)
-        except ValueError as error:
-            raise TrainingError(str(error)) from error
+        return trainer_named(request.trainer).train(documents, settings=request.settings, out=out, progress=show)
 
 
-def _figures(model: CrfModel, tuned: Tuned | None, rejected: int) -> dict[str, float]:
-    training = model.manifest.training
-    figures = {name: float(training[name]) for name in ("documents", "sentences", "tokens", "iterations", "loss")}
-    figures["rejected"] = rejected
+def _tuning(tuned: Tuned | None) -> dict[str, float]:
+    """MLflow's figures of the label consistency; none where it was not tuned."""
     if tuned is None:
-        return figures
-    return figures | {
+        return {}
+    return {
         "consistency/fold_case": float(tuned.consistency.counts.fold_case),
         "consistency/exact_scale": tuned.consistency.scales.exact,
         "consistency/subsequence_scale": tuned.consistency.scales.subsequence,
@@ -218,6 +216,11 @@ def _figures(model: CrfModel, tuned: Tuned | None, rejected: int) -> dict[str, f
         "held_out/f1_without_consistency": tuned.f1_without,
         "held_out/f1": tuned.f1_with,
     }
+
+
+def _params(request: Request) -> dict[str, object]:
+    given = {"corpus": request.corpus, "held_out": request.held_out, "trainer": request.trainer}
+    return given | request.settings.model_dump()
 
 
 def _register(tracking: Tracking, run: Run, out: Path, request: Request) -> Registered | None:
@@ -229,28 +232,29 @@ def _register(tracking: Tracking, run: Run, out: Path, request: Request) -> Regi
 
 def _report(
     request: Request,
-    model: CrfModel,
-    metrics: dict[str, float],
+    manifest: Manifest,
+    rejected: int,
+    tuning: dict[str, float],
     run: Run,
     registered: Registered | None,
     *,
     seconds: float,
 ) -> TrainReport:
     return TrainReport(
-        documents=int(metrics["documents"]),
-        tokens=int(metrics["tokens"]),
-        rejected=int(metrics["rejected"]),
-        labels=len(model.labels),
-        iterations=int(metrics["iterations"]),
-        loss=metrics["loss"],
-        exact_scale=metrics.get("consistency/exact_scale"),
-        subsequence_scale=metrics.get("consistency/subsequence_scale"),
-        unlabelled_scale=metrics.get("consistency/unlabelled_scale"),
-        held_out_f1_without_consistency=metrics.get("held_out/f1_without_consistency"),
-        held_out_f1=metrics.get("held_out/f1"),
+        trainer=request.trainer,
+        documents=int(manifest.figures["documents"]),
+        tokens=int(manifest.figures["tokens"]),
+        rejected=rejected,
+        labels=len(manifest.labels),
+        figures=manifest.figures,
+        exact_scale=tuning.get("consistency/exact_scale"),
+        subsequence_scale=tuning.get("consistency/subsequence_scale"),
+        unlabelled_scale=tuning.get("consistency/unlabelled_scale"),
+        held_out_f1_without_consistency=tuning.get("held_out/f1_without_consistency"),
+        held_out_f1=tuning.get("held_out/f1"),
         seconds=round(seconds, 3),
         out=request.out,
-        model_digest=model.digest,
+        model_digest=manifest.digest,
         mlflow_run=run.id,
         registered=None if registered is None else f"models:/{registered.name}@{registered.alias}",
     )

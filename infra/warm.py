@@ -11,7 +11,7 @@ from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.inference.registry import SOLVERS
 from workers.labelling.labelled import check_settings
 from workers.labelling.warming import warm
-from workers.models import crf
+from workers.learning.trainers import crfsuite
 from workers.synthesis.made_up import synthesize
 
 
@@ -19,8 +19,7 @@ def main() -> None:
     """Warms up every engine."""
     documents = list(synthesize(8, seed=0, kind="news"))
     with tempfile.TemporaryDirectory() as folder:
-        crf.train(documents, settings=CrfSettings(features="finkel", max_iterations=5), out=Path(folder))
-        model = crf.load(folder)
+        model = crfsuite.train(documents, settings=CrfSettings(features="finkel", max_iterations=5), out=Path(folder))
         constraints = LabelConsistency(PairCounts.of(documents, model.labels))
         for engine in SOLVERS:
             settings = check_settings(RunSettings(engine=engine, seconds=20.0))

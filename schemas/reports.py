@@ -53,7 +53,7 @@ class EvaluationReport(Report):
 
 
 class OptionReport(Report):
-    """An option of an engine or reader, or a key of a constraint template.
+    """An option of an engine, trainer or reader, or a key of a constraint template.
 
     ``values`` is the JSON schema of what it takes; ``default`` is null where it is ``needed``.
     """
@@ -66,7 +66,7 @@ class OptionReport(Report):
 
 
 class EntryReport(Report):
-    """What ``concord readers --json`` and ``concord constraints templates --json`` print of one of them."""
+    """What ``--json`` prints of one entry of ``concord trainers``, ``readers`` and ``constraints templates``."""
 
     name: str
     summary: str

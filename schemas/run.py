@@ -246,14 +246,17 @@ class RunReport(Figures):
 
 
 class TrainReport(Figures):
-    """What ``concord train --json`` prints. F1 is a fraction, on the held-out part; null where nothing was tuned."""
+    """What ``concord train --json`` prints. F1 is a fraction, on the held-out part; null where nothing was tuned.
 
+    ``figures`` are those of the trainer, such as its iterations and its last loss in nats.
+    """
+
+    trainer: str
     documents: int
     tokens: int
     rejected: int
     labels: int
-    iterations: int
-    loss: float
+    figures: dict[str, float]
     exact_scale: float | None
     subsequence_scale: float | None
     unlabelled_scale: float | None

@@ -165,8 +165,12 @@ class IngestSettings(Settings):
     part_bytes: int = Field(64 << 20, ge=1, description="a part file ends with the row group that reaches this")
 
 
-class CrfSettings(Settings):
-    """How a CRF is trained: its features and the options of CRFsuite's L-BFGS."""
+class TrainerSettings(Settings):
+    """Base of every trainer's options."""
+
+
+class CrfSettings(TrainerSettings):
+    """How python-crfsuite trains a CRF: its features and the options of CRFsuite's L-BFGS."""
 
     features: str = Field("rich", description="Feature set by name: finkel, rich, fields; -nopos without tags.")
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
@@ -175,6 +179,47 @@ class CrfSettings(Settings):
     min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
     all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
     all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
+
+
+class GradientSettings(TrainerSettings):
+    """What the trainers of our own share: the features and the quadratic prior of a CRF."""
+
+    features: str = Field("rich", description="Feature set by name: finkel, rich, fields; -nopos without tags.")
+    c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
+    min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
+    all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
+    all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
+    start_from: str | None = Field(None, description="Folder of a model whose weights are the start, by name.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_l1_prior(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "c1" in given:
+            raise ValueError(
+                "c1: this trainer has no L1 prior; give --trainer crfsuite, which has one, or leave c1 out"
+            )
+        return given
+
+
+class LbfgsSettings(GradientSettings):
+    """How L-BFGS trains a CRF: all sentences before each step, on all cores."""
+
+    max_iterations: int = Field(100, ge=1, description="Iterations at most.")
+    decrease: float = Field(
+        1e-5, ge=0, description="Ends where ten iterations lower the loss by less than this share of it."
+    )
+    gradient: float = Field(
+        1e-5, ge=0, description="Ends where the gradient is shorter than this share of the weights."
+    )
+
+
+class SgdSettings(GradientSettings):
+    """How stochastic gradient descent trains a CRF: a step a sentence, on one core."""
+
+    passes: int = Field(20, ge=1, description="Passes over all sentences.")
+    rate: float = Field(0.1, gt=0, description="Length of the steps of the first pass.")
+    decay: float = Field(0.85, gt=0, le=1, description="What the rate is multiplied by after each pass.")
+    seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
 
 
 class CpSatSettings(EngineSettings):

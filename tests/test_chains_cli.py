@@ -13,7 +13,7 @@ from schemas.document import Document
 from schemas.reports import ChainsReport, DocumentChains
 from schemas.settings import CrfSettings, IngestSettings
 from workers.corpus.ingestion import write_corpus
-from workers.models import crf
+from workers.learning.trainers import crfsuite
 from workers.synthesis.made_up import synthesize
 
 
@@ -26,7 +26,7 @@ def documents() -> list[Document]:
 def arguments(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("chains")
     write_corpus(documents, folder / "corpus", source="made up", layout=IngestSettings(group_documents=4))
-    crf.train(documents, settings=CrfSettings(features="finkel", max_iterations=5), out=folder / "model")
+    crfsuite.train(documents, settings=CrfSettings(features="finkel", max_iterations=5), out=folder / "model")
     return ["chains", "--corpus", str(folder / "corpus"), "--model", str(folder / "model"), "--option", "sweeps=40"]
 
 

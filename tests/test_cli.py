@@ -34,6 +34,7 @@ from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.readers.registry import READERS
 from workers.inference.registry import SOLVERS
 from workers.labelling.output import PREDICTIONS as FOLDER
+from workers.learning.trainers.registry import TRAINERS
 from workers.storage.sealed import seal
 
 runner = CliRunner()
@@ -78,6 +79,7 @@ def test_the_version_is_that_of_the_package() -> None:
     ("command", "kind", "known"),
     [
         (("engines",), "engines", {name: solver.settings for name, solver in SOLVERS.items()}),
+        (("trainers",), "trainers", {name: trainer.settings for name, trainer in TRAINERS.items()}),
         (("readers",), "readers", {name: entry.settings for name, entry in READERS.items()}),
         (("constraints", "templates"), "templates", TEMPLATES),
     ],

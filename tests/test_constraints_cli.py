@@ -14,7 +14,7 @@ from schemas.document import Document
 from schemas.settings import CrfSettings, IngestSettings
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.ingestion import write_corpus
-from workers.models import crf
+from workers.learning.trainers import crfsuite
 from workers.synthesis.made_up import synthesize
 
 FILE = """
@@ -46,7 +46,7 @@ def corpus(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="module")
 def model(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("model")
-    crf.train(documents, settings=CrfSettings(features="fields", max_iterations=5), out=out)
+    crfsuite.train(documents, settings=CrfSettings(features="fields", max_iterations=5), out=out)
     return out
 
 

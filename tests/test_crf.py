@@ -19,8 +19,10 @@ from schemas.settings import ConllSettings, CrfSettings
 from workers.corpus.readers.columns import read_columns
 from workers.features.attributes import AttributeMaker
 from workers.inference.core.chain import log_partition, viterbi
-from workers.models.crf import CRFSUITE_FILE, KIND, WEIGHTS_FILE, CrfModel, Iteration, load, train
-from workers.models.crfsuite_file import read_crfsuite
+from workers.learning.trainers.crfsuite import CRFSUITE_FILE, train
+from workers.learning.trainers.crfsuite_file import read_crfsuite
+from workers.learning.trainers.trainer import Iteration
+from workers.models.crf import KIND, WEIGHTS_FILE, CrfModel, load
 from workers.models.folder import MANIFEST, ModelError, update_manifest
 
 NAMES = ("Ada Byron", "Basel", "Cora Bank", "Delft", "Ems Öl AG")
@@ -145,7 +147,10 @@ def test_progress_reports_iterations(tmp_path: Path) -> None:
     )
     assert [i.number for i in seen] == [1, 2, 3, 4]
     assert seen[-1].total == 4
-    assert seen[-1].loss < seen[0].loss
+    first, last = seen[0].loss, seen[-1].loss
+    assert first is not None
+    assert last is not None
+    assert last < first
     assert model.manifest.training["iterations"] == 4
     assert model.manifest.training["documents"] == 5
 

@@ -23,7 +23,8 @@ from workers.features import scorer
 from workers.labelling.labelled import check_settings
 from workers.labelling.output import PREDICTIONS
 from workers.labelling.shard import label_shard
-from workers.models.crf import CrfModel, train
+from workers.learning.trainers.crfsuite import train
+from workers.models.crf import CrfModel
 
 Form = dict[str, Any]
 

@@ -18,8 +18,9 @@ from tests.model_mutations import mend_hashes
 from tests.test_crf import corpus
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from workers.learning.trainers.crfsuite import train
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE, train
+from workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE
 from workers.models.folder import MANIFEST, ModelError, update_manifest
 from workers.models.loaders import load_model
 

@@ -21,7 +21,7 @@ from flows.cli.failures import Exit, reported
 from schemas.run import RunSettings
 from schemas.settings import CrfSettings, IngestSettings
 from workers.corpus.ingestion import write_corpus
-from workers.models import crf
+from workers.learning.trainers import crfsuite
 from workers.storage.files import naming, staged
 from workers.synthesis.made_up import synthesize
 
@@ -43,7 +43,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Places:
     folder = tmp_path_factory.mktemp("good")
     documents = list(synthesize(12, seed=3, kind="news"))
     write_corpus(documents, folder / "corpus", source="made up", layout=IngestSettings())
-    crf.train(documents, settings=CrfSettings(max_iterations=3), out=folder / "model")
+    crfsuite.train(documents, settings=CrfSettings(max_iterations=3), out=folder / "model")
     (folder / "c.yaml").write_text(CONSTRAINTS)
     (folder / "s.conll").write_text("-DOCSTART- -X- O O\n\nAlba N X I-PER\n")
     return Places(folder / "corpus", folder / "model", folder / "c.yaml", folder / "corpus", folder / "s.conll")
@@ -142,6 +142,7 @@ def train(paths: Paths) -> None:
         flows.train.Request(
             corpus=str(paths["corpus"]),
             out=str(paths["out"]),
+            trainer=crfsuite.NAME,
             settings=CrfSettings(max_iterations=2),
             consistency=False,
         )
@@ -263,7 +264,7 @@ def test_training_on_a_full_disk_keeps_the_model_that_was_there(
         (out / path.name).write_bytes(path.read_bytes())
     documents = list(synthesize(12, seed=3, kind="news"))
     with pytest.raises(typer.Exit) as left, reported(), full_disk(after=after), staged(out) as folder:
-        crf.train(documents, settings=CrfSettings(max_iterations=2), out=folder)
+        crfsuite.train(documents, settings=CrfSettings(max_iterations=2), out=folder)
     assert left.value.exit_code == Exit.INPUT
     said = capfd.readouterr().err
     assert said.startswith("concord: ")

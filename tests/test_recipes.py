@@ -113,7 +113,7 @@ def read_words(source, settings):
     (
         (
             SETTINGS,
-            "class CrfSettings(Settings):",
+            "class TrainerSettings(Settings):",
             "class WordsSettings(ReaderSettings):\n"
             '    """Words."""\n\n    lower: bool = Field(False, description="whether words are made lower case")\n\n\n',
         ),
@@ -186,11 +186,76 @@ assert load_model(folder).potentials(batch).unary.shape == (2, 3)
 """,
 )
 
+TRAINER = Recipe(
+    "workers/learning/trainers/transitions.py",
+    '''
+"""A CRF that knows which labels follow each other, and nothing of words."""
+from itertools import pairwise
+import numpy as np
+from schemas.labels import LabelSet
+from workers.features.scorer import compile_weights
+from workers.features.templates import feature_set
+from workers.learning.trainers.trainer import Seen
+from workers.models.crf import Learned, save
+from workers.models.folder import begin
+
+NAME = "transitions"
+
+def train(documents, *, settings, out, progress=None):
+    """Log odds of each pair of labels."""
+    seen, features = Seen(("tokens",)), feature_set("finkel-nopos")
+    gold = [seen.gold(document) for document in documents]
+    training = seen.training(NAME, settings)
+    labels = LabelSet.infer(seen.names)
+    counts = np.full((len(labels), len(labels)), settings.prior)
+    for names in gold:
+        for a, b in pairwise(labels.encode(names).tolist()):
+            counts[a, b] += 1
+    nothing = np.zeros(0, np.int32)
+    weights = compile_weights(features, [], nothing, nothing, np.zeros(0))
+    transition = np.log(counts / counts.sum(axis=1, keepdims=True))
+    begin(out)
+    missing = np.zeros(len(labels), np.bool_)
+    return save(out, Learned(labels, features, weights, transition, missing), settings=settings, training=training)
+''',
+    (
+        (
+            SETTINGS,
+            "class CpSatSettings(EngineSettings):",
+            "class TransitionsSettings(TrainerSettings):\n"
+            '    """Transitions."""\n\n    prior: float = Field(1.0, gt=0, description="Of each pair.")\n\n\n',
+        ),
+        (
+            "workers/learning/trainers/registry.py",
+            "    crfsuite.NAME: Trainer(",
+            "    transitions.NAME: Trainer(transitions.train, TransitionsSettings),\n",
+        ),
+        (
+            "workers/learning/trainers/registry.py",
+            "DEFAULT = ",
+            "from schemas.settings import TransitionsSettings\nfrom workers.learning.trainers import transitions\n\n",
+        ),
+    ),
+    """
+import pathlib
+from flows.cli.catalogue import trainers
+from tests.test_crf import corpus
+from workers.learning.trainers.registry import TRAINERS
+from workers.models.loaders import load_model
+trainer = TRAINERS["transitions"]
+model = trainer.train(corpus(0, 8), settings=trainer.settings(prior=0.5), out=pathlib.Path("made"))
+assert load_model(pathlib.Path("made")).digest == model.digest
+assert model.transition[0, 1] > model.transition[0, 2]  # O, B-LOC, I-LOC
+assert any(entry.name == "transitions" and "prior" in str(entry) for entry in trainers())
+""",
+)
+
 RECIPES = {
     "engine": (ENGINE, {SETTINGS, "workers/inference/registry.py"}),
     "template": (TEMPLATE, {"workers/constraints/templates/registry.py"}),
     "reader": (READER, {SETTINGS, "workers/corpus/readers/registry.py"}),
     "model": (MODEL, {"workers/models/loaders.py"}),
+    "trainer": (TRAINER, {SETTINGS, "workers/learning/trainers/registry.py"}),
 }
 """Each with the files it touches beside the new one: settings, and the dict that names it."""
 

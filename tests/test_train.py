@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import flows.train
+from flows.cli.app import app
+from flows.cli.failures import Exit
 from flows.runfolder.runfolder import RunFolderError, locked
 from flows.train import Request, train_model
-from schemas.settings import CrfSettings
+from schemas.document import Document
+from schemas.run import TrainReport
+from schemas.settings import CrfSettings, TrainerSettings
+from tests.made_runs import HashModel
 from tests.test_paths_cli import NoTracking
+from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import CorpusError
+from workers.learning.trainers.registry import DEFAULT, TRAINERS
+from workers.learning.trainers.trainer import Progress, Seen, Trainer
+from workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
+from workers.synthesis.made_up import synthesize
 
 
-def train(out: Path, corpus: Path) -> None:
-    train_model.fn(Request(corpus=str(corpus), out=str(out), settings=CrfSettings()))
+def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
+    settings = TRAINERS[trainer].settings()
+    request = Request(corpus=str(corpus), out=str(out), trainer=trainer, settings=settings, consistency=False)
+    return train_model.fn(request)
 
 
 def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +49,65 @@ def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monke
             train(tmp_path / "other", nowhere)
     with pytest.raises(CorpusError):  # and so is this one now
         train(model, nowhere)
+
+
+class Untracked:
+    """MLflow takes all that it is told, and keeps nothing."""
+
+    def __init__(self, _uri: str | None) -> None:
+        pass
+
+    @contextmanager
+    def run(self, _name: str, **_: object) -> Iterator[Any]:
+        nothing = lambda *_, **__: None  # noqa: E731
+        yield SimpleNamespace(id="run", params=nothing, dataset=nothing, folder=nothing, end=nothing)
+
+
+def nameless(
+    documents: Iterable[Document], *, settings: TrainerSettings, out: Path, progress: Progress | None = None
+) -> HashModel:
+    """A model of another kind than the CRF: without features, iterations and loss, and without a word of progress."""
+    seen = Seen(("tokens",))
+    for document in documents:
+        seen.gold(document)
+    begin(out)
+    labels, training = HashModel.labels, seen.training("nameless", settings)
+    manifest = Manifest(
+        kind="hash", labels=labels.names, scheme=labels.scheme, settings={}, versions={}, training=training, files={}
+    )
+    write_manifest(out, manifest)
+    return HashModel()
+
+
+def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows.train, "Tracking", Untracked)
+    monkeypatch.setitem(TRAINERS, "nameless", Trainer(nameless, TrainerSettings))
+    write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
+    assert (report.trainer, report.documents, report.labels) == ("nameless", 30, len(HashModel.labels))
+    assert set(report.figures) == {"documents", "sentences", "tokens"}
+    manifest = parse_manifest(tmp_path / "model" / MANIFEST)
+    assert manifest.metrics == {**report.figures, "rejected": 0}
+    assert (manifest.digest, manifest.features) == (report.model_digest, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--trainer", "magic"), "no trainer is called 'magic'; there are crfsuite"),
+        (("--option", "magic=1"), "--option magic=1: want NAME=VALUE; options of trainer crfsuite: features, c1"),
+        (("--option", "c2=-1"), "options of trainer crfsuite: c2: Input should be greater than or equal to 0"),
+    ],
+)
+def test_a_trainer_or_an_option_that_is_not_there_is_one_line(words: tuple[str, ...], message: str) -> None:
+    done = CliRunner().invoke(app, ["train", "--corpus", "c", "--out", "o", *words])
+    assert done.exit_code == Exit.USAGE
+    assert done.stderr.startswith(f"concord: {message}")
+
+
+def test_the_trainers_are_listed_with_their_options() -> None:
+    said = CliRunner().invoke(app, ["trainers"]).stdout
+    assert all(name in said for name in TRAINERS)
+    assert all(field in said for field in CrfSettings.model_fields)

@@ -126,7 +126,10 @@ def train(
     *,
     corpus: Corpus,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    features: Annotated[str, typer.Option(help="Feature set: finkel, rich, fields; -nopos without tags.")] = "rich",
+    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "crfsuite",
+    features: Annotated[
+        str | None, typer.Option(help="Feature set: finkel, rich, fields; -nopos without tags. As --option features=.")
+    ] = None,
     option: Options = None,
     consistency: Annotated[
         bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
@@ -137,19 +140,21 @@ def train(
     tracking: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Train a CRF and its label consistency on a labelled corpus."""
+    """Train a model and its label consistency on a labelled corpus."""
     with reported():
-        from flows.options import option_values
+        from flows.options import parse_options
         from flows.prefect.private_flow import UnwatchedError
         from flows.train import train as run_training
-        from schemas.settings import CrfSettings
+        from workers.learning.trainers.registry import trainer_named
 
+        pairs = [*([] if features is None else [f"features={features}"]), *(option or [])]
+        settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
         try:
             report = run_training(
                 corpus,
                 str(out),
-                features=features,
-                options=option_values(option or [], CrfSettings, owner="the CRF"),
+                trainer=trainer,
+                options=settings.model_dump(),
                 consistency=consistency,
                 held_out=held_out,
                 register_as=register,
@@ -324,6 +329,15 @@ def engines(*, as_json: Json = False) -> None:
 
     entries = catalogue.engines()
     catalogue.show("engines", entries, catalogue.listing(entries), as_json=as_json)
+
+
+@app.command(epilog="Example: concord trainers")
+def trainers(*, as_json: Json = False) -> None:
+    """List how models learn, and the trainers' options."""
+    from flows.cli import catalogue
+
+    entries = catalogue.trainers()
+    catalogue.show("trainers", entries, catalogue.listing(entries), as_json=as_json)
 
 
 @app.command(epilog="Example: concord readers")

@@ -1,4 +1,4 @@
-"""What there is to choose from: engines, readers and constraint templates, with their options."""
+"""What there is to choose from: engines, trainers, readers and constraint templates, with their options."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from schemas.settings import Settings
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.readers.registry import READERS
 from workers.inference.registry import SOLVERS
+from workers.learning.trainers.registry import TRAINERS
 
 
 def engines() -> list[EngineReport]:
@@ -30,6 +31,18 @@ def engines() -> list[EngineReport]:
             options=options_of(solver.settings),
         )
         for name, solver in SOLVERS.items()
+    ]
+
+
+def trainers() -> list[EntryReport]:
+    """Every trainer; its summary is what its module says of itself."""
+    return [
+        EntryReport(
+            name=name,
+            summary=_first_line(sys.modules[trainer.train.__module__].__doc__),
+            options=options_of(trainer.settings),
+        )
+        for name, trainer in TRAINERS.items()
     ]
 
 

@@ -101,11 +101,10 @@ def _train() -> None:
     report = train(
         str(FOLDER / "train"),
         str(FOLDER / "model"),
-        features="finkel",
-        options={"max_iterations": 60},
+        options={"features": "finkel", "max_iterations": 60},
         register_as="demo-news",
     )
-    out.print(f"   {report.iterations} iterations; registered in MLflow as {report.registered}")
+    out.print(f"   {report.figures['iterations']:.0f} iterations; registered in MLflow as {report.registered}")
     if report.held_out_f1 is not None:
         out.print(
             f"   held-out entity F1 {report.held_out_f1_without_consistency:.1%} without agreement, "

@@ -22,7 +22,7 @@ LABELLING = (
 KERNELS = "workers.compiling.kernel"
 """Every file that names this one compiles kernels."""
 
-LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "python-crfsuite", "sentencex", "spacy")
+LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "sentencex", "spacy")
 """Other versions may cut text, match patterns, score, solve or write differently."""
 
 COMPILERS = ("llvmlite", "numba", "numpy")

@@ -162,13 +162,14 @@ def compile_weights(
         start,
         target[order].astype(np.int32),
         weight[order],
-        *_table(single_hashes, at_single),
-        *_table(hashes, at_conjoined),
-        *_table(value_hashes, np.arange(len(value_ids))),
+        *hash_table(single_hashes, at_single),
+        *hash_table(hashes, at_conjoined),
+        *hash_table(value_hashes, np.arange(len(value_ids))),
     )
 
 
-def _table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+def hash_table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Keys and rows of a table that has ``rows[i]`` under ``hashes[i]``. Raises `FeatureError` where two are equal."""
     size = 1 << max(3, (2 * len(hashes)).bit_length())
     keys, slots, clash = kernels.build_table(hashes, size)
     if clash >= 0:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from schemas.document import TOKENS
+from schemas.errors import UsageError
 from workers.features.extractors import EXTRACTORS, Extractor, Pieces
 from workers.features.mentions import MENTION_COLUMNS
 
@@ -234,15 +235,15 @@ FEATURE_SETS: dict[str, tuple[Template, ...]] = {
 """What ``--features`` is made of: names of this dict joined by ``+``. Sets that share a template have it once."""
 
 
-def feature_set(name: str) -> FeatureSet:
-    """The templates of all parts of a name such as ``core+pos+mentions``, in that order.
+class FeatureSetError(UsageError):
+    """A feature set that is not there."""
 
-    Raises `ValueError` with the parts that there are.
-    """
+
+def feature_set(name: str) -> FeatureSet:
+    """The templates of all parts of a name such as ``core+pos+mentions``, in that order. Raises `FeatureSetError`."""
     parts = name.split("+")
     for part in parts:
         if part not in FEATURE_SETS:
-            raise ValueError(
-                f"unknown feature set {part!r}; there are {', '.join(sorted(FEATURE_SETS))}, joined by '+'"
-            )
+            known = ", ".join(sorted(FEATURE_SETS))
+            raise FeatureSetError(f"unknown feature set {part!r}; there are {known}, and those joined by '+'")
     return FeatureSet(name, tuple(dict.fromkeys(template for part in parts for template in FEATURE_SETS[part])))

@@ -1,39 +1,33 @@
-"""The linear-chain CRF: trained by python-crfsuite, scored by the vocabulary-factored scorer.
+"""The linear-chain CRF, whoever trained it: its folder, and its scores by the vocabulary-factored scorer.
 
 Lafferty et al. (2001); the features of Finkel et al. (2005) table 2 and others, see
-`workers.features.templates`. A model is a folder: CRFsuite's own file, the same weights as flat
-arrays, and the manifest.
+`workers.features.templates`. A model is a folder: its weights as flat arrays, what its trainer puts beside
+them, and the manifest.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pycrfsuite
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Document
+from schemas.document import Batch
 from schemas.labels import LabelSet
 from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from schemas.settings import CrfSettings
-from workers.features.attributes import AttributeMaker
+from schemas.settings import TrainerSettings
 from workers.features.derived import read_columns
-from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
-from workers.features.templates import FeatureSet, feature_set
+from workers.features.scorer import FeatureError, FeatureWeights, Scorer
+from workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.crfsuite_file import ModelFileError, read_crfsuite
 from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 
 KIND = "crf"
-CRFSUITE_FILE = "model.crfsuite"
 WEIGHTS_FILE = "weights.bin"
 ARRAYS = (
     Kind("start", "<i8"),
@@ -51,12 +45,14 @@ ARRAYS = (
 """The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights`, and the model's own two."""
 
 
-class Iteration(NamedTuple):
-    """Progress of training: an L-BFGS iteration, of at most ``total``, and its loss in nats."""
+class Learned(NamedTuple):
+    """What a trainer of CRFs finds out; the fields are those of `CrfModel`."""
 
-    number: int
-    total: int
-    loss: float
+    labels: LabelSet
+    features: FeatureSet
+    weights: FeatureWeights
+    transition: Floats
+    missing: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,33 +96,22 @@ class CrfModel:
         return {name: value for name, value in self.__dict__.items() if name != "scorer"}
 
 
-def train(
-    documents: Iterable[Document],
-    *,
-    settings: CrfSettings,
+def save(
     out: Path,
-    progress: Callable[[Iteration], None] | None = None,
+    learned: Learned,
+    *,
+    settings: TrainerSettings,
+    training: Mapping[str, Any],
+    libraries: Sequence[str] = (),
+    beside: Sequence[str] = (),
 ) -> CrfModel:
-    """Trains a CRF on labelled documents and saves it as the folder ``out``.
+    """Writes the weights and, last, the manifest into a folder that `begin` has made.
 
-    Deterministic: equal documents and settings give equal files. Raises `ValueError` where the
-    feature set is unknown, a document has no labels or lacks a column, or there is no token, `ModelError`
-    and `OSError` where the folder cannot be written.
+    ``training`` is the manifest's; ``libraries`` are those, beside numpy, whose versions the weights depend on, and
+    ``beside`` files that the trainer has put into the folder. Raises `OSError`, and `OutputError` of the manifest.
     """
-    features = feature_set(settings.features)
-    trainer = _Trainer(settings.max_iterations, progress)
-    names, training = _append(trainer, documents, features)
-    training["digest"] = hashlib.sha256((training["digest"] + settings.model_dump_json()).encode()).hexdigest()
-    out.mkdir(parents=True, exist_ok=True)
-    (out / MANIFEST).unlink(missing_ok=True)
-    _run(trainer, settings, out / CRFSUITE_FILE)
-    training |= {"iterations": trainer.iterations, "loss": trainer.loss}
-    labels = LabelSet.infer(names)
-    try:
-        weights, transition, missing = _convert(out / CRFSUITE_FILE, features, labels)
-    except ModelFileError as error:  # CRFsuite does not look whether its file could be written
-        raise ModelError(f"{out}: the model could not be written whole, is the disk full? ({error})") from error
-    write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), transition, missing))
+    weights, features, labels = learned.weights, learned.features, learned.labels
+    write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), learned.transition, learned.missing))
     manifest = Manifest(
         kind=KIND,
         labels=labels.names,
@@ -134,12 +119,12 @@ def train(
         features=features.name,
         templates=tuple(t.name for t in features.templates),
         settings=settings.model_dump(),
-        versions={name: version(name) for name in ("concord", "numpy", "python-crfsuite")},
-        training=training,
-        files={name: file_digest(out / name) for name in (CRFSUITE_FILE, WEIGHTS_FILE)},
+        versions={name: version(name) for name in ("concord", "numpy", *libraries)},
+        training=dict(training),
+        files={name: file_digest(out / name) for name in (*beside, WEIGHTS_FILE)},
     )
     write_manifest(out, manifest)
-    return CrfModel(labels, features, weights, transition, missing, manifest, manifest.digest)
+    return CrfModel(*learned, manifest, manifest.digest)
 
 
 def load(folder: Path | str) -> CrfModel:
@@ -166,7 +151,7 @@ def load(folder: Path | str) -> CrfModel:
 def _known_features(folder: Path, manifest: Manifest) -> FeatureSet:
     try:
         features = feature_set(manifest.features)
-    except ValueError as error:
+    except FeatureSetError as error:
         raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
     if tuple(t.name for t in features.templates) != manifest.templates:
         raise ModelError(
@@ -183,73 +168,3 @@ def _check(transition: Floats, missing: NDArray[np.bool_], labels: int) -> None:
         raise FeatureError(f"a transition weight is not a number of at most {LARGEST_WEIGHT:g} nats")
     if missing.view(np.uint8).max() > 1:
         raise FeatureError("missing holds bytes that are no truth values")
-
-
-class _Trainer(pycrfsuite.Trainer):  # type: ignore[misc]
-    """Reports iterations instead of printing them."""
-
-    def __init__(self, total: int, progress: Callable[[Iteration], None] | None) -> None:
-        super().__init__(verbose=True)
-        self._total = total
-        self._progress = progress
-        self.iterations = 0
-        self.loss = 0.0
-
-    def _quiet(self, *_: Any) -> None:
-        pass
-
-    on_start = on_featgen_progress = on_featgen_end = on_prepared = on_prepare_error = _quiet
-    on_optimization_end = on_end = _quiet
-
-    def on_iteration(self, _log: str, info: dict[str, Any]) -> None:
-        self.iterations, self.loss = info["num"], info["loss"]
-        if self._progress is not None:
-            self._progress(Iteration(self.iterations, self._total, self.loss))
-
-
-def _append(trainer: _Trainer, documents: Iterable[Document], features: FeatureSet) -> tuple[set[str], dict[str, Any]]:
-    """Feeds all sentences to the trainer; returns the label names seen, and counts with a digest."""
-    attributes, seen, digest = AttributeMaker(features), set[str](), hashlib.sha256()
-    counts = {"documents": 0, "sentences": 0, "tokens": 0}
-    columns = read_columns(features)
-    for document in documents:
-        if document.labels is None:
-            raise ValueError(f"document {document.doc_id!r} has no labels; training needs them on every document")
-        rows, gold = attributes(document), document.labels.strings()
-        seen.update(gold)
-        for start, end in pairwise([*document.sentence_starts.tolist(), len(document)]):
-            trainer.append(pycrfsuite.ItemSequence(rows[start:end]), gold[start:end])
-        counts["documents"] += 1
-        counts["sentences"] += len(document.sentence_starts)
-        counts["tokens"] += len(document)
-        content = [document.doc_id, *gold, *(s for c in columns for s in document.columns[c].strings())]
-        digest.update("\x00".join(content).encode("utf-8", "surrogatepass"))
-        digest.update(document.sentence_starts.astype("<i8").tobytes())
-    if counts["tokens"] == 0:
-        raise ValueError("there is no token to train on: the corpus is empty")
-    return seen, counts | {"digest": digest.hexdigest()}
-
-
-def _run(trainer: _Trainer, settings: CrfSettings, path: Path) -> None:
-    trainer.set_params(
-        {
-            "c1": settings.c1,
-            "c2": settings.c2,
-            "max_iterations": settings.max_iterations,
-            "feature.minfreq": settings.min_freq,
-            "feature.possible_transitions": settings.all_possible_transitions,
-            "feature.possible_states": settings.all_possible_states,
-        }
-    )
-    trainer.train(str(path))
-
-
-def _convert(path: Path, features: FeatureSet, labels: LabelSet) -> tuple[FeatureWeights, Floats, NDArray[np.bool_]]:
-    """CRFsuite's weights in the order of the label set."""
-    raw = read_crfsuite(path)
-    order = labels.encode(raw.labels)
-    transition = np.zeros((len(labels), len(labels)))
-    transition[np.ix_(order, order)] = raw.transition
-    missing = np.ones(len(labels), np.bool_)
-    missing[order] = False
-    return compile_weights(features, raw.attributes, raw.source, order[raw.target], raw.weight), transition, missing

@@ -24,9 +24,9 @@ class Manifest(BaseModel):
     """What a model folder says of itself.
 
     ``files`` maps file names to their SHA-256. ``features`` and ``templates`` are there for models that are made
-    of them. ``metrics`` and ``extras`` are open: figures of
-    evaluations, and trained parts that are not the model's own (such as consistency costs); they
-    change neither scores nor digest.
+    of them. ``training`` counts what the model has seen; every other figure in it is its trainer's own.
+    ``metrics`` and ``extras`` are open: figures of evaluations, and trained parts that are not the
+    model's own (such as consistency costs); they change neither scores nor digest.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -56,6 +56,11 @@ class Manifest(BaseModel):
     def label_set(self) -> LabelSet:
         """The labels (L) of the model, in the order of its scores."""
         return LabelSet(self.labels, self.scheme)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The numbers among what is known of the training."""
+        return {name: float(value) for name, value in self.training.items() if isinstance(value, int | float)}
 
     @property
     def digest(self) -> str:
@@ -100,6 +105,12 @@ def read_manifest(folder: Path, *, kind: str) -> Manifest:
         if file_digest(folder / name) != digest:
             raise ModelError(f"{folder / name}: SHA-256 differs from the manifest's; the file is damaged or foreign")
     return manifest
+
+
+def begin(folder: Path) -> None:
+    """Makes the folder; until `write_manifest` ends it is no model, whatever was there. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

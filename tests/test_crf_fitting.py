@@ -1,0 +1,214 @@
+"""The objective and the ways down it: against enumeration, finite differences and python-crfsuite."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from pathlib import Path
+
+import numpy as np
+import pycrfsuite
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from schemas.document import Batch, Document
+from schemas.potentials import Floats
+from schemas.settings import CitationSettings, ColumnsSettings, ConllSettings, ReaderSettings
+from tests.test_crf import corpus
+from workers.corpus.readers.reader import Reader
+from workers.corpus.readers.registry import READERS
+from workers.features.attributes import AttributeMaker
+from workers.features.incidence import incidence
+from workers.features.templates import feature_set
+from workers.learning.crf import objective as module
+from workers.learning.crf import sgd
+from workers.learning.crf.chains import Chains, FeatureRules, Gold
+from workers.learning.crf.lbfgs import Limits, Step, descend
+from workers.learning.crf.objective import Objective
+
+EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)
+SEEN = FeatureRules(0.0, possible_states=False, possible_transitions=False)
+OFTEN = FeatureRules(2.0, possible_states=True, possible_transitions=False)
+rules = pytest.mark.parametrize("allowed", [EVERYTHING, SEEN, OFTEN], ids=["everything", "seen", "often"])
+
+
+def chains_of(documents: list[Document], allowed: FeatureRules, features: str = "finkel-nopos") -> Chains:
+    batch = Batch.of(documents)
+    assert batch.labels is not None
+    names = sorted(set(batch.labels.strings()))
+    codes = np.array([names.index(name) for name in batch.labels.strings()], np.int32)
+    bounds = np.append(batch.sentence_starts, batch.token_count).astype(np.int64)
+    return Chains.of(incidence(batch, feature_set(features)), Gold(bounds, codes, len(names)), allowed)
+
+
+def spelled(documents: list[Document], features: str = "finkel-nopos") -> list[tuple[list[list[str]], list[str]]]:
+    """Sentences as attribute strings and labels."""
+    maker, sentences = AttributeMaker(feature_set(features)), []
+    for document in documents:
+        assert document.labels is not None
+        rows, gold = maker(document), document.labels.strings()
+        bounds = [*document.sentence_starts.tolist(), len(document)]
+        sentences += [(rows[a:b], gold[a:b]) for a, b in pairwise(bounds)]
+    return sentences
+
+
+def enumerated(documents: list[Document], weights: dict[str, Floats], transitions: Floats, c2: float) -> float:
+    """The objective by its definition; weights are of all attributes by name."""
+    sentences = spelled(documents)
+    names = sorted({name for _, gold in sentences for name in gold})
+    loss = c2 * (sum((w**2).sum() for w in weights.values()) + (transitions**2).sum())
+    for rows, gold in sentences:
+        unary = np.array([sum(weights[a] for a in row) for row in rows])
+
+        def score(labels: tuple[int, ...], unary: Floats = unary) -> float:
+            return float(
+                sum(unary[t, y] for t, y in enumerate(labels)) + sum(transitions[a, b] for a, b in pairwise(labels))
+            )
+
+        every = [score(labels) for labels in product(range(len(names)), repeat=len(rows))]
+        loss += np.logaddexp.reduce(every) - score(tuple(names.index(name) for name in gold))
+    return float(loss)
+
+
+def tiny(seed: int) -> list[Document]:
+    """Few words and labels, sentences of one token among them."""
+    rng = np.random.default_rng(seed)
+    lengths = [int(n) for n in rng.integers(1, 5, 4)] + [1]
+    words = [[str(w) for w in rng.choice(["a", "b", "Ab", "1"], n)] for n in lengths]
+    labels = [[str(y) for y in rng.choice(["x", "y", "z"], n)] for n in lengths]
+    return [Document.build("d", words, labels=labels), Document.build("e", [["q"]], labels=[["x"]])]
+
+
+@examples(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_objective_is_the_enumerated_one(seed: int) -> None:
+    documents, rng = tiny(seed), np.random.default_rng(seed)
+    chains = chains_of(documents, EVERYTHING)
+    found = incidence(Batch.of(documents), feature_set("finkel-nopos"))
+    point = rng.normal(size=chains.size)
+    weights, transitions = chains.weights(point)
+    by_name = dict(zip(found.attributes.names().to_pylist(), weights, strict=True))
+    expected = enumerated(documents, by_name, transitions, 0.3)
+    assert Objective(chains, 0.3)(point)[0] == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(chains.point(weights, transitions), point, atol=1e-12)
+
+
+@rules
+def test_the_gradient_is_the_objectives(allowed: FeatureRules) -> None:
+    chains = chains_of(tiny(3), allowed)
+    objective, rng = Objective(chains, 0.2), np.random.default_rng(0)
+    free = np.concatenate([chains.states.ravel(), chains.transitions.ravel()])
+    point = rng.normal(size=chains.size) * free
+    gradient = objective(point)[1]
+    assert not gradient[~free].any()
+    for i in np.flatnonzero(free)[::3].tolist():
+        step = np.zeros(chains.size)
+        step[i] = 1e-5
+        slope = (objective(point + step)[0] - objective(point - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, abs=1e-6)
+
+
+@rules
+def test_features_are_those_of_crfsuite(allowed: FeatureRules, tmp_path: Path) -> None:
+    documents = corpus(0, 6)
+    chains, tagger = chains_of(documents, allowed), crfsuite(documents, allowed, tmp_path, iterations=1)[1]
+    info = tagger.info()
+    assert chains.states[chains.class_of].sum() == len(info.state_features)
+    assert chains.transitions.sum() == len(info.transitions)
+
+
+def crfsuite(
+    documents: list[Document], allowed: FeatureRules, folder: Path, *, iterations: int, features: str = "finkel-nopos"
+) -> tuple[float, pycrfsuite.Tagger]:
+    """The loss at which CRFsuite ends, and its model."""
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for rows, gold in spelled(documents, features):
+        trainer.append(pycrfsuite.ItemSequence(rows), gold)
+    trainer.set_params(
+        {
+            "c2": 0.3,
+            "max_iterations": iterations,
+            "epsilon": 1e-7,
+            "delta": 1e-9,
+            "feature.minfreq": allowed.min_freq,
+            "feature.possible_states": allowed.possible_states,
+            "feature.possible_transitions": allowed.possible_transitions,
+        }
+    )
+    trainer.train(str(folder / "model"))
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(folder / "model"))
+    return trainer.logparser.last_iteration["loss"], tagger
+
+
+def optimum(chains: Chains) -> Step:
+    *_, last = descend(Objective(chains, 0.3), np.zeros(chains.size), Limits(1000, 1e-7, 1e-9))
+    return last
+
+
+@rules
+def test_the_optimum_is_crfsuites(allowed: FeatureRules, tmp_path: Path) -> None:
+    documents = corpus(1, 25)
+    expected, _ = crfsuite(documents, allowed, tmp_path, iterations=1000)
+    assert optimum(chains_of(documents, allowed)).value == pytest.approx(expected, rel=1e-6)
+
+
+CORPORA: dict[str, tuple[str, ReaderSettings, str, int]] = {
+    "conll2003/eng.testa": ("conll", ConllSettings(), "finkel", 6),
+    "conll2000/train.txt": ("columns", ColumnsSettings(columns=("tokens", "pos", "labels")), "rich", 12),
+    "cora/citation_dev.100.txt": ("citations", CitationSettings(form="columns"), "fields", 20),
+    "wnut17/wnut17train.conll": ("columns", ColumnsSettings(separator="tab"), "rich-nopos", 30),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_the_optimum_of_real_corpora_is_crfsuites(name: str, tmp_path: Path) -> None:
+    path = Path(__file__).parents[2] / "shared" / "data" / name
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    kind, options, features, count = CORPORA[name]
+    reader: Reader = READERS[kind]
+    documents = [d for d in reader.read(str(path), options) if isinstance(d, Document)][:count]
+    expected, _ = crfsuite(documents, EVERYTHING, tmp_path, iterations=1000, features=features)
+    assert optimum(chains_of(documents, EVERYTHING, features)).value == pytest.approx(expected, rel=1e-4)
+
+
+def test_any_number_of_threads_makes_the_same_bytes() -> None:
+    chains = chains_of(corpus(2, 30), EVERYTHING)
+    point = np.random.default_rng(0).normal(size=chains.size)
+    (loss, gradient), *others = [Objective(chains, 0.1, threads=threads)(point) for threads in (1, 2, 7)]
+    for other, slopes in others:
+        assert other == loss
+        assert slopes.tobytes() == gradient.tobytes()
+
+
+def test_more_blocks_than_sentences() -> None:
+    chains = chains_of([Document.build("d", [["a"]], labels=[["x"]])], EVERYTHING)
+    assert Objective(chains, 0.0)(np.zeros(chains.size))[0] == 0.0
+    assert module.BLOCKS > 1
+
+
+def test_scores_beyond_all_numbers_are_an_infinite_loss() -> None:
+    chains = chains_of(tiny(0), EVERYTHING)
+    point = np.zeros(chains.size)
+    chains.parts(point)[1][:] = -1000.0
+    assert Objective(chains, 0.0)(point)[0] == np.inf
+
+
+def test_sgd_goes_where_the_optimum_is() -> None:
+    chains = chains_of(corpus(3, 40), SEEN)
+    best = optimum(chains)
+    point = np.zeros(chains.size)
+    losses = list(sgd.descend(chains, 0.3, point, sgd.Rates(0.1, 0.97, 150), np.random.default_rng(0)))
+    assert losses[-1] < losses[0] / 2
+    assert best.value <= Objective(chains, 0.3)(point)[0] <= best.value * 1.02
+    assert not point[~np.concatenate([chains.states.ravel(), chains.transitions.ravel()])].any()
+
+
+def test_a_descent_from_the_optimum_stays_there() -> None:
+    chains = chains_of(corpus(4, 10), EVERYTHING)
+    best = optimum(chains)
+    steps = list(descend(Objective(chains, 0.3), best.point, Limits(50)))
+    assert len(steps) <= 2
+    assert steps[-1].value == pytest.approx(best.value, rel=1e-6)

@@ -1,0 +1,158 @@
+"""What every trainer has to do, over the registry: whoever adds one adds no test of this kind."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from schemas.document import Batch, Document
+from schemas.errors import InputError
+from schemas.labels import Scheme
+from tests.test_crf import corpus
+from workers.inference.core.chain import viterbi
+from workers.learning.trainers.registry import DEFAULT, TRAINERS, TrainerError, trainer_named
+from workers.learning.trainers.trainer import Iteration, TrainingError
+from workers.models.folder import MANIFEST, ModelError, parse_manifest
+from workers.models.loaders import load_model
+from workers.models.model import Model
+
+trainers = pytest.mark.parametrize("name", TRAINERS)
+DOCUMENTS = corpus(0, 40)
+
+
+def learned(name: str, out: Path, documents: list[Document]) -> Model:
+    trainer = TRAINERS[name]
+    return trainer.train(documents, settings=trainer.settings(), out=out)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    base = tmp_path_factory.mktemp("models")
+    for name in TRAINERS:
+        learned(name, base / name, DOCUMENTS)
+    return {name: base / name for name in TRAINERS}
+
+
+@trainers
+def test_the_model_loads_and_scores_as_it_was_trained(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    model, batch = load_model(folders[name]), Batch.of(corpus(1, 20))
+    again = learned(name, tmp_path, DOCUMENTS)
+    assert model.digest == again.digest
+    for other in (again, pickle.loads(pickle.dumps(model, protocol=5))):
+        assert other.labels == model.labels
+        assert other.potentials(batch).unary.tobytes() == model.potentials(batch).unary.tobytes()
+    assert set(model.columns) <= set(batch.columns)
+
+
+@trainers
+def test_it_labels_what_it_has_not_seen(name: str, folders: dict[str, Path]) -> None:
+    model, batch = load_model(folders[name]), Batch.of(corpus(5, 30))
+    assert batch.labels is not None
+    labels = model.labels.decode(viterbi(model.potentials(batch)))
+    gold = batch.labels.strings()
+    always_outside = gold.count("O") / len(gold)
+    right = sum(a == b for a, b in zip(labels, gold, strict=True)) / len(gold)
+    assert right > (1 + always_outside) / 2
+
+
+@trainers
+def test_equal_documents_and_settings_give_equal_files(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    learned(name, tmp_path, DOCUMENTS)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        path.name: path.read_bytes() for path in folders[name].iterdir()
+    }
+
+
+@trainers
+def test_the_manifest_says_what_was_seen_and_by_whom(name: str, folders: dict[str, Path]) -> None:
+    manifest = parse_manifest(folders[name] / MANIFEST)
+    assert manifest.training["trainer"] == name
+    assert manifest.figures["documents"] == len(DOCUMENTS)
+    assert manifest.figures["tokens"] == sum(map(len, DOCUMENTS))
+    assert manifest.figures["sentences"] == sum(len(d.sentence_starts) for d in DOCUMENTS)
+    assert TRAINERS[name].settings.model_validate(manifest.settings) == TRAINERS[name].settings()
+    assert set(manifest.files) == {path.name for path in folders[name].iterdir()} - {MANIFEST}
+
+
+@trainers
+def test_the_digest_of_training_is_of_all_that_it_saw(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    learned(name, tmp_path, DOCUMENTS[1:])
+    digests = {parse_manifest(folder / MANIFEST).training["digest"] for folder in (folders[name], tmp_path)}
+    assert len(digests) == 2
+
+
+@trainers
+def test_plain_labels_a_document_without_tokens_and_sentences_of_one_token(name: str, tmp_path: Path) -> None:
+    words, fields = [["12", "Main", "St"], ["7"]], [["number", "street", "street"], ["number"]]
+    tags = [["X"] * len(row) for row in words]
+    documents = [Document.build(str(i), words, labels=fields, pos=tags) for i in range(8)]
+    documents.append(Document.build("empty", [], labels=[], pos=[]))
+    model = learned(name, tmp_path, documents)
+    assert model.labels.scheme is Scheme.PLAIN
+    labels = model.labels.decode(viterbi(model.potentials(Batch.of(documents[:1]))))
+    assert labels == ["number", "street", "street", "number"]
+
+
+@trainers
+def test_progress_rises_to_its_total_and_what_it_raises_leaves_no_model(name: str, tmp_path: Path) -> None:
+    trainer, seen = TRAINERS[name], list[Iteration]()
+    trainer.train(DOCUMENTS, settings=trainer.settings(), out=tmp_path / "whole", progress=seen.append)
+    numbers = [iteration.number for iteration in seen]
+    assert numbers == sorted(set(numbers))
+    assert 1 <= numbers[0] <= numbers[-1] <= seen[0].total
+    assert len({iteration.total for iteration in seen}) == 1
+
+    def interrupt(_: Iteration) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # over a model that was there, too
+        trainer.train(DOCUMENTS, settings=trainer.settings(), out=tmp_path / "whole", progress=interrupt)
+    with pytest.raises(ModelError, match="not there"):
+        load_model(tmp_path / "whole")
+
+
+@trainers
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([], "corpus is empty"),
+        ([Document.build("e", [], labels=[], pos=[])], "corpus is empty"),
+        ([*DOCUMENTS[:2], Document.build("u", [["a"]], pos=[["X"]])], "'u' has no labels"),
+        ([Document.build("n", [["a"]], labels=[["O"]])], "'n' has no column 'pos'"),
+    ],
+    ids=["nothing", "no-token", "no-labels", "no-column"],
+)
+def test_bad_input_is_one_line_and_no_folder_that_loads(
+    name: str, documents: list[Document], message: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    if "column" in message and load_model(folders[name]).columns == ("tokens",):
+        return  # it reads the words alone
+    with pytest.raises(TrainingError, match=message) as raised:
+        learned(name, tmp_path / "out", documents)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out" / MANIFEST).exists()
+
+
+@trainers
+def test_features_that_are_not_there_are_one_line(name: str, tmp_path: Path) -> None:
+    trainer = TRAINERS[name]
+    if "features" not in trainer.settings.model_fields:
+        return
+    settings = trainer.settings.model_validate({"features": "nope"})
+    with pytest.raises(ValueError, match="unknown feature set 'nope'; there are"):
+        trainer.train(DOCUMENTS, settings=settings, out=tmp_path)
+
+
+@trainers
+def test_a_place_that_cannot_be_written_is_an_error_that_names_it(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises((OSError, InputError), match="file"):
+        learned(name, tmp_path / "file" / "below", DOCUMENTS[:5])
+
+
+def test_a_trainer_that_is_not_there_is_one_line() -> None:
+    assert trainer_named(DEFAULT) is TRAINERS[DEFAULT]
+    with pytest.raises(TrainerError, match="no trainer is called 'magic'; there are crfsuite"):
+        trainer_named("magic")

@@ -1,0 +1,420 @@
+"""Which attributes each token of a corpus has, without spelling one out: the input of the trainers.
+
+What a word says is read once a distinct word, and conjunctions are numbered by the values that they join, so
+nothing is done a token in Python. The attributes are exactly those of `workers.features.attributes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from schemas.document import Batch, Column
+from schemas.potentials import Floats
+from workers.compiling.kernel import inner_in_place, kernel_in_place
+from workers.features import kernels
+from workers.features.derived import feature_columns
+from workers.features.extractors import SEPARATOR, Pieces, clean
+from workers.features.scorer import FeatureWeights, code_points, hash_table, seed_of
+from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Source, Template
+
+Ids = NDArray[np.int32]
+Starts = NDArray[np.int64]
+
+LARGEST_KEY = 1 << 62
+
+
+class Lists(NamedTuple):
+    """A list of ids for each of n things: those of i are ``ids[start[i]:start[i + 1]]``."""
+
+    start: Starts
+    ids: Ids
+
+    @classmethod
+    def of_lengths(cls, lengths: NDArray[Any]) -> Lists:
+        """Lists of given lengths (n,), to be filled."""
+        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return cls(start, np.empty(start[-1], np.int32))
+
+    @classmethod
+    def one_each(cls, ids: Ids) -> Lists:
+        """One id for each of n things."""
+        return cls(np.arange(len(ids) + 1), ids)
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def lengths(self) -> Starts:
+        """(n,) how many ids each thing has."""
+        return np.diff(self.start)
+
+    def at(self, things: Ids) -> Lists:
+        """The lists of some things, in their order."""
+        lists = Lists.of_lengths(self.lengths[things])
+        _gather(*self, things, *lists)
+        return lists
+
+    def through(self, inner: Lists) -> Lists:
+        """For each thing the ids that ``inner`` has for its ids, one after another."""
+        ends = np.concatenate([[0], np.cumsum(inner.lengths[self.ids])])
+        return Lists(ends[self.start].astype(np.int64), inner.at(self.ids).ids)
+
+    def turned(self, count: int) -> Lists:
+        """For each of ``count`` ids the things that have it, ascending."""
+        lists = Lists.of_lengths(np.bincount(self.ids, minlength=count))
+        _turn(*self, lists.start[:-1].copy(), lists.ids)
+        return lists
+
+    def only(self, kept: NDArray[np.bool_]) -> Lists:
+        """Without the ids that are not ``kept``; those that are get new numbers, in order."""
+        left = kept[self.ids]
+        number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+        before = np.concatenate([[0], np.cumsum(left)])
+        return Lists(before[self.start].astype(np.int64), number[self.ids[left]])
+
+
+def side_by_side(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
+    """For each thing what all ``lists`` have for it; ids of list k count on from those before, ``counts`` (k,) each."""
+    joined = Lists.of_lengths(np.sum([part.lengths for part in lists], axis=0))
+    at, first = joined.start[:-1].copy(), 0
+    for part, count in zip(lists, counts, strict=True):
+        _put(*part, np.int32(first), at, joined.ids)
+        first += count
+    return joined
+
+
+def end_to_end(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
+    """The things of all ``lists`` one after another; ids of list k count on as in `side_by_side`."""
+    lengths = np.concatenate([part.lengths for part in lists])
+    firsts = np.cumsum([0, *counts[:-1]]).astype(np.int32)
+    ids = np.concatenate([part.ids + first for part, first in zip(lists, firsts, strict=True)])
+    return Lists(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), ids)
+
+
+class Family(NamedTuple):
+    """The attributes of one template: ids of the values at each of its places, (n,) a place."""
+
+    template: Template
+    values: tuple[Ids, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where the value of each place comes from."""
+        if isinstance(self.template, Conjunction):
+            return tuple(source for source, _ in self.template.places)
+        return (self.template.source,)
+
+    @property
+    def count(self) -> int:
+        """The number of attributes."""
+        return len(self.values[0])
+
+    def only(self, kept: NDArray[np.bool_]) -> Family:
+        """Some of the attributes."""
+        return Family(self.template, tuple(values[kept] for values in self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Attributes by id, which counts on from family to family; ``values`` are the strings of each source by id."""
+
+    families: tuple[Family, ...]
+    values: dict[Source, list[str]]
+
+    def __len__(self) -> int:
+        return sum(family.count for family in self.families)
+
+    def only(self, kept: NDArray[np.bool_]) -> Attributes:
+        """Those that are kept, in order."""
+        ends = np.cumsum([family.count for family in self.families])
+        parts = np.split(kept, ends[:-1])
+        families = tuple(family.only(part) for family, part in zip(self.families, parts, strict=True))
+        return Attributes(families, self.values)
+
+    def weights(self, features: FeatureSet, start: Starts, label: Ids, weight: Floats) -> FeatureWeights:
+        """What `compile_weights` makes of the strings: attribute r gives weight[i] to label[i], start[r] ≤ i < start[r + 1].
+
+        Raises `FeatureError` where two hashes collide.
+        """
+        first = dict(zip(features.conjoined, self._first_values(features), strict=True))
+        alone, joined, values = _Hashes.none(), _Hashes.none(), _Hashes.none()
+        row = 0
+        for family in self.families:
+            rows = np.arange(row, row + family.count)
+            row += family.count
+            seeds = np.full(family.count, seed_of(family.template.name))
+            if isinstance(family.template, Conjunction):
+                places = zip(family.sources, family.values, strict=True)
+                ids = np.stack([ids + first[source] for source, ids in places], axis=1)
+                ends = np.arange(1, len(ids) + 1) * ids.shape[1]
+                joined.append(kernels.hash_runs(seeds, ids.ravel().astype(np.int32), ends), rows)
+            else:
+                texts = self.values[family.sources[0]]
+                runs = code_points([texts[i] for i in family.values[0].tolist()])
+                alone.append(kernels.hash_runs(seeds, *runs), rows)
+        for source in features.conjoined:
+            texts = self.values[source]
+            hashes = kernels.hash_runs(np.full(len(texts), seed_of(str(source))), *code_points(texts))
+            values.append(hashes, first[source] + np.arange(len(texts)))
+        return FeatureWeights(start, label, weight, *alone.table(), *joined.table(), *values.table())
+
+    def _first_values(self, features: FeatureSet) -> list[int]:
+        """The first value id of each conjoined source: they count on from source to source."""
+        counts = [len(self.values[source]) for source in features.conjoined]
+        return np.cumsum([0, *counts])[:-1].tolist()  # type: ignore[no-any-return]
+
+    def names(self) -> pa.ChunkedArray:
+        """The attributes as strings, by id."""
+        texts = {source: pa.array(values, pa.large_string()) for source, values in self.values.items()}
+        return pa.chunked_array([_names(family, texts) for family in self.families], pa.large_string())
+
+
+class _Hashes(NamedTuple):
+    """Hashes and the row of each, as they are found."""
+
+    hashes: list[NDArray[np.uint64]]
+    rows: list[NDArray[np.int64]]
+
+    @classmethod
+    def none(cls) -> _Hashes:
+        return cls([np.zeros(0, np.uint64)], [np.zeros(0, np.int64)])
+
+    def append(self, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> None:
+        self.hashes.append(hashes)
+        self.rows.append(rows)
+
+    def table(self) -> tuple[NDArray[np.uint64], Ids]:
+        return hash_table(np.concatenate(self.hashes), np.concatenate(self.rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    """The attributes of N tokens, by groups that tokens share.
+
+    Token t is in the groups ``groups`` of t, group g has the attributes ``members`` of g; no token meets an
+    attribute twice. All that a word says at an offset is one group, since it comes and goes together.
+    """
+
+    groups: Lists
+    members: Lists
+    attributes: Attributes
+
+
+def incidence(batch: Batch, features: FeatureSet) -> Incidence:
+    """The attributes of all tokens of a batch. Raises `ColumnError` where it lacks a column the features read."""
+    maker = _Maker(batch, features)
+    parts = [*maker.words(), *maker.windows(), *maker.conjunctions()]
+    return Incidence(
+        side_by_side([part.groups for part in parts], [len(part.members) for part in parts]),
+        end_to_end([part.members for part in parts], [sum(f.count for f in part.families) for part in parts]),
+        Attributes(tuple(family for part in parts for family in part.families), maker.values()),
+    )
+
+
+class _Part(NamedTuple):
+    """Groups of each token, and their attributes; both count from 0 here."""
+
+    groups: Lists
+    members: Lists
+    families: tuple[Family, ...]
+
+
+class _Maker:
+    """Makes the parts of an incidence; remembers what each source says of each word."""
+
+    def __init__(self, batch: Batch, features: FeatureSet) -> None:
+        self._features = features
+        self._bounds = np.append(batch.sentence_starts, batch.token_count).astype(np.int64)
+        self._columns = {name: _Words.of(column) for name, column in feature_columns(batch, features).items()}
+        self._said: dict[Source, _Said] = {}
+
+    def values(self) -> dict[Source, list[str]]:
+        """The strings of each source that was asked, by id."""
+        return {source: said.values for source, said in self._said.items()}
+
+    def words(self) -> Iterator[_Part]:
+        """A group for each word of a column at each offset that single templates look at."""
+        for column, offset in dict.fromkeys((t.source.column, t.offset) for t in self._features.singles):
+            groups, words = _used(self._columns[column].shifted(self._bounds, offset))
+            mine = [t for t in self._features.singles if (t.source.column, t.offset) == (column, offset)]
+            lists, families = [], []
+            for single in mine:
+                found = self._say(single.source).lists.at(words)
+                ids, values = _used(found.ids)
+                lists.append(Lists(found.start, ids))
+                families.append(Family(single, (values,)))
+            members = side_by_side(lists, [family.count for family in families])
+            yield _Part(Lists.one_each(groups), members, tuple(families))
+
+    def windows(self) -> Iterator[_Part]:
+        """A group for each attribute of a window."""
+        for window in self._features.windows:
+            said = self._say(window.source).lists.ids[self._columns[window.source.column].ids]
+            reach = (self._bounds, window.first, window.last)
+            lengths = np.zeros(len(said), np.int64)
+            _count_near(said, *reach, lengths)
+            near = Lists.of_lengths(lengths)
+            _list_near(said, *reach, *near)
+            ids, values = _used(near.ids)
+            yield _Part(Lists(near.start, ids), _alone(values), (Family(window, (values,)),))
+
+    def conjunctions(self) -> Iterator[_Part]:
+        """A group for each attribute of a conjunction."""
+        for conjunction in self._features.conjunctions:
+            columns = [self._at(source, offset) for source, offset in conjunction.places]
+            sizes = [len(self._say(source).values) for source, _ in conjunction.places]
+            ids, first = _numbered(columns, sizes)
+            family = Family(conjunction, tuple(column[first] for column in columns))
+            yield _Part(Lists.one_each(ids), _alone(first), (family,))
+
+    def _at(self, source: Source, offset: int) -> Ids:
+        """(N,) the value of a source at an offset from each token."""
+        return self._say(source).lists.ids[self._columns[source.column].shifted(self._bounds, offset)]
+
+    def _say(self, source: Source) -> _Said:
+        if source not in self._said:
+            self._said[source] = _Said.of(source, self._columns[source.column].words)
+        return self._said[source]
+
+
+class _Words(NamedTuple):
+    """A column: its distinct clean words (V), and the word of each token. Ids V and V + 1 lie outside a sentence."""
+
+    words: list[str]
+    ids: Ids
+
+    @classmethod
+    def of(cls, column: Column) -> _Words:
+        codes, used = _used(column.codes)
+        known: dict[str, int] = {}
+        table = [known.setdefault(clean(column.values[i]), len(known)) for i in used.tolist()]
+        return cls(list(known), np.array(table, np.int32)[codes])
+
+    def shifted(self, bounds: Starts, offset: int) -> Ids:
+        """(N,) the word at an offset from each token."""
+        found = np.empty(len(self.ids), np.int32)
+        _shift(self.ids, bounds, offset, np.int32(len(self.words)), found)
+        return found
+
+
+class _Said(NamedTuple):
+    """What a source says: its distinct values, and ids of those of each word, places outside a sentence last."""
+
+    values: list[str]
+    lists: Lists
+
+    @classmethod
+    def of(cls, source: Source, words: Sequence[str]) -> _Said:
+        outside = [(BEFORE,), (AFTER,)] if source.extract.pieces is Pieces.WHOLE else [(), ()]
+        known: dict[str, int] = {}
+        said = [[known.setdefault(v, len(known)) for v in source.extract.values(word)] for word in words]
+        said += [[known.setdefault(v, len(known)) for v in values] for values in outside]
+        lengths = np.fromiter(map(len, said), np.int64, len(said))
+        ids = np.fromiter((i for row in said for i in row), np.int32, int(lengths.sum()))
+        return cls(list(known), Lists(Lists.of_lengths(lengths).start, ids))
+
+
+def _used(ids: Ids) -> tuple[Ids, Ids]:
+    """The ids numbered anew without gaps, and the old id of each new one, ascending."""
+    used = np.flatnonzero(np.bincount(ids)).astype(np.int32)
+    table = np.zeros(used[-1] + 1 if len(used) else 0, np.int32)
+    table[used] = np.arange(len(used))
+    return table[ids], used
+
+
+def _numbered(columns: Sequence[Ids], sizes: Sequence[int]) -> tuple[Ids, NDArray[np.int64]]:
+    """A number for each distinct row of some columns with ids below ``sizes``, and a row that has it."""
+    keys, count = columns[0].astype(np.int64), sizes[0]
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        if count * size >= LARGEST_KEY:
+            distinct, keys = np.unique(keys, return_inverse=True)
+            count = len(distinct)
+        keys, count = keys * size + column, count * size
+    _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
+    return ids.astype(np.int32), first
+
+
+def _alone(attributes: NDArray[Any]) -> Lists:
+    """A group for each attribute."""
+    return Lists.one_each(np.arange(len(attributes), dtype=np.int32))
+
+
+def _names(family: Family, texts: dict[Source, pa.Array]) -> pa.Array:
+    values = [texts[source].take(pa.array(ids)) for source, ids in zip(family.sources, family.values, strict=True)]
+    separator, equals = pa.scalar(SEPARATOR, pa.large_string()), pa.scalar("=", pa.large_string())
+    joined = pc.binary_join_element_wise(*values, separator)
+    return pc.binary_join_element_wise(pa.scalar(family.template.name, pa.large_string()), joined, equals)
+
+
+@kernel_in_place
+def _gather(start: Any, ids: Any, things: Any, into: Any, found: Any) -> None:
+    for i in range(len(things)):
+        first = start[things[i]]
+        for k in range(into[i + 1] - into[i]):
+            found[into[i] + k] = ids[first + k]
+
+
+@kernel_in_place
+def _turn(start: Any, ids: Any, at: Any, things: Any) -> None:
+    for i in range(len(start) - 1):
+        for k in range(start[i], start[i + 1]):
+            things[at[ids[k]]] = i
+            at[ids[k]] += 1
+
+
+@kernel_in_place
+def _put(start: Any, ids: Any, shift: Any, at: Any, joined: Any) -> None:
+    for i in range(len(start) - 1):
+        for k in range(start[i], start[i + 1]):
+            joined[at[i]] = ids[k] + shift
+            at[i] += 1
+
+
+@kernel_in_place
+def _shift(ids: Any, bounds: Any, offset: int, outside: Any, found: Any) -> None:
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s], bounds[s + 1]):
+            place = t + offset
+            if place < bounds[s]:
+                found[t] = outside
+            elif place >= bounds[s + 1]:
+                found[t] = outside + 1
+            else:
+                found[t] = ids[place]
+
+
+@kernel_in_place
+def _count_near(said: Any, bounds: Any, first: int, last: int, counts: Any) -> None:
+    """Adds to counts[t] (N,) the number of distinct values at t + first ≤ u ≤ t + last in t's sentence."""
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s], bounds[s + 1]):
+            left = max(t + first, bounds[s])
+            for u in range(left, min(t + last + 1, bounds[s + 1])):
+                counts[t] += _is_new(said, left, u)
+
+
+@kernel_in_place
+def _list_near(said: Any, bounds: Any, first: int, last: int, start: Any, found: Any) -> None:
+    """Writes those values, for t from start[t] on."""
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s], bounds[s + 1]):
+            at, left = start[t], max(t + first, bounds[s])
+            for u in range(left, min(t + last + 1, bounds[s + 1])):
+                if _is_new(said, left, u):
+                    found[at] = said[u]
+                    at += 1
+
+
+@inner_in_place
+def _is_new(said: Any, left: int, place: int) -> Any:
+    for u in range(left, place):
+        if said[u] == said[place]:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""The weights of a linear-chain CRF: its data as arrays, its objective, and the ways down it."""

@@ -1,0 +1,130 @@
+"""Down a smooth objective by L-BFGS: Nocedal (1980), with the step lengths of Lewis & Overton (2013).
+
+A library's would do, but for two things: its sums are BLAS's, which depend on the number of threads, and with
+millions of coordinates a bounded method's bookkeeping costs half as much again as the objective.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.potentials import Floats
+from workers.compiling.kernel import kernel_in_place
+
+Function = Callable[[Floats], tuple[float, Floats]]
+
+MEMORY = 6
+"""Pairs of differences that stand for the curvature, as in CRFsuite."""
+DECREASE, CURVATURE = 1e-4, 0.9
+"""The weak Wolfe conditions: the share of the slope's promise that a step keeps, and of the slope that it leaves."""
+MOST_TRIALS = 30
+"""Step lengths tried: ten of them are a factor of a thousand."""
+PERIOD = 10
+"""Iterations over which the decrease is looked at."""
+
+
+class Step(NamedTuple):
+    """Where an iteration arrived, the objective there, and its gradient."""
+
+    point: Floats
+    value: float
+    gradient: Floats
+
+
+class Limits(NamedTuple):
+    """When to stop: iterations; ‖gradient‖ / ‖point‖; and the relative decrease of `PERIOD` iterations."""
+
+    iterations: int
+    gradient: float = 1e-5
+    decrease: float = 1e-5
+
+
+def descend(function: Function, start: Floats, limits: Limits) -> Iterator[Step]:
+    """``start`` (n,) and the steps from there on; ends at the limits, or where no step along the direction goes down.
+
+    Holds 2 · `MEMORY` + 5 vectors of n numbers. The same steps for any number of threads.
+    """
+    here = Step(start, *function(start))
+    yield here
+    pairs: deque[_Pair] = deque(maxlen=MEMORY)
+    values: deque[float] = deque([here.value], maxlen=PERIOD + 1)
+    for _ in range(limits.iterations):
+        if _norm(here.gradient) <= limits.gradient * max(1.0, _norm(here.point)):
+            return
+        there = _step(function, here, _direction(here.gradient, pairs))
+        if there is None:
+            return
+        yield there
+        pairs.append(_Pair.of(here, there))
+        here = there
+        values.append(here.value)
+        if len(values) > PERIOD and values[0] - values[-1] < limits.decrease * abs(values[-1]):
+            return
+
+
+class _Pair(NamedTuple):
+    """Differences of two points and of their gradients, and 1 / their product."""
+
+    point: Floats
+    gradient: Floats
+    inverse: float
+
+    @classmethod
+    def of(cls, here: Step, there: Step) -> _Pair:
+        point, gradient = there.point - here.point, there.gradient - here.gradient
+        return cls(point, gradient, 1.0 / dot(point, gradient))
+
+
+def _direction(gradient: Floats, pairs: deque[_Pair]) -> Floats:
+    """The two loops: −H · gradient with the inverse curvature H that the pairs stand for."""
+    direction = -gradient
+    if not pairs:
+        return direction / max(1.0, _norm(gradient))
+    shares = []
+    for pair in reversed(pairs):
+        shares.append(pair.inverse * dot(pair.point, direction))
+        add(-shares[-1], pair.gradient, direction)
+    last = pairs[-1]
+    direction *= 1.0 / (last.inverse * dot(last.gradient, last.gradient))
+    for pair, share in zip(pairs, reversed(shares), strict=True):
+        add(share - pair.inverse * dot(pair.gradient, direction), pair.point, direction)
+    return direction
+
+
+def _step(function: Function, here: Step, direction: Floats) -> Step | None:
+    """A step that meets both Wolfe conditions, by doubling and halving; None where none was found."""
+    slope = dot(here.gradient, direction)
+    low, high, length = 0.0, math.inf, 1.0
+    for _ in range(MOST_TRIALS):
+        point = here.point.copy()
+        add(length, direction, point)
+        there = Step(point, *function(point))
+        if not there.value <= here.value + DECREASE * length * slope:
+            high = length
+        elif dot(there.gradient, direction) < CURVATURE * slope:
+            low = length
+        else:
+            return there
+        length = 2.0 * low if math.isinf(high) else (low + high) / 2.0
+    return None
+
+
+def _norm(vector: Floats) -> float:
+    return math.sqrt(dot(vector, vector))
+
+
+def dot(one: Floats, other: Floats) -> float:
+    """Σ one · other, in an order that no thread changes."""
+    return float(np.einsum("i,i->", one, other))
+
+
+@kernel_in_place
+def add(factor: float, vector: Any, out: Any) -> None:
+    """Adds factor · vector to out (n,)."""
+    for i in range(len(vector)):
+        out[i] += factor * vector[i]

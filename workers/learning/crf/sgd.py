@@ -1,0 +1,122 @@
+"""Stochastic gradient descent on the objective of `workers.learning.crf.objective`, sentence by sentence.
+
+Bottou (2010): the prior shrinks all coordinates with one common factor, and the rate falls with each pass, here
+geometrically (Tsuruoka et al. 2009 §3.1). A fit is one sequence of steps, so it runs on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.potentials import Floats
+from workers.compiling.kernel import kernel_in_place
+from workers.learning.crf.chains import Chains
+from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
+
+CERTAIN = 1e-4
+"""A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""
+SMALLEST = 1e-6
+"""The common factor is multiplied into the coordinates before it falls below this."""
+
+
+class Rates(NamedTuple):
+    """The rate of the first pass, its factor from pass to pass, and the number of passes."""
+
+    first: float
+    decay: float
+    passes: int
+
+
+def descend(chains: Chains, c2: float, start: Floats, rates: Rates, rng: np.random.Generator) -> Iterator[float]:
+    """Moves ``start`` (size,) in place, pass by pass; gives −log p(gold) in nats as each pass met it.
+
+    ``rng`` decides in which order each pass takes the sentences.
+    """
+    gold = chains.gold
+    states, transitions = chains.parts(start)
+    count = len(gold.bounds) - 1
+    room = Room.of(gold.bounds, gold.width)
+    scores = np.zeros((len(room.forward), gold.width))
+    factors = np.zeros((gold.width, gold.width))
+    for number in range(rates.passes):
+        order = rng.permutation(count)
+        rate = rates.first * rates.decay**number
+        shrink = 2.0 * c2 / count
+        arrays = (*chains.flat, chains.value, gold.labels, gold.bounds, order)
+        masks = (chains.states, chains.transitions)
+        loss, factor = _pass(
+            *arrays, rate, shrink, bool(chains.states.all()), *masks, states, transitions, scores, factors, room
+        )
+        start *= factor
+        yield loss
+
+
+@kernel_in_place
+def _pass(
+    start: Any,
+    ids: Any,
+    value: Any,
+    gold: Any,
+    bounds: Any,
+    order: Any,
+    rate: float,
+    shrink: float,
+    everything: Any,
+    has_state: Any,
+    has_transition: Any,
+    states: Any,
+    transitions: Any,
+    scores: Any,
+    factors: Any,
+    room: Any,
+) -> Any:
+    """One pass; afterwards every coordinate is the factor returned times what its array holds."""
+    width = states.shape[1]
+    factor, loss = 1.0, 0.0
+    for s in order:
+        first, last = bounds[s], bounds[s + 1]
+        for x in range(width):
+            for y in range(width):
+                factors[x, y] = np.exp(factor * transitions[x, y])
+        for t in range(first, last):
+            row = scores[t - first]
+            row[:] = 0.0
+            for k in range(start[t], start[t + 1]):
+                c = ids[k]
+                for y in range(width):
+                    row[y] += value[c] * states[c, y]
+            for y in range(width):
+                row[y] *= factor
+            loss -= row[gold[t]]
+            if t > first:
+                loss -= factor * transitions[gold[t - 1], gold[t]]
+        part = scores[: last - first]
+        room.joint[:] = 0.0
+        loss += forward_scaled(part, factors, room)
+        backward_scaled(part, factors, room)
+        factor *= 1.0 - rate * shrink
+        step = rate / factor
+        for t in range(first, last):
+            row = part[t - first]
+            row[gold[t]] -= 1.0
+            if t > first:
+                room.joint[gold[t - 1], gold[t]] -= 1.0 / factors[gold[t - 1], gold[t]]
+            if row[gold[t]] > -CERTAIN:
+                continue
+            for k in range(start[t], start[t + 1]):
+                c = ids[k]
+                move = step * value[c]
+                if everything:
+                    for y in range(width):
+                        states[c, y] -= move * row[y]
+                else:
+                    for y in range(width):
+                        states[c, y] -= move * row[y] if has_state[c, y] else 0.0
+        for x in range(width):
+            for y in range(width):
+                if has_transition[x, y]:
+                    transitions[x, y] -= step * room.joint[x, y] * factors[x, y]
+    return loss, factor

@@ -1,0 +1,1 @@
+"""Trainers: how models are learned from labelled documents."""

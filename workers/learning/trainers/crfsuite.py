@@ -1,0 +1,105 @@
+"""A linear-chain CRF by python-crfsuite: L-BFGS, with a quadratic prior or an L1 prior on weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycrfsuite
+
+from schemas.document import Document
+from schemas.labels import LabelSet
+from schemas.settings import CrfSettings
+from workers.features.attributes import AttributeMaker
+from workers.features.derived import read_columns
+from workers.features.scorer import compile_weights
+from workers.features.templates import FeatureSet, feature_set
+from workers.learning.trainers.crfsuite_file import ModelFileError, read_crfsuite
+from workers.learning.trainers.trainer import Iteration, Progress, Seen
+from workers.models.crf import CrfModel, Learned, save
+from workers.models.folder import ModelError, begin
+
+NAME = "crfsuite"
+CRFSUITE_FILE = "model.crfsuite"
+"""CRFsuite's own file, kept beside the weights as they were read from it."""
+
+
+def train(
+    documents: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
+) -> CrfModel:
+    """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
+    features = feature_set(settings.features)
+    optimiser, seen = _Optimiser(settings.max_iterations, progress), Seen(read_columns(features))
+    _append(optimiser, documents, features, seen)
+    training = seen.training(NAME, settings)
+    begin(out)
+    _run(optimiser, settings, out / CRFSUITE_FILE)
+    training |= {"iterations": optimiser.iterations, "loss": optimiser.loss}
+    try:
+        learned = _learned(out / CRFSUITE_FILE, features, LabelSet.infer(seen.names))
+    except ModelFileError as error:  # CRFsuite does not look whether its file could be written
+        raise ModelError(f"{out}: the model could not be written whole, is the disk full? ({error})") from error
+    return save(
+        out, learned, settings=settings, training=training, libraries=("python-crfsuite",), beside=(CRFSUITE_FILE,)
+    )
+
+
+class _Optimiser(pycrfsuite.Trainer):  # type: ignore[misc]
+    """Reports iterations instead of printing them."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        super().__init__(verbose=True)
+        self._total = total
+        self._progress = progress
+        self.iterations = 0
+        self.loss = 0.0
+
+    def _quiet(self, *_: Any) -> None:
+        pass
+
+    on_start = on_featgen_progress = on_featgen_end = on_prepared = on_prepare_error = _quiet
+    on_optimization_end = on_end = _quiet
+
+    def on_iteration(self, _log: str, info: dict[str, Any]) -> None:
+        self.iterations, self.loss = info["num"], info["loss"]
+        if self._progress is not None:
+            self._progress(Iteration(self.iterations, self._total, self.loss))
+
+
+def _append(optimiser: _Optimiser, documents: Iterable[Document], features: FeatureSet, seen: Seen) -> None:
+    """Feeds all sentences to the optimiser."""
+    attributes = AttributeMaker(features)
+    for document in documents:
+        gold = seen.gold(document)
+        rows = attributes(document)
+        for start, end in pairwise([*document.sentence_starts.tolist(), len(document)]):
+            optimiser.append(pycrfsuite.ItemSequence(rows[start:end]), gold[start:end])
+
+
+def _run(optimiser: _Optimiser, settings: CrfSettings, path: Path) -> None:
+    optimiser.set_params(
+        {
+            "c1": settings.c1,
+            "c2": settings.c2,
+            "max_iterations": settings.max_iterations,
+            "feature.minfreq": settings.min_freq,
+            "feature.possible_transitions": settings.all_possible_transitions,
+            "feature.possible_states": settings.all_possible_states,
+        }
+    )
+    optimiser.train(str(path))
+
+
+def _learned(path: Path, features: FeatureSet, labels: LabelSet) -> Learned:
+    """CRFsuite's weights in the order of the label set."""
+    raw = read_crfsuite(path)
+    order = labels.encode(raw.labels)
+    transition = np.zeros((len(labels), len(labels)))
+    transition[np.ix_(order, order)] = raw.transition
+    missing = np.ones(len(labels), np.bool_)
+    missing[order] = False
+    weights = compile_weights(features, raw.attributes, raw.source, order[raw.target], raw.weight)
+    return Learned(labels, features, weights, transition, missing)

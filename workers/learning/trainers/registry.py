@@ -1,0 +1,27 @@
+"""Every trainer by its name: what `concord train --trainer` takes."""
+
+from __future__ import annotations
+
+from schemas.errors import UsageError
+from schemas.settings import CrfSettings, LbfgsSettings, SgdSettings
+from workers.learning.trainers import crfsuite, lbfgs, sgd
+from workers.learning.trainers.trainer import Trainer
+
+DEFAULT = crfsuite.NAME
+
+TRAINERS: dict[str, Trainer] = {
+    crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
+    lbfgs.NAME: Trainer(lbfgs.train, LbfgsSettings),
+    sgd.NAME: Trainer(sgd.train, SgdSettings),
+}
+
+
+class TrainerError(UsageError):
+    """A trainer that is not there."""
+
+
+def trainer_named(name: str) -> Trainer:
+    """An entry of `TRAINERS`. Raises `TrainerError`."""
+    if name not in TRAINERS:
+        raise TrainerError(f"no trainer is called {name!r}; there are {', '.join(TRAINERS)}")
+    return TRAINERS[name]

@@ -1,0 +1,104 @@
+"""What a trainer is: a function that learns a model from labelled documents and saves it as a folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from schemas.document import Document
+from schemas.errors import InputError
+from schemas.settings import TrainerSettings
+from workers.models.model import Model
+
+
+class TrainingError(InputError):
+    """Documents that nothing can be learned from, or settings that do not go with them."""
+
+
+class Iteration(NamedTuple):
+    """Progress of training: an iteration, of at most ``total``, and the loss in nats where there is one."""
+
+    number: int
+    total: int
+    loss: float | None = None
+
+
+Progress = Callable[[Iteration], None]
+"""Is told of every iteration; what it raises (Ctrl-C) ends training."""
+
+
+class Train(Protocol):
+    """Learns a model from labelled documents and saves it as the folder ``out``, which `load_model` reads.
+
+    Deterministic: equal documents and settings give equal files. The manifest's ``training`` is what
+    `Seen.training` gives, and figures of the trainer's own. Whatever ends training leaves no folder that loads. Raises
+    an `InputError` of one line, most often a `TrainingError`, where the documents or settings cannot be used or the
+    folder cannot be written, and `OSError`.
+    """
+
+    def __call__(
+        self, documents: Iterable[Document], *, settings: Any, out: Path, progress: Progress | None = None
+    ) -> Model:
+        """``settings`` are of the class that stands beside the function in `TRAINERS`."""
+        ...
+
+
+class Trainer(NamedTuple):
+    """An entry of `TRAINERS`; its summary for people is the first line of the function's module."""
+
+    train: Train
+    settings: type[TrainerSettings]
+
+
+@dataclass
+class Seen:
+    """What a trainer is given, counted and digested as it goes by; ``columns`` are those that its features read."""
+
+    columns: tuple[str, ...]
+    names: set[str] = field(default_factory=set)
+    documents: int = 0
+    sentences: int = 0
+    tokens: int = 0
+    _digest: Any = field(default_factory=hashlib.sha256, repr=False)
+
+    def gold(self, document: Document) -> list[str]:
+        """The gold labels (N,) of a document, which counts from now on.
+
+        Raises `TrainingError` where it has none, or lacks a column.
+        """
+        if document.labels is None:
+            raise TrainingError(f"document {document.doc_id!r} has no labels; training needs them on every document")
+        missing = [name for name in self.columns if name not in document.columns]
+        if missing:
+            raise TrainingError(
+                f"document {document.doc_id!r} has no column {', '.join(map(repr, missing))}, which the features read; "
+                "use others, such as those without tags, or add the column"
+            )
+        gold = document.labels.strings()
+        self.names.update(gold)
+        self.documents += 1
+        self.sentences += len(document.sentence_starts)
+        self.tokens += len(document)
+        content = [document.doc_id, *gold, *(s for c in self.columns for s in document.columns[c].strings())]
+        self._digest.update("\x00".join(content).encode("utf-8", "surrogatepass"))
+        self._digest.update(document.sentence_starts.astype("<i8").tobytes())
+        return gold
+
+    def training(self, trainer: str, settings: TrainerSettings) -> dict[str, Any]:
+        """The counts, the trainer's name, and the digest of documents and settings, for the manifest.
+
+        Raises `TrainingError` where there was no token.
+        """
+        if self.tokens == 0:
+            raise TrainingError("there is no token to train on: the corpus is empty")
+        state = self._digest.hexdigest() + settings.model_dump_json()
+        return {
+            "trainer": trainer,
+            "documents": self.documents,
+            "sentences": self.sentences,
+            "tokens": self.tokens,
+            "digest": hashlib.sha256(state.encode()).hexdigest(),
+        }
