@@ -52,6 +52,19 @@ class EvaluationReport(Report):
     entity: EntityReport
 
 
+class ClusterReport(Report):
+    """What ``concord clusters`` made: ``examples`` has some words of one cluster of each clustering.
+
+    ``tokens`` were counted, 0 where the words came with vectors.
+    """
+
+    tokens: int
+    words: int
+    clusterings: tuple[str, ...]
+    examples: list[list[str]]
+    out: str
+
+
 class OptionReport(Report):
     """An option of an engine, trainer or reader, or a key of a constraint template.
 

@@ -169,10 +169,19 @@ class TrainerSettings(Settings):
     """Base of every trainer's options."""
 
 
-class CrfSettings(TrainerSettings):
+class FeatureSettings(TrainerSettings):
+    """What a CRF looks at."""
+
+    features: str = Field(
+        "rich",
+        description="Feature sets by name, joined by +: finkel, rich, fields, core, pos, sentence, mentions, clusters.",
+    )
+    clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
+
+
+class CrfSettings(FeatureSettings):
     """How python-crfsuite trains a CRF: its features and the options of CRFsuite's L-BFGS."""
 
-    features: str = Field("rich", description="Feature set by name: finkel, rich, fields; -nopos without tags.")
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
     c2: float = Field(0.1, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
     max_iterations: int = Field(100, ge=1, description="L-BFGS iterations at most.")
@@ -181,10 +190,9 @@ class CrfSettings(TrainerSettings):
     all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
 
 
-class GradientSettings(TrainerSettings):
+class GradientSettings(FeatureSettings):
     """What the trainers of our own share: the features and the quadratic prior of a CRF."""
 
-    features: str = Field("rich", description="Feature set by name: finkel, rich, fields; -nopos without tags.")
     c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
     min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
     all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
@@ -220,6 +228,28 @@ class SgdSettings(GradientSettings):
     rate: float = Field(0.1, gt=0, description="Length of the steps of the first pass.")
     decay: float = Field(0.85, gt=0, le=1, description="What the rate is multiplied by after each pass.")
     seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
+
+
+class ClusterSettings(Settings):
+    """How words are put into clusters."""
+
+    clusters: tuple[int, ...] = Field((50, 200, 1000), min_length=1, description="Sizes: one clustering for each.")
+    words: int = Field(60_000, ge=1, description="The most frequent words, at most so many; others have no cluster.")
+    seed: int = Field(0, ge=0, description="Of k-means and of the decomposition.")
+
+    @model_validator(mode="after")
+    def _sizes_differ(self) -> Self:
+        if len(set(self.clusters)) != len(self.clusters) or min(self.clusters) < 2:
+            raise ValueError("clusters: give different sizes of at least 2")
+        return self
+
+
+class CoOccurrenceSettings(ClusterSettings):
+    """How words are put into clusters by the words that stand around them."""
+
+    least_count: int = Field(5, ge=1, description="Words seen fewer times have no cluster.")
+    contexts: int = Field(4_000, ge=1, description="The most frequent words, which are looked for around the others.")
+    dimensions: int = Field(100, ge=1, description="Of the vector that stands for a word's contexts.")
 
 
 class CpSatSettings(EngineSettings):

@@ -24,6 +24,7 @@ from flows.cli.arguments import (
     Tracking,
     print_json,
 )
+from flows.cli.clusters_cli import app as clusters_app
 from flows.cli.constraints_cli import app as constraints_app
 from flows.cli.failures import Exit, reported
 from flows.cli.settings_options import takes
@@ -42,6 +43,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     add_completion=False,
 )
+app.add_typer(clusters_app, name="clusters")
 app.add_typer(constraints_app, name="constraints")
 
 
@@ -338,6 +340,15 @@ def trainers(*, as_json: Json = False) -> None:
 
     entries = catalogue.trainers()
     catalogue.show("trainers", entries, catalogue.listing(entries), as_json=as_json)
+
+
+@app.command(epilog="Example: concord features")
+def features(*, as_json: Json = False) -> None:
+    """List the feature sets, which `concord train` joins by +, and what each needs."""
+    from flows.cli import catalogue
+
+    entries = catalogue.features()
+    catalogue.show("features", entries, catalogue.listing(entries), as_json=as_json)
 
 
 @app.command(epilog="Example: concord readers")

@@ -17,6 +17,7 @@ from schemas.reports import EngineReport, EntryReport, OptionReport
 from schemas.settings import Settings
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.readers.registry import READERS
+from workers.features.templates import SUMMARIES
 from workers.inference.registry import SOLVERS
 from workers.learning.trainers.registry import TRAINERS
 
@@ -52,6 +53,11 @@ def readers() -> list[EntryReport]:
         EntryReport(name=name, summary=entry.summary, options=options_of(entry.settings))
         for name, entry in READERS.items()
     ]
+
+
+def features() -> list[EntryReport]:
+    """Every feature set; what it needs is part of its summary."""
+    return [EntryReport(name=name, summary=summary, options=()) for name, summary in SUMMARIES.items()]
 
 
 def templates() -> list[EntryReport]:

@@ -54,7 +54,8 @@ class Mentions:
         """(N,) whether the token's sentence has letters, and none in lower case: headlines, tables."""
         lower = np.bincount(self.sentence, self._flags(lambda w: w != w.upper()), len(self._batch.sentence_starts))
         cased = np.bincount(self.sentence, self._flags(lambda w: w != w.lower()), len(self._batch.sentence_starts))
-        return ((lower == 0) & (cased > 0))[self.sentence]
+        flags: Flags = ((lower == 0) & (cased > 0))[self.sentence]
+        return flags
 
     @cached_property
     def capitalised(self) -> Flags:
@@ -76,7 +77,8 @@ class Mentions:
     def word(self) -> Places:
         """(N,) one number for all mentions of a word in a document, from 0."""
         keys = self.document * max(1, len(self.folded.values)) + self.folded.codes
-        return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+        numbers: Places = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+        return numbers
 
     @cached_property
     def _order(self) -> Places:
@@ -87,7 +89,8 @@ class Mentions:
     def first(self) -> Places:
         """(N,) the first mention of each token's word."""
         order, words = self._order, self.word[self._order]
-        return order[np.searchsorted(words, self.word)]
+        first: Places = order[np.searchsorted(words, self.word)]
+        return first
 
     def neighbour(self, step: int) -> Places:
         """(N,) the mention before (−1) or after (1) each token, −1 without one."""

@@ -8,11 +8,13 @@ tables. Every feature has the value 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from schemas.document import TOKENS
 from schemas.errors import UsageError
+from workers.features.clusters import Clusters, read_clusters
 from workers.features.extractors import EXTRACTORS, Extractor, Pieces
 from workers.features.mentions import MENTION_COLUMNS
 
@@ -37,11 +39,13 @@ class Source:
 
     column: str
     extractor: str = "same"
+    clusters: Clusters | None = field(default=None, compare=False, repr=False)
+    """Where it is there, ``extractor`` is one of its clusterings."""
 
     @property
     def extract(self) -> Extractor:
         """The extractor itself."""
-        return EXTRACTORS[self.extractor]
+        return EXTRACTORS[self.extractor] if self.clusters is None else self.clusters.extractors[self.extractor]
 
     def __str__(self) -> str:
         return self.column if self.extractor == "same" else f"{self.column}.{self.extractor}"
@@ -107,6 +111,8 @@ class FeatureSet:
 
     name: str
     templates: tuple[Template, ...]
+    clusters: Clusters | None = None
+    """The table that templates of words' clusters read."""
 
     @cached_property
     def singles(self) -> tuple[Single, ...]:
@@ -235,15 +241,54 @@ FEATURE_SETS: dict[str, tuple[Template, ...]] = {
 """What ``--features`` is made of: names of this dict joined by ``+``. Sets that share a template have it once."""
 
 
+CLUSTERS = "clusters"
+"""The part of a name that stands for `cluster_templates`."""
+CLUSTER_OFFSETS = (-2, -1, 0, 1, 2)
+
+
+SUMMARIES = {
+    "core": "the word, its substrings, shape, case and digits, and the words around it",
+    "pos": "part-of-speech tags; needs the column pos",
+    "sentence": "how the sentence is capitalised, its length and first word, the document's first word; for newswire",
+    "mentions": "what the document says of the word elsewhere; for names",
+    CLUSTERS: "groups of words that are used alike; needs --option clusters=FILE, see `concord clusters`",
+    "rich": "core+sentence+pos",
+    "rich-nopos": "core+sentence",
+    "finkel": "the features of Finkel et al. (2005); needs the column pos",
+    "finkel-nopos": "the same without tags",
+    "fields": "for citations and addresses: short documents of ordered fields",
+}
+"""For people, in the order in which they might try them."""
+
+
 class FeatureSetError(UsageError):
-    """A feature set that is not there."""
+    """A feature set that is not there, or that lacks what it needs."""
 
 
-def feature_set(name: str) -> FeatureSet:
-    """The templates of all parts of a name such as ``core+pos+mentions``, in that order. Raises `FeatureSetError`."""
-    parts = name.split("+")
-    for part in parts:
-        if part not in FEATURE_SETS:
-            known = ", ".join(sorted(FEATURE_SETS))
-            raise FeatureSetError(f"unknown feature set {part!r}; there are {known}, and those joined by '+'")
-    return FeatureSet(name, tuple(dict.fromkeys(template for part in parts for template in FEATURE_SETS[part])))
+def cluster_templates(clusters: Clusters) -> tuple[Template, ...]:
+    """Every clustering of the words around the token."""
+    sources = [Source(TOKENS, extractor, clusters) for extractor in clusters.extractors]
+    return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
+
+
+def feature_set(name: str, clusters: Path | str | None = None) -> FeatureSet:
+    """The templates of all parts of a name such as ``core+pos+mentions``, in that order.
+
+    ``clusters`` is the cluster file that the part ``clusters`` reads. Raises `FeatureSetError`, and `ClusterError`.
+    """
+    parts, table = name.split("+"), None
+    if (CLUSTERS in parts) != (clusters is not None):
+        raise FeatureSetError(f"the feature set {CLUSTERS!r} and a cluster file go together: give both or none")
+    if clusters is not None:
+        table = read_clusters(Path(clusters))
+    templates = dict.fromkeys(template for part in parts for template in _part(part, table))
+    return FeatureSet(name, tuple(templates), table)
+
+
+def _part(name: str, clusters: Clusters | None) -> tuple[Template, ...]:
+    if name == CLUSTERS and clusters is not None:
+        return cluster_templates(clusters)
+    if name not in FEATURE_SETS:
+        known = ", ".join(sorted([*FEATURE_SETS, CLUSTERS]))
+        raise FeatureSetError(f"unknown feature set {name!r}; there are {known}, and those joined by '+'")
+    return FEATURE_SETS[name]

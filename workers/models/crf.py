@@ -21,6 +21,7 @@ from schemas.document import Batch
 from schemas.labels import LabelSet
 from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from schemas.settings import TrainerSettings
+from workers.features.clusters import ClusterError, write_clusters
 from workers.features.derived import read_columns
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer
 from workers.features.templates import FeatureSet, FeatureSetError, feature_set
@@ -29,6 +30,8 @@ from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, r
 
 KIND = "crf"
 WEIGHTS_FILE = "weights.bin"
+CLUSTERS_FILE = "clusters.parquet"
+"""The table of word clusters, where the features read one."""
 ARRAYS = (
     Kind("start", "<i8"),
     Kind("label", "<i4"),
@@ -112,6 +115,9 @@ def save(
     """
     weights, features, labels = learned.weights, learned.features, learned.labels
     write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), learned.transition, learned.missing))
+    if features.clusters is not None:
+        write_clusters(out / CLUSTERS_FILE, features.clusters)
+        beside = (*beside, CLUSTERS_FILE)
     manifest = Manifest(
         kind=KIND,
         labels=labels.names,
@@ -150,8 +156,9 @@ def load(folder: Path | str) -> CrfModel:
 
 def _known_features(folder: Path, manifest: Manifest) -> FeatureSet:
     try:
-        features = feature_set(manifest.features)
-    except FeatureSetError as error:
+        clusters = folder / CLUSTERS_FILE if CLUSTERS_FILE in manifest.files else None
+        features = feature_set(manifest.features, clusters)
+    except (FeatureSetError, ClusterError) as error:
         raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
     if tuple(t.name for t in features.templates) != manifest.templates:
         raise ModelError(

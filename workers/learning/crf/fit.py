@@ -41,7 +41,7 @@ class Task:
     @classmethod
     def of(cls, documents: Iterable[Document], *, settings: GradientSettings, trainer: str) -> Task:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
-        features = feature_set(settings.features)
+        features = feature_set(settings.features, settings.clusters)
         columns = read_columns(features)
         seen, kept = Seen(columns), []
         for document in documents:

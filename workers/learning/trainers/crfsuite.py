@@ -31,7 +31,7 @@ def train(
     documents: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
 ) -> CrfModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
-    features = feature_set(settings.features)
+    features = feature_set(settings.features, settings.clusters)
     optimiser, seen = _Optimiser(settings.max_iterations, progress), Seen(read_columns(features))
     _append(optimiser, documents, features, seen)
     training = seen.training(NAME, settings)

@@ -1,0 +1,63 @@
+"""`concord clusters`: word clusters for the feature set of that name. Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.arguments import Json, Options, print_json
+from flows.cli.failures import reported
+from schemas.reports import ClusterReport
+
+app = typer.Typer(no_args_is_help=True, help="Put words into clusters, which features can look at.")
+
+Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
+
+
+@app.command(epilog="Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet")
+def learn(
+    *,
+    corpus: Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")],
+    out: Out,
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Learn clusters from text: words that stand between the same words come together."""
+    with reported():
+        from flows.commands import clusters
+        from flows.options import parse_options
+        from schemas.settings import CoOccurrenceSettings
+
+        settings = parse_options(option or [], CoOccurrenceSettings, owner="clusters learn")
+        _show(clusters.learn(corpus, out, settings), as_json=as_json)
+
+
+@app.command("import", epilog="Example: concord clusters import glove.6B.50d.txt --out words.parquet")
+def import_vectors(
+    vectors: Annotated[Path, typer.Argument(help="Vectors: text, or .bin of word2vec, .npy beside .txt, .parquet.")],
+    *,
+    out: Out,
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Make clusters of word vectors that others have learned."""
+    with reported():
+        from flows.commands import clusters
+        from flows.options import parse_options
+        from schemas.settings import ClusterSettings
+
+        settings = parse_options(option or [], ClusterSettings, owner="clusters import")
+        _show(clusters.imported(vectors, out, settings), as_json=as_json)
+
+
+def _show(report: ClusterReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.model_dump_json())
+        return
+    typer.echo(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
+    for name, words in zip(report.clusterings, report.examples, strict=True):
+        typer.echo(f"  one of {name}: {' '.join(words)}")
+    typer.echo(f"clusters in {report.out}; next:")
+    typer.echo(f"concord train --features core+mentions+clusters --option clusters={report.out} --corpus … --out …")

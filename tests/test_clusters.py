@@ -1,0 +1,247 @@
+"""Word clusters: counts against plain loops, readers of vectors, a table's way through features and a model."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.document import Batch, Document
+from schemas.settings import ClusterSettings, CoOccurrenceSettings, CrfSettings
+from workers.features.attributes import AttributeMaker
+from workers.features.clusters import ClusterError, Clusters, read_clusters, write_clusters
+from workers.features.scorer import Scorer, compile_weights
+from workers.features.templates import FeatureSetError, feature_set
+from workers.learning.trainers import crfsuite
+from workers.learning.vectors import VectorError, read_vectors
+from workers.learning.word_clusters import (
+    PLACES,
+    Contexts,
+    Text,
+    VocabularyError,
+    cluster,
+    contexts_of,
+    frequent_words,
+    vectors,
+)
+from workers.models.folder import ModelError
+from workers.models.loaders import load_model
+
+TABLE = Clusters(
+    pa.array(["Paris", "rome", "0000", "said"]), ("2", "3"), np.array([[0, 2], [0, 1], [1, 0], [1, 1]], np.int32)
+)
+
+documents = st.lists(
+    st.lists(st.lists(st.sampled_from(["a", "b", "c", "1", "2", "d"]), min_size=1, max_size=6), max_size=4),
+    min_size=1,
+    max_size=3,
+)
+
+
+def _text(*documents: Document) -> Text:
+    text = Text()
+    for document in documents:
+        text.add(Batch.of([document]))
+    return text
+
+
+@settings(max_examples=100, deadline=None)
+@given(nested=documents)
+def test_counts_are_those_of_plain_loops(nested: list[list[list[str]]]) -> None:
+    text = _text(*(Document.build(str(i), d) for i, d in enumerate(nested)))
+    sentences = [[re.sub("[0-9]", "0", w) for w in s] for d in nested for s in d]
+    assert text.counts() == Counter(w for s in sentences for w in s)
+    words = ["b", "0", "a", "x"]
+    found = Contexts(words, 2).count(text).toarray()
+    expected = np.zeros_like(found)
+    for sentence in sentences:
+        for t, word in enumerate(sentence):
+            for nth, place in enumerate(PLACES):
+                near = sentence[t + place] if 0 <= t + place < len(sentence) else None
+                context = 2 if near is None else words.index(near) if near in words[:2] else -1
+                if word in words and context >= 0:
+                    expected[words.index(word), nth * 3 + context] += 1
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_words_that_stand_between_the_same_words_come_together() -> None:
+    rng = np.random.default_rng(0)
+    places, people = ["Rome", "Oslo", "Kyiv", "Lima"], ["Ann", "Bob", "Eve", "Dan"]
+    nested = [["in", str(rng.choice(places)), "on", "Monday"] for _ in range(400)]
+    nested += [["Mr", str(rng.choice(people)), "said", "so"] for _ in range(400)]
+    chosen = CoOccurrenceSettings(clusters=(6,), dimensions=6)
+    text = _text(Document.build("d", nested))
+    words = frequent_words(text.counts(), chosen)
+    points = vectors(contexts_of(words, chosen).count(text), chosen)
+    table = cluster(words, points, chosen)
+    np.testing.assert_array_equal(table.codes, cluster(words, points, chosen).codes)
+    code = dict(zip(words, table.codes[:, 0].tolist(), strict=True))
+    assert len({code[w] for w in places}) == len({code[w] for w in people}) == 1
+    assert code["Rome"] != code["Ann"]
+
+
+def test_too_few_words_are_named() -> None:
+    with pytest.raises(VocabularyError, match="2 words for 1000 clusters"):
+        frequent_words(Counter(a=9, b=5, c=1), CoOccurrenceSettings())
+    with pytest.raises(VocabularyError, match="1 words for 2 clusters"):
+        cluster(["a"], np.ones((1, 2)), ClusterSettings(clusters=(2,)))
+
+
+@pytest.mark.parametrize(("word", "value"), [("Paris", "0"), ("1996", "1"), ("ROME", "0"), ("PARIS", "?"), ("", "?")])
+def test_a_word_is_looked_up_as_it_is_then_folded(word: str, value: str) -> None:
+    extract = TABLE.extractors["cluster-2"]
+    assert extract.values(word) == (value,)
+    assert pickle.loads(pickle.dumps(TABLE)).extractors["cluster-2"].values(word) == (value,)
+
+
+def test_scorer_and_attributes_agree_on_clusters(tmp_path: Path) -> None:
+    write_clusters(tmp_path / "c.parquet", TABLE)
+    features = feature_set("core+clusters", tmp_path / "c.parquet")
+    document = Document.build("d", [["Paris", "said", "1996"], ["rome", "Unknown"]])
+    rows = AttributeMaker(features)(document)
+    assert {"tokens.cluster-3[-1]=2", "tokens.cluster-2[0]=1", "tokens.cluster-2[1]=1"} <= set(rows[1])
+    names = sorted({a for row in rows for a in row})
+    weight = np.random.default_rng(0).normal(size=len(names))
+    ids = np.arange(len(names), dtype=np.int32)
+    weights = compile_weights(features, names, ids, ids % 3, weight)
+    expected = np.zeros((len(rows), 3))
+    for t, row in enumerate(rows):
+        for attribute in row:
+            expected[t, names.index(attribute) % 3] += weight[names.index(attribute)]
+    scorer = Scorer(pickle.loads(pickle.dumps(features)), weights, 3)
+    np.testing.assert_allclose(scorer.unary(Batch.of([document])), expected, atol=1e-12)
+
+
+def test_clusters_and_the_feature_set_go_together(tmp_path: Path) -> None:
+    write_clusters(tmp_path / "c.parquet", TABLE)
+    for name, file in (("core", tmp_path / "c.parquet"), ("core+clusters", None)):
+        with pytest.raises(FeatureSetError, match="go together"):
+            feature_set(name, file)
+
+
+def test_a_model_keeps_its_clusters_and_notices_when_they_change(tmp_path: Path) -> None:
+    write_clusters(tmp_path / "c.parquet", TABLE)
+    chosen = CrfSettings(features="core+clusters", clusters=str(tmp_path / "c.parquet"), max_iterations=3)
+    corpus = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
+    trained = crfsuite.train(corpus, settings=chosen, out=tmp_path / "model")
+    (tmp_path / "c.parquet").unlink()
+    loaded = load_model(tmp_path / "model")
+    batch = Batch.of([Document.build("e", [["rome", "said"]])])
+    np.testing.assert_array_equal(loaded.potentials(batch).unary, trained.potentials(batch).unary)
+    codes = np.array(TABLE.codes)
+    codes[0, 0] = 1
+    write_clusters(tmp_path / "model" / "clusters.parquet", Clusters(TABLE.words, TABLE.names, codes))
+    with pytest.raises(ModelError, match=r"clusters\.parquet: SHA-256 differs"):
+        load_model(tmp_path / "model")
+
+
+def test_equal_tables_give_equal_bytes(tmp_path: Path) -> None:
+    for name in "ab":
+        write_clusters(tmp_path / name, TABLE)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    read = read_clusters(tmp_path / "a")
+    assert (read.words.equals(TABLE.words), read.names) == (True, TABLE.names)
+    np.testing.assert_array_equal(read.codes, TABLE.codes)
+
+
+INT32 = pa.int32()
+DAMAGED = {
+    "first column": pa.table({"name": ["a"], "2": pa.array([0], INT32)}),
+    "of type int32": pa.table({"word": ["a"], "2": [0.5]}),
+    "columns of type int32": pa.table({"word": ["a"]}),
+    "without a cluster": pa.table({"word": ["a"], "2": pa.array([None], INT32)}),
+    "no words": pa.table({"word": pa.array([], pa.string()), "2": pa.array([], INT32)}),
+    "twice": pa.table({"word": ["a", "a"], "2": pa.array([0, 1], INT32)}),
+}
+
+
+@pytest.mark.parametrize("fault", DAMAGED)
+def test_a_damaged_table_is_one_message(tmp_path: Path, fault: str) -> None:
+    pq.write_table(DAMAGED[fault], tmp_path / "c.parquet")
+    with pytest.raises(ClusterError, match=fault):
+        read_clusters(tmp_path / "c.parquet")
+
+
+def test_a_missing_or_foreign_table_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="no such"):
+        read_clusters(tmp_path / "c.parquet")
+    (tmp_path / "c.parquet").write_bytes(b"nothing")
+    with pytest.raises(ClusterError, match="not a Parquet file"):
+        read_clusters(tmp_path / "c.parquet")
+
+
+WORDS = ["the", "Paris", "new york", "ß"]
+POINTS = np.array([[1.0, -2.5], [0.25, 3.0], [4.0, 0.0], [-1.0, 0.5]])
+
+
+def _write_vectors(path: Path) -> None:
+    lines = [f"{w} {a!r} {b!r}\n".encode() for w, (a, b) in zip(WORDS, POINTS.tolist(), strict=True)]
+    if path.name.startswith("counted"):
+        lines.insert(0, b"4 2\n")
+    if path.suffix == ".bin":
+        body = b"".join(w.encode() + b" " + p.astype("<f4").tobytes() for w, p in zip(BINARY, POINTS, strict=True))
+        path.write_bytes(b"4 2\n" + body)
+    elif path.suffix == ".npy":
+        np.save(path, POINTS)
+        path.with_suffix(".txt").write_text("\n".join(WORDS), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table({"w": WORDS, "v": POINTS.tolist()}), path)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(b"".join(lines)))
+    else:
+        path.write_bytes(b"".join(lines))
+
+
+BINARY = ["the", "Paris", "new_york", "ß"]
+
+
+@pytest.mark.parametrize("name", ["plain.txt", "counted.vec", "plain.txt.gz", "v.bin", "v.npy", "v.parquet"])
+def test_every_form_of_vectors_is_read(tmp_path: Path, name: str) -> None:
+    _write_vectors(tmp_path / name)
+    found = read_vectors(tmp_path / name, 3)
+    assert found.words == (BINARY if name == "v.bin" else WORDS)[:3]
+    np.testing.assert_array_equal(found.points, POINTS[:3])
+
+
+@pytest.mark.parametrize("name", ["plain.txt", "counted.vec", "v.bin", "v.npy", "v.parquet"])
+def test_vectors_that_are_cut_are_one_message_or_fewer_vectors(tmp_path: Path, name: str) -> None:
+    _write_vectors(tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    for length in range(len(whole)):
+        (tmp_path / name).write_bytes(whole[:length])
+        try:
+            found = read_vectors(tmp_path / name, 10)
+        except VectorError:
+            continue
+        assert len(found.words) == len(found.points) <= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a 1 2\nb 1\n", "line 2"),
+        ("a 1 x\n", "line 1"),
+        ("a 1 nan\n", "not finite"),
+        ("", "no vectors"),
+        ("a\n", "numbers"),
+    ],
+)
+def test_bad_text_names_the_line(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "v.txt").write_text(text)
+    with pytest.raises(VectorError, match=fault):
+        read_vectors(tmp_path / "v.txt", 10)
+
+
+def test_of_a_word_that_comes_again_the_first_counts(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("a 1\nb 2\na 3\n")
+    found = read_vectors(tmp_path / "v.txt", 10)
+    assert (found.words, found.points.ravel().tolist()) == (["a", "b"], [1.0, 2.0])

@@ -1,0 +1,112 @@
+"""Word clusters as features: what group of words a word is used like, from a table that was learned without labels.
+
+Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1 are where the idea comes from. A cluster of a word
+is a function of that one word, so the scorer's word tables take it at no cost a token. The table is data: one Parquet
+file with the column ``word`` and a column of cluster numbers for each clustering, which a model's folder keeps a copy
+of.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from schemas.errors import InputError
+from workers.features.extractors import Extractor
+from workers.storage.files import write_whole
+
+WORD = "word"
+UNKNOWN = "?"
+"""The value of a word that is in no cluster; numbers are the values of the others."""
+MOST_CLUSTERINGS = 32
+PREFIX = "cluster-"
+_DIGIT = re.compile(r"\d")
+
+
+class ClusterError(InputError):
+    """A cluster file that is missing or damaged; the message names the file and the fault."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """``codes[v, g]`` (V, G) is the cluster of the v-th of ``words`` (V,) in the clustering ``names[g]``.
+
+    A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.
+    """
+
+    words: pa.StringArray
+    names: tuple[str, ...]
+    codes: NDArray[np.int32]
+
+    @cached_property
+    def extractors(self) -> dict[str, Extractor]:
+        """What says a word's cluster, by `PREFIX` and the clustering's name; made anew in each process."""
+        return {PREFIX + name: Extractor(partial(self._value, g)) for g, name in enumerate(self.names)}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        words: list[str] = self.words.to_pylist()
+        return dict(zip(words, range(len(words)), strict=True))
+
+    def _value(self, clustering: int, word: str) -> str:
+        places = self._places
+        for form in (same, zeros, str.lower, lower_zeros):
+            place = places.get(form(word))
+            if place is not None:
+                return str(self.codes[place, clustering])
+        return UNKNOWN
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("words", "names", "codes")}
+
+
+def same(word: str) -> str:
+    """The word as it is written."""
+    return word
+
+
+def zeros(word: str) -> str:
+    """The word with every digit as 0."""
+    return _DIGIT.sub("0", word)
+
+
+def lower_zeros(word: str) -> str:
+    """The word in lower case with every digit as 0."""
+    return zeros(word.lower())
+
+
+def write_clusters(path: Path, clusters: Clusters) -> None:
+    """Writes the table in one step; equal tables give equal bytes. Raises `OutputError`."""
+    columns = {WORD: clusters.words} | {name: clusters.codes[:, g] for g, name in enumerate(clusters.names)}
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    write_whole(path, sink.getvalue().to_pybytes())
+
+
+def read_clusters(path: Path) -> Clusters:
+    """The table of a file. Raises `ClusterError` where it is none, and `OSError`."""
+    if not path.is_file():
+        raise ClusterError(f"{path}: there is no such cluster file; make one with `concord clusters`")
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise ClusterError(f"{path}: not a Parquet file ({error})") from error
+    names = [name for name in table.column_names if name != WORD]
+    if table.column_names[:1] != [WORD] or table.schema.field(WORD).type != pa.string():
+        raise ClusterError(f"{path}: its first column is not {WORD!r} of type string; is this a cluster file?")
+    if not 1 <= len(names) <= MOST_CLUSTERINGS or any(table.schema.field(n).type != pa.int32() for n in names):
+        raise ClusterError(f"{path}: it wants 1 to {MOST_CLUSTERINGS} columns of type int32 after {WORD!r}")
+    if any(column.null_count for column in table.columns) or table.num_rows == 0:
+        raise ClusterError(f"{path}: it has no words, or words without a cluster")
+    words = table[WORD].combine_chunks()
+    if len(words.unique()) != len(words):
+        raise ClusterError(f"{path}: a word is there twice")
+    return Clusters(words, tuple(names), np.stack([table[name].to_numpy() for name in names], axis=1))
