@@ -195,7 +195,7 @@ class GradientSettings(TrainerSettings):
     @classmethod
     def _no_l1_prior(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and "c1" in given:
-            raise ValueError("c1: this trainer has no L1 prior; give --trainer crfsuite, which has one, or leave c1 out")
+            raise ValueError("c1: this trainer has no L1 prior; give --trainer crfsuite, which has one")
         return given
 
 
@@ -206,7 +206,7 @@ class LbfgsSettings(GradientSettings):
     decrease: float = Field(
         1e-5, ge=0, description="Ends where ten iterations lower the loss by less than this share of it."
     )
-    gradient: float = Field(1e-5, ge=0, description="Ends where the gradient is shorter than this share of the weights.")
+    gradient: float = Field(1e-5, ge=0, description="Ends where the gradient is shorter than this share of the point.")
 
 
 class SgdSettings(GradientSettings):

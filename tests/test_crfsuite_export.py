@@ -19,6 +19,7 @@ from workers.learning.trainers.crfsuite_file import CrfsuiteWeights, read_crfsui
 from workers.learning.trainers.crfsuite_writer import write_crfsuite
 from workers.learning.trainers.export import export_crfsuite
 from workers.learning.trainers.registry import TRAINERS
+from workers.models.crf import load
 
 
 def test_what_is_written_reads_back(tmp_path: Path) -> None:
@@ -27,7 +28,7 @@ def test_what_is_written_reads_back(tmp_path: Path) -> None:
     source, target = rng.integers(0, 700, 900).astype(np.int32), rng.integers(0, 3, 900).astype(np.int32)
     pairs = np.unique(np.stack([source, target], axis=1), axis=0)
     weights = CrfsuiteWeights(
-        ("O", "ß", "B-X"), attributes, *pairs.T, rng.normal(size=len(pairs)), rng.normal(size=(3, 3))
+        ("O", "ß", "B-X"), attributes, pairs[:, 0], pairs[:, 1], rng.normal(size=len(pairs)), rng.normal(size=(3, 3))
     )
     write_crfsuite(tmp_path / "model", weights)
     again = read_crfsuite(tmp_path / "model")
@@ -46,12 +47,13 @@ def test_what_is_written_reads_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("trainer", ["lbfgs", "sgd", "crfsuite"])
 def test_an_exported_model_labels_as_it_did(trainer: str, tmp_path: Path) -> None:
     entry, documents = TRAINERS[trainer], corpus(1, 40)
-    model: object = entry.train(corpus(0, 30), settings=entry.settings(features="rich"), out=tmp_path / "model")
+    entry.train(corpus(0, 30), settings=entry.settings(), out=tmp_path / "model")
+    model = load(tmp_path / "model")
     export_crfsuite(tmp_path / "model", tmp_path / "out.crfsuite")
     tagger = pycrfsuite.Tagger()
     tagger.open(str(tmp_path / "out.crfsuite"))
-    maker, batch = AttributeMaker(model.features), Batch.of(documents)  # type: ignore[attr-defined]
-    labels = model.labels.decode(viterbi(model.potentials(batch)))  # type: ignore[attr-defined]
+    maker, batch = AttributeMaker(model.features), Batch.of(documents)
+    labels = model.labels.decode(viterbi(model.potentials(batch)))
     rows = [row for document in documents for row in maker(document)]
     tagged = [tagger.tag(rows[a:b]) for a, b in pairwise([*batch.sentence_starts.tolist(), batch.token_count])]
     assert [name for sentence in tagged for name in sentence] == labels
