@@ -30,7 +30,7 @@ from workers.corpus.shards import Shard, read_batch
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.trainers.registry import DEFAULT, trainer_named
 from workers.learning.trainers.trainer import Iteration, TrainingError
-from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
+from workers.learning.tuning import ScaleTrial, tune_scales
 from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
 from workers.models.model import Model
 from workers.storage.files import staged
@@ -170,7 +170,7 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
         model = _fit(inside, request, Path(folder), "training without the held-out part")
         try:
             counted = [PairCounts.of(documents, model.labels, fold_case=fold) for fold in (False, True)]
-            with meter("tuning label consistency", most_trials(len(counted))) as bar:
+            with meter("tuning label consistency", None) as bar:
 
                 def show(trial: ScaleTrial) -> None:
                     note = f"scales {', '.join(f'{scale:g}' for scale in trial.scales)}: F1 {trial.f1:.2%}"

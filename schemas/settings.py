@@ -193,7 +193,7 @@ class CrfSettings(FeatureSettings):
 class GradientSettings(FeatureSettings):
     """What the trainers of our own share: the features and the quadratic prior of a CRF."""
 
-    c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
+    c2: float = Field(0.3, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
     min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
     all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
     all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
@@ -203,9 +203,7 @@ class GradientSettings(FeatureSettings):
     @classmethod
     def _no_l1_prior(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and "c1" in given:
-            raise ValueError(
-                "c1: this trainer has no L1 prior; give --trainer crfsuite, which has one, or leave c1 out"
-            )
+            raise ValueError("c1: this trainer has no L1 prior; give --trainer crfsuite, which has one")
         return given
 
 
@@ -216,16 +214,14 @@ class LbfgsSettings(GradientSettings):
     decrease: float = Field(
         1e-5, ge=0, description="Ends where ten iterations lower the loss by less than this share of it."
     )
-    gradient: float = Field(
-        1e-5, ge=0, description="Ends where the gradient is shorter than this share of the weights."
-    )
+    gradient: float = Field(1e-5, ge=0, description="Ends where the gradient is shorter than this share of the point.")
 
 
 class SgdSettings(GradientSettings):
     """How stochastic gradient descent trains a CRF: a step a sentence, on one core."""
 
-    passes: int = Field(20, ge=1, description="Passes over all sentences.")
-    rate: float = Field(0.1, gt=0, description="Length of the steps of the first pass.")
+    passes: int = Field(10, ge=1, description="Passes over all sentences.")
+    rate: float = Field(0.05, gt=0, description="Length of the steps of the first pass.")
     decay: float = Field(0.85, gt=0, le=1, description="What the rate is multiplied by after each pass.")
     seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
 

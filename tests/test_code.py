@@ -37,6 +37,8 @@ OUT = {
     "workers/learning/crf/lbfgs.py": "trains: what it learns is in the model's digest",
     "workers/learning/crf/objective.py": "trains: what it learns is in the model's digest",
     "workers/learning/crf/sgd.py": "trains: what it learns is in the model's digest",
+    "workers/learning/trainers/crfsuite_writer.py": "trains: what it learns is in the model's digest",
+    "workers/learning/trainers/export.py": "writes a model for other programs",
     "workers/learning/trainers/lbfgs.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/sgd.py": "trains: what it learns is in the model's digest",
     "workers/models/attribute_names.py": "trains: what it learns is in the model's digest",

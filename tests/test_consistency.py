@@ -15,7 +15,7 @@ from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.constraints.constraint_set import build_problem
 from workers.corpus.readers.registry import READERS
 from workers.learning.saved_consistency import consistency_extra
-from workers.learning.tuning import ScaleTrial, most_trials, tune_scales
+from workers.learning.tuning import ScaleTrial, tune_scales
 
 LABELS = LabelSet.bio(["PER", "LOC", "ORG", "MISC"])
 TRAINING = Path(__file__).parents[2] / "shared/data/conll2003/eng.train"
@@ -159,9 +159,9 @@ def test_tuning_turns_on_what_helps() -> None:
         progress=seen.append,
     )
     assert best.scales == (0.5, 0.0, 0.0)
-    assert len(trials) == len(seen) == most_trials(1, scales=(0.0, 0.5)) == 8
+    assert len(trials) == len(seen) < 8
     f1 = {tuple(trial.scales): trial.f1 for trial in trials}
-    assert f1[0.0, 0.0, 0.0] == f1[0.0, 0.5, 0.5] == pytest.approx(0.5)
+    assert f1[0.0, 0.0, 0.0] == pytest.approx(0.5)
     assert f1[0.5, 0.0, 0.0] == pytest.approx(1.0)
 
 
@@ -171,7 +171,7 @@ def test_tuning_chooses_how_words_are_compared() -> None:
     shouted = [Document.build("p", [["Name", "spoke"], ["NAME", "left"]], labels=[["B-PER", "O"]] * 2)]
     best, trials = tune_scales(shouted, Stubborn(), counted[::-1], scales=(0.0, 0.5))
     assert best.counts.fold_case
-    assert len(trials) == most_trials(2, scales=(0.0, 0.5)) == 10
+    assert {trial.fold_case for trial in trials} == {False, True}
 
 
 def test_tuning_needs_gold() -> None:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from schemas.document import Batch, Document
 from schemas.potentials import Floats
-from schemas.settings import CitationSettings, ColumnsSettings, ConllSettings, ReaderSettings
+from schemas.settings import CitationSettings, ColumnsSettings, ConllSettings, LbfgsSettings, ReaderSettings
 from tests.test_crf import corpus
-from workers.corpus.readers.reader import Reader
 from workers.corpus.readers.registry import READERS
 from workers.features.attributes import AttributeMaker
 from workers.features.incidence import incidence
@@ -24,8 +23,14 @@ from workers.features.templates import feature_set
 from workers.learning.crf import objective as module
 from workers.learning.crf import sgd
 from workers.learning.crf.chains import Chains, FeatureRules, Gold
+from workers.learning.crf.fit import Task
 from workers.learning.crf.lbfgs import Limits, Step, descend
 from workers.learning.crf.objective import Objective
+from workers.learning.trainers.registry import TRAINERS
+from workers.learning.trainers.trainer import Iteration
+from workers.models.attribute_names import read_names
+from workers.models.crf import load
+from workers.models.folder import MANIFEST, parse_manifest
 
 EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)
 SEEN = FeatureRules(0.0, possible_states=False, possible_transitions=False)
@@ -157,7 +162,7 @@ def test_the_optimum_is_crfsuites(allowed: FeatureRules, tmp_path: Path) -> None
 CORPORA: dict[str, tuple[str, ReaderSettings, str, int]] = {
     "conll2003/eng.testa": ("conll", ConllSettings(), "finkel", 6),
     "conll2000/train.txt": ("columns", ColumnsSettings(columns=("tokens", "pos", "labels")), "rich", 12),
-    "cora/citation_dev.100.txt": ("citations", CitationSettings(form="columns"), "fields", 20),
+    "cora/citation_dev.txt": ("citations", CitationSettings(form="columns"), "fields", 20),
     "wnut17/wnut17train.conll": ("columns", ColumnsSettings(separator="tab"), "rich-nopos", 30),
 }
 
@@ -168,8 +173,7 @@ def test_the_optimum_of_real_corpora_is_crfsuites(name: str, tmp_path: Path) -> 
     if not path.exists():
         pytest.skip(f"no {path}")
     kind, options, features, count = CORPORA[name]
-    reader: Reader = READERS[kind]
-    documents = [d for d in reader.read(str(path), options) if isinstance(d, Document)][:count]
+    documents = [d for d in READERS[kind].read(str(path), options) if isinstance(d, Document)][:count]
     expected, _ = crfsuite(documents, EVERYTHING, tmp_path, iterations=1000, features=features)
     assert optimum(chains_of(documents, EVERYTHING, features)).value == pytest.approx(expected, rel=1e-4)
 
@@ -212,3 +216,33 @@ def test_a_descent_from_the_optimum_stays_there() -> None:
     steps = list(descend(Objective(chains, 0.3), best.point, Limits(50)))
     assert len(steps) <= 2
     assert steps[-1].value == pytest.approx(best.value, rel=1e-6)
+
+
+def test_a_start_from_an_earlier_model_is_its_weights_by_name(tmp_path: Path) -> None:
+    entry = TRAINERS["lbfgs"]
+    first = entry.train(corpus(0, 30), settings=LbfgsSettings(features="finkel"), out=tmp_path / "first")
+    options = LbfgsSettings(features="finkel", start_from=str(tmp_path / "first"))
+    seen: list[Iteration] = []
+    entry.train(corpus(0, 30), settings=options, out=tmp_path / "again", progress=seen.append)
+    assert len(seen) < parse_manifest(tmp_path / "first" / MANIFEST).figures["iterations"] / 2
+    task = Task.of(corpus(0, 31)[::-1], settings=options, trainer="lbfgs")
+    start = task.start(tmp_path / "other")
+    assert task.training["start_from"] == first.digest
+    names = read_names(tmp_path / "first", parse_manifest(tmp_path / "first" / MANIFEST)).to_pylist()
+    model = load(tmp_path / "first")
+    weights, transitions = task.chains.weights(start)
+    np.testing.assert_allclose(transitions, model.transition[np.ix_(task.order, task.order)])
+    dense = np.zeros((len(names), len(model.labels)))
+    begin, label, weight = model.weights.sparse
+    dense[np.repeat(np.arange(len(names)), np.diff(begin)), label] = weight
+    known = {name: row for row, name in enumerate(names)}
+    mine = task.attributes.names().to_pylist()
+    same = [(i, known[name]) for i, name in enumerate(mine) if name in known]
+    # A class of attributes has one weight: those of the earlier model, where new documents did not part it.
+    gap = np.abs(weights[[i for i, _ in same]] - dense[[r for _, r in same]][:, task.order]).max(axis=1)
+    assert np.mean(gap < 1e-9) > 0.95
+
+
+def test_an_l1_prior_names_the_trainer_that_has_one() -> None:
+    with pytest.raises(ValueError, match="--trainer crfsuite"):
+        LbfgsSettings.model_validate({"c1": 0.1})

@@ -45,6 +45,8 @@ app = typer.Typer(
 )
 app.add_typer(clusters_app, name="clusters")
 app.add_typer(constraints_app, name="constraints")
+export = typer.Typer(help="Write models for other programs.", no_args_is_help=True)
+app.add_typer(export, name="export")
 
 
 def _show_version(*, wanted: bool) -> None:
@@ -128,9 +130,12 @@ def train(
     *,
     corpus: Corpus,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "crfsuite",
+    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "sgd",
     features: Annotated[
         str | None, typer.Option(help="Feature set: finkel, rich, fields; -nopos without tags. As --option features=.")
+    ] = None,
+    start_from: Annotated[
+        Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --option start_from=.")
     ] = None,
     option: Options = None,
     consistency: Annotated[
@@ -149,7 +154,8 @@ def train(
         from flows.train import train as run_training
         from workers.learning.trainers.registry import trainer_named
 
-        pairs = [*([] if features is None else [f"features={features}"]), *(option or [])]
+        named = {"features": features, "start_from": start_from}
+        pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(option or [])]
         settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
         try:
             report = run_training(
@@ -181,6 +187,20 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
             f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
         )
     say(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
+
+
+@export.command("crfsuite", epilog="Example: concord export crfsuite models/news/ --out news.crfsuite")
+def export_crfsuite(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    *,
+    out: Annotated[Path, typer.Option(help="File to write.")],
+) -> None:
+    """Write a CRF as a file of CRFsuite's, which its tagger opens; attributes are the strings of the features."""
+    with reported():
+        from workers.learning.trainers.export import export_crfsuite as run_export
+
+        written = run_export(model, out)
+        say(f"{out}: {len(written.weights.start) - 1:,} attributes, {int((~written.missing).sum())} labels")
 
 
 @app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --engine gibbs --out out/")

@@ -112,7 +112,7 @@ class Family(NamedTuple):
         return (self.template.source,)
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """The number of attributes."""
         return len(self.values[0])
 
@@ -129,17 +129,17 @@ class Attributes:
     values: dict[Source, list[str]]
 
     def __len__(self) -> int:
-        return sum(family.count for family in self.families)
+        return sum(family.size for family in self.families)
 
     def only(self, kept: NDArray[np.bool_]) -> Attributes:
         """Those that are kept, in order."""
-        ends = np.cumsum([family.count for family in self.families])
+        ends = np.cumsum([family.size for family in self.families])
         parts = np.split(kept, ends[:-1])
         families = tuple(family.only(part) for family, part in zip(self.families, parts, strict=True))
         return Attributes(families, self.values)
 
     def weights(self, features: FeatureSet, start: Starts, label: Ids, weight: Floats) -> FeatureWeights:
-        """What `compile_weights` makes of the strings: attribute r gives weight[i] to label[i], start[r] ≤ i < start[r + 1].
+        """What `compile_weights` makes of the strings; r gives weight[i] to label[i] for start[r] ≤ i < start[r + 1].
 
         Raises `FeatureError` where two hashes collide.
         """
@@ -147,9 +147,9 @@ class Attributes:
         alone, joined, values = _Hashes.none(), _Hashes.none(), _Hashes.none()
         row = 0
         for family in self.families:
-            rows = np.arange(row, row + family.count)
-            row += family.count
-            seeds = np.full(family.count, seed_of(family.template.name))
+            rows = np.arange(row, row + family.size)
+            row += family.size
+            seeds = np.full(family.size, seed_of(family.template.name))
             if isinstance(family.template, Conjunction):
                 places = zip(family.sources, family.values, strict=True)
                 ids = np.stack([ids + first[source] for source, ids in places], axis=1)
@@ -213,7 +213,7 @@ def incidence(batch: Batch, features: FeatureSet) -> Incidence:
     parts = [*maker.words(), *maker.windows(), *maker.conjunctions()]
     return Incidence(
         side_by_side([part.groups for part in parts], [len(part.members) for part in parts]),
-        end_to_end([part.members for part in parts], [sum(f.count for f in part.families) for part in parts]),
+        end_to_end([part.members for part in parts], [sum(f.size for f in part.families) for part in parts]),
         Attributes(tuple(family for part in parts for family in part.families), maker.values()),
     )
 
@@ -250,7 +250,7 @@ class _Maker:
                 ids, values = _used(found.ids)
                 lists.append(Lists(found.start, ids))
                 families.append(Family(single, (values,)))
-            members = side_by_side(lists, [family.count for family in families])
+            members = side_by_side(lists, [family.size for family in families])
             yield _Part(Lists.one_each(groups), members, tuple(families))
 
     def windows(self) -> Iterator[_Part]:

@@ -92,7 +92,7 @@ class Task:
         if not (largest <= LARGEST_WEIGHT and all(map(math.isfinite, figures.values()))):
             raise TrainingError("the weights grew beyond all numbers; give a lower rate or a higher c2")
         states = self.chains.states[self.chains.class_of]
-        kept = states.any(axis=1)
+        kept = np.asarray(states.any(axis=1))
         start = np.concatenate([[0], np.cumsum(states[kept].sum(axis=1))]).astype(np.int64)
         label = np.tile(self.order.astype(np.int32), (len(weights), 1))[states]
         attributes = self.attributes.only(kept)

@@ -94,9 +94,8 @@ class Objective:
         (states, transitions), parts = chains.parts(gradient), chains.parts(point)
         _each(pool, len(self._rows), partial(_sum_tokens, *chains.tokens_of, self._tokens, self._rows))
         decay = 2.0 * self._c2
-        share = partial(
-            _sum_groups, *chains.groups_of, self._rows, chains.value, decay, parts[0], chains.states, states
-        )
+        sums = (*chains.groups_of, self._rows, chains.value, decay)
+        share = partial(_sum_groups, *sums, parts[0], chains.states, states)
         _each(pool, len(states), share)
         transitions[:] = np.where(chains.transitions, pairs + decay * parts[1], 0.0)
         return gradient
@@ -254,7 +253,7 @@ def forward_scaled(scores: Any, factors: Any, room: Room) -> Any:
 
 @inner_in_place
 def backward_scaled(scores: Any, factors: Any, room: Room) -> None:
-    """Turns what `forward_scaled` left in ``scores`` (n, L) into p(y_t), and adds p(y_t−1, y_t) / factor to the joint."""
+    """Turns what `forward_scaled` left in ``scores`` (n, L) into p(y_t); adds p(y_t−1, y_t) / factor to the joint."""
     width = scores.shape[1]
     forward, scale, after, come, joint = room.forward, room.scale, room.after, room.come, room.joint
     after[:] = 1.0

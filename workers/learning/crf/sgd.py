@@ -18,8 +18,6 @@ from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
 
 CERTAIN = 1e-4
 """A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""
-SMALLEST = 1e-6
-"""The common factor is multiplied into the coordinates before it falls below this."""
 
 
 class Rates(NamedTuple):
@@ -46,10 +44,8 @@ def descend(chains: Chains, c2: float, start: Floats, rates: Rates, rng: np.rand
         rate = rates.first * rates.decay**number
         shrink = 2.0 * c2 / count
         arrays = (*chains.flat, chains.value, gold.labels, gold.bounds, order)
-        masks = (chains.states, chains.transitions)
-        loss, factor = _pass(
-            *arrays, rate, shrink, bool(chains.states.all()), *masks, states, transitions, scores, factors, room
-        )
+        steps = (rate, shrink, bool(chains.states.all()), chains.states, chains.transitions)
+        loss, factor = _pass(*arrays, *steps, states, transitions, scores, factors, room)
         start *= factor
         yield loss
 

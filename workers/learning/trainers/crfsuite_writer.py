@@ -1,0 +1,174 @@
+"""Writing CRFsuite's binary model files, so that its tagger takes a model that was trained here.
+
+The form is that of `workers.learning.trainers.crfsuite_file`: a header, the features, two databases of names, and for
+each label and attribute the features that start from it. A database finds a name in one of 256 open hash tables, by
+Jenkins's public-domain hash "lookup3" (2006) of its bytes and the NUL that ends them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workers.compiling.kernel import inlined, kernel_in_place
+from workers.learning.trainers.crfsuite_file import (
+    BYTE_ORDER,
+    CHUNK,
+    DATABASE,
+    FEATURE,
+    HEADER,
+    STATE,
+    TRANSITION,
+    CrfsuiteWeights,
+)
+from workers.storage.files import write_whole
+
+TABLES = 256
+BUCKET = np.dtype([("hash", "<u4"), ("offset", "<u4")])
+
+
+def write_crfsuite(path: Path, weights: CrfsuiteWeights) -> None:
+    """Writes a model file that CRFsuite and `read_crfsuite` read. Raises `OutputError`."""
+    order = np.argsort(weights.source, kind="stable")
+    states = np.zeros(len(order), FEATURE)
+    states["type"], states["source"], states["target"] = STATE, weights.source[order], weights.target[order]
+    states["weight"] = weights.weight[order]
+    size = len(weights.labels)
+    before, after = np.divmod(np.arange(size * size), size)
+    edges = np.zeros(size * size, FEATURE)
+    edges["type"], edges["source"], edges["target"] = TRANSITION, before, after
+    edges["weight"] = weights.transition.ravel()
+    features = np.concatenate([states, edges])
+
+    parts = [
+        CHUNK.pack(b"FEAT", CHUNK.size + features.nbytes, len(features)) + features.tobytes(),
+        _database(weights.labels),
+        _database(weights.attributes),
+    ]
+    places = np.cumsum([HEADER.size, *map(len, parts)]).tolist()
+    parts.append(_references(b"LFRF", places[3], edges["source"], size, len(states)))
+    places.append(places[3] + len(parts[3]))
+    parts.append(_references(b"AFRF", places[4], states["source"], len(weights.attributes), 0))
+    total = places[4] + len(parts[4])
+    counts = len(features), size, len(weights.attributes)
+    header = HEADER.pack(b"lCRF", total, b"FOMC", 100, *counts, *places)
+    write_whole(path, b"".join([header, *parts]))
+
+
+def _references(magic: bytes, place: int, sources: NDArray[np.uint32], count: int, first: int) -> bytes:
+    """For each of ``count`` sources the ids, from ``first`` on, of the features that start from it; sources ascend."""
+    lengths = np.bincount(sources, minlength=count)
+    starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+    table = CHUNK.size + 4 * count
+    offsets = place + table + 4 * (starts + np.arange(count))
+    body = np.zeros(count + len(sources), "<u4")
+    at = starts + np.arange(count)
+    body[at] = lengths
+    is_id = np.ones(len(body), np.bool_)
+    is_id[at] = False
+    body[is_id] = first + np.arange(len(sources))
+    return CHUNK.pack(magic, table + body.nbytes, count) + offsets.astype("<u4").tobytes() + body.tobytes()
+
+
+def _database(names: Sequence[str]) -> bytes:
+    """Names by id and ids by name."""
+    keys = [name.encode() + b"\0" for name in names]
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    first = DATABASE.size + 8 * TABLES
+    offsets = first + np.cumsum(lengths + 8) - lengths - 8
+    records = b"".join(struct.pack("<II", i, len(key)) + key for i, key in enumerate(keys))
+    hashes = np.zeros(len(keys), np.uint32)
+    _hash_keys(np.frombuffer(b"".join(keys), np.uint8), np.cumsum(lengths), hashes)
+    tables = [_table(hashes[chosen], offsets[chosen]) for chosen in _split(hashes % TABLES)]
+    sizes = np.array([len(table) for table in tables])
+    starts = first + len(records) + BUCKET.itemsize * (np.cumsum(sizes) - sizes)
+    references = np.stack([np.where(sizes > 0, starts, 0), sizes], axis=1).astype("<u4")
+    backward = first + len(records) + BUCKET.itemsize * int(sizes.sum())
+    size = backward + 4 * len(keys)
+    header = DATABASE.pack(b"CQDB", size, 0, BYTE_ORDER, len(keys), backward)
+    tail = [*(table.tobytes() for table in tables), offsets.astype("<u4").tobytes()]
+    return b"".join([header, references.tobytes(), records, *tail])
+
+
+def _split(table_of: NDArray[Any]) -> list[NDArray[np.int64]]:
+    order = np.argsort(table_of, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(table_of, minlength=TABLES))[:-1])
+
+
+def _table(hashes: NDArray[np.uint32], offsets: NDArray[np.int64]) -> NDArray[np.void]:
+    """An open table twice as large as what it holds; free places have the offset 0."""
+    table = np.zeros(2 * len(hashes), BUCKET)
+    found, places = np.zeros(len(table), np.uint32), np.zeros(len(table), np.int64)
+    _place(hashes, offsets, found, places)
+    table["hash"], table["offset"] = found, places
+    return table
+
+
+@kernel_in_place
+def _place(hashes: Any, offsets: Any, found: Any, places: Any) -> None:
+    for i in range(len(hashes)):
+        at = np.int64(hashes[i] >> np.uint32(8)) % len(found)
+        while places[at]:
+            at = (at + 1) % len(found)
+        found[at], places[at] = hashes[i], offsets[i]
+
+
+@inlined
+def _turned(x: Any, bits: int) -> Any:
+    return ((x << np.uint32(bits)) | (x >> np.uint32(32 - bits))) & np.uint32(0xFFFFFFFF)
+
+
+@inlined
+def _word(text: Any, at: int, end: int) -> Any:
+    """Four bytes, the lowest first; 0 beyond the end."""
+    word = np.uint32(0)
+    for k in range(4):
+        if at + k < end:
+            word |= np.uint32(text[at + k]) << np.uint32(8 * k)
+    return np.uint32(word)
+
+
+@kernel_in_place
+def _hash_keys(text: Any, ends: Any, hashes: Any) -> None:
+    """Writes the lookup3 hash of each key, from the seed 0."""
+    begin = 0
+    for i in range(len(ends)):
+        end = ends[i]
+        start = np.uint32(0xDEADBEEF + (end - begin))
+        a, b, c = start, start, start
+        at = begin
+        while end - at > 12:
+            a = np.uint32(a + _word(text, at, end))
+            b = np.uint32(b + _word(text, at + 4, end))
+            c = np.uint32(c + _word(text, at + 8, end))
+            a = np.uint32(np.uint32(a - c) ^ _turned(c, 4))
+            c = np.uint32(c + b)
+            b = np.uint32(np.uint32(b - a) ^ _turned(a, 6))
+            a = np.uint32(a + c)
+            c = np.uint32(np.uint32(c - b) ^ _turned(b, 8))
+            b = np.uint32(b + a)
+            a = np.uint32(np.uint32(a - c) ^ _turned(c, 16))
+            c = np.uint32(c + b)
+            b = np.uint32(np.uint32(b - a) ^ _turned(a, 19))
+            a = np.uint32(a + c)
+            c = np.uint32(np.uint32(c - b) ^ _turned(b, 4))
+            b = np.uint32(b + a)
+            at += 12
+        if at < end:
+            a = np.uint32(a + _word(text, at, end))
+            b = np.uint32(b + _word(text, at + 4, end))
+            c = np.uint32(c + _word(text, at + 8, end))
+            c = np.uint32(np.uint32(c ^ b) - _turned(b, 14))
+            a = np.uint32(np.uint32(a ^ c) - _turned(c, 11))
+            b = np.uint32(np.uint32(b ^ a) - _turned(a, 25))
+            c = np.uint32(np.uint32(c ^ b) - _turned(b, 16))
+            a = np.uint32(np.uint32(a ^ c) - _turned(c, 4))
+            b = np.uint32(np.uint32(b ^ a) - _turned(a, 14))
+            c = np.uint32(np.uint32(c ^ b) - _turned(b, 24))
+        hashes[i] = c
+        begin = end

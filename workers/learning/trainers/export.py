@@ -1,0 +1,40 @@
+"""A model folder as one of CRFsuite's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from workers.learning.trainers.crfsuite import CRFSUITE_FILE
+from workers.learning.trainers.crfsuite_file import CrfsuiteWeights
+from workers.learning.trainers.crfsuite_writer import write_crfsuite
+from workers.models.attribute_names import read_names
+from workers.models.crf import CrfModel, load
+from workers.storage.files import write_whole
+
+
+def export_crfsuite(folder: Path, out: Path) -> CrfModel:
+    """Writes the CRF in a folder as CRFsuite's file: its own where CRFsuite trained it.
+
+    Its attributes are the strings of `workers.features.attributes`. Raises `ModelError` where the folder is no whole
+    CRF or does not keep the names of its attributes, and `OutputError`.
+    """
+    model = load(folder)
+    if CRFSUITE_FILE in model.manifest.files:
+        write_whole(out, (folder / CRFSUITE_FILE).read_bytes())
+        return model
+    start, label, weight = model.weights.sparse
+    known = np.flatnonzero(~model.missing)
+    number = np.zeros(len(model.labels), np.int32)
+    number[known] = np.arange(len(known))
+    weights = CrfsuiteWeights(
+        tuple(model.labels.names[i] for i in known.tolist()),
+        tuple(read_names(folder, model.manifest).to_pylist()),
+        np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start)),
+        number[label],
+        weight,
+        model.transition[np.ix_(known, known)],
+    )
+    write_crfsuite(out, weights)
+    return model
