@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from schemas.labels import Spans
 from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import NO_KEY, LinearRows, Problem
+from schemas.problem import NO_KEY, LinearRows, SpanAgreement
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState, empty_state
-from workers.inference.core.chain import max_messages
+from workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import CandidateSpans, candidate_spans
 
 FIRST = np.zeros(1, np.int64)
@@ -33,7 +33,7 @@ class Pruned:
     token's sentence, ``span_sentence`` (M,) each span's.
     """
 
-    problem: Problem
+    problem: Prepared
     token_loss: Floats
     spans: CandidateSpans
     sentence: Ints
@@ -41,15 +41,13 @@ class Pruned:
     state: AgreementState
 
     @classmethod
-    def of(cls, problem: Problem, most_loss: float) -> Pruned:
+    def of(cls, problem: Prepared, most_loss: float) -> Pruned:
         """Losses of all labels, and all spans that lose at most ``most_loss`` nats."""
-        forward, backward = max_messages(problem.potentials)
-        reached = forward + backward
         starts = problem.potentials.sentence_starts
         sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(problem))))
         spans = candidate_spans(problem, most_loss if problem.agreements else -1.0)
-        loss = reached.max(axis=1, keepdims=True) - reached
-        return cls(problem, loss, spans, sentence, sentence[spans.start], empty_state(problem, 1.0))
+        loss = problem.best_marginals[:, None] - problem.max_marginals
+        return cls(problem, loss, spans, sentence, sentence[spans.start], problem.uncounted)
 
     def components(self, most_loss: Floats) -> list[Ints]:
         """Sentences that must be solved together, one sorted array a component.
@@ -89,7 +87,7 @@ class Pruned:
         return np.flatnonzero(_largest_activity(pointer, position, previous, label, coefficient, allowed) > rows.bound)
 
 
-def part_of(problem: Problem, sentences: Ints, sentence: Ints) -> tuple[Problem, Ints]:
+def part_of(problem: Prepared, sentences: Ints, sentence: Ints) -> tuple[Prepared, Ints]:
     """The problem of some sentences alone, and the (n,) tokens of the document it is made of.
 
     Rows that reach out of the sentences are left out: the caller has shown that they cost nothing.
@@ -112,10 +110,11 @@ def ranges(first: Ints, last: Ints) -> Ints:
     return each
 
 
-def _cut_agreements(problem: Problem, tokens: Ints) -> tuple[Any, ...]:
-    # One table stays one object: that is how engines see that agreements share it.
-    tables = {id(a.key): a.key[tokens] for a in problem.agreements}
-    return tuple(replace(a, key=tables[id(a.key)]) for a in problem.agreements)
+def _cut_agreements(problem: Prepared, tokens: Ints) -> tuple[SpanAgreement, ...]:
+    # What was one table stays one: `Problem.key_tables` sees by that what agreements share.
+    whole, used = problem.key_tables
+    cut = [table[tokens] for table in whole]
+    return tuple(replace(a, key=cut[i]) for a, i in zip(problem.agreements, used.tolist(), strict=True))
 
 
 def _cut_rows(rows: LinearRows, tokens: Ints, count: int) -> LinearRows:

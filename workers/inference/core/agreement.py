@@ -56,19 +56,9 @@ class AgreementState(NamedTuple):
     reach: NDArray[np.int64]
 
 
-def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
-    """A state in which nothing is labelled yet.
-
-    Infinite costs become ``hard_weight`` nats, so that sums stay finite; what an engine returns is
-    scored by `Problem.score`, where they cost inf.
-    """
-    tables: list[NDArray[np.int32]] = []
-    place: list[int] = []
-    for agreement in problem.agreements:
-        known = [i for i, table in enumerate(tables) if table is agreement.key]
-        place.append(known[0] if known else len(tables))
-        if not known:
-            tables.append(agreement.key)
+def uncounted(problem: Problem) -> AgreementState:
+    """A state in which nothing is labelled yet, with infinite costs as they are."""
+    tables, used = problem.key_tables
     types = len(problem.labels.types)
     own = np.array([table.shape[1] for table in tables], np.int64)
     width = int(own.max(initial=1))
@@ -76,10 +66,9 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
     for i, table in enumerate(tables):
         keys[i, :, : table.shape[1]] = table
     size = int(keys.max(initial=NO_KEY)) + 1
-    cost = np.zeros((len(place), types, types))
+    cost = np.zeros((len(used), types, types))
     for i, agreement in enumerate(problem.agreements):
         cost[i] = agreement.cost
-    used = np.array(place, np.int64)
     asks = [a.relation is Relation.UNLABELLED and bool(a.cost.any()) for a in problem.agreements]
     watching = np.flatnonzero(np.array(asks, np.bool_))
     widths = np.arange(1, width + 1) if len(watching) else np.zeros(width, np.int64)
@@ -89,7 +78,7 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
         used,
         np.array([CODES[a.relation] for a in problem.agreements], np.int64),
         np.array([a.per_token for a in problem.agreements], np.bool_),
-        np.where(np.isinf(cost), hard_weight, cost),
+        cost,
         np.zeros((len(tables), size, types), np.int32),
         np.zeros((len(tables), size, types), np.int32),
         np.zeros((len(tables), types), np.int32),
@@ -100,17 +89,13 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
     )
 
 
-def places_by_key(state: AgreementState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each key occurs: (G, P) first tokens ordered by key, and (G, K + 1) the bounds of each key among them."""
-    tables, size = len(state.keys), state.counts.shape[1]
-    known = [np.nonzero(table != NO_KEY) for table in state.keys]
-    places = np.zeros((tables, max((len(tokens) for tokens, _ in known), default=0)), np.int64)
-    bounds = np.zeros((tables, size + 1), np.int64)
-    for g, (tokens, widths) in enumerate(known):
-        keys = state.keys[g, tokens, widths]
-        places[g, : len(tokens)] = tokens[np.argsort(keys, kind="stable")]
-        bounds[g, 1:] = np.cumsum(np.bincount(keys, minlength=size))
-    return places, bounds
+def key_bounds(state: AgreementState) -> NDArray[np.int64]:
+    """(G, K + 1) bounds of each key's places in a list of all places of the table, ordered by key."""
+    size = state.counts.shape[1]
+    bounds = np.zeros((len(state.keys), size + 1), np.int64)
+    for table, ends in zip(state.keys, bounds, strict=True):
+        ends[1:] = np.cumsum(np.bincount(table[table != NO_KEY], minlength=size))
+    return bounds
 
 
 @kernel_in_place

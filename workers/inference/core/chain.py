@@ -21,15 +21,19 @@ def viterbi(potentials: Potentials) -> Labels:
 
     Where every path of a sentence is −inf the labels are arbitrary and score −inf.
     """
+    return best_labels(potentials)[0]
+
+
+def best_labels(potentials: Potentials) -> tuple[Labels, Floats]:
+    """The labels of `viterbi`, and the nats (S,) that they score in each sentence."""
     p = potentials
-    labels: Labels = _viterbi(p.unary, p.transition, sentence_bounds(p))[0]
-    return labels
+    found: tuple[Labels, Floats] = _viterbi(p.unary, p.transition, sentence_bounds(p))
+    return found
 
 
 def viterbi_score(potentials: Potentials) -> float:
     """The best local score of any labelling, in nats: the sum over sentences."""
-    p = potentials
-    return float(_viterbi(p.unary, p.transition, sentence_bounds(p))[1].sum())
+    return float(best_labels(potentials)[1].sum())
 
 
 def log_partition(potentials: Potentials) -> Floats:

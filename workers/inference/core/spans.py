@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from schemas.potentials import Floats
-from schemas.problem import Problem
 from workers.compiling.kernel import kernel, kernel_in_place
-from workers.inference.core.agreement import Codec, codec
-from workers.inference.core.chain import max_messages, sentence_bounds
+from workers.inference.core.agreement import Codec
+from workers.inference.core.chain import sentence_bounds
+from workers.inference.core.prepared import Prepared
 
 
 class CandidateSpans:
@@ -32,23 +32,24 @@ class CandidateSpans:
         self.start, self.end, self.type = spans[:, 0], spans[:, 1], spans[:, 2]
         self.loss = loss
 
+    @classmethod
+    def none(cls) -> CandidateSpans:
+        """No spans."""
+        return cls(np.zeros((0, 3), np.int64), np.zeros(0))
+
     def __len__(self) -> int:
         return len(self.loss)
 
 
-def candidate_spans(problem: Problem, limit: float) -> CandidateSpans:
+def candidate_spans(problem: Prepared, limit: float) -> CandidateSpans:
     """All spans with a loss of at most ``limit`` nats.
 
     Prunes while it extends a span, so the cost follows the number of survivors.
     """
     p = problem.potentials
-    forward, backward = max_messages(p)
-    best = (forward + backward).max(axis=1) if len(p) else np.zeros(0)
-    return CandidateSpans(
-        *_candidate_spans(
-            p.unary, p.transition, sentence_bounds(p), forward, backward, best, codec(problem), float(limit)
-        )
-    )
+    forward, backward = problem.messages
+    chain = p.unary, p.transition, sentence_bounds(p), forward, backward, problem.best_marginals
+    return CandidateSpans(*_candidate_spans(*chain, problem.codec, float(limit)))
 
 
 @kernel

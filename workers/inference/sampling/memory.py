@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schemas.potentials import Ints
 from schemas.problem import NO_KEY
 from workers.compiling.kernel import inner_in_place
-from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, item_end, places_by_key
+from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, item_end, key_bounds
 
 UNKNOWN = np.inf
 
@@ -47,7 +47,7 @@ class Readers(NamedTuple):
 def readers_for(state: AgreementState) -> Readers:
     """Arrays large enough for all that may be read; nothing has been."""
     tables, count, width = state.keys.shape
-    ends = places_by_key(state)[1]
+    ends = key_bounds(state)
     tops = ends.max(initial=0) + count
     contained, different = (
         np.isin(np.arange(tables), state.table[state.relation == relation]) for relation in (CONTAINED, DIFFERENT)

@@ -1,4 +1,4 @@
-"""Occurrences of the same words as a group, whose labels should change together."""
+"""Where a sampler may change several labels at once: places of spans, and occurrences of the same words as a group."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Scheme
-from schemas.problem import Problem
-from workers.inference.core.agreement import AgreementState
-from workers.inference.core.spans import CandidateSpans
+from workers.inference.core.prepared import Prepared
+from workers.inference.core.spans import CandidateSpans, candidate_spans
 from workers.inference.relaxation.ascent import memberships
 
 
@@ -25,12 +24,27 @@ class Groups(NamedTuple):
     may_leave: NDArray[np.bool_]
 
 
-def places_of(spans: CandidateSpans) -> NDArray[np.int64]:
-    """(M, 2) start and end of every candidate span, ordered, each once."""
-    return np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
+class Sites(NamedTuple):
+    """The spans that the local model could see, their ``places`` (M, 2), start and end, ordered, each once, and groups.
+
+    In a plain label set every run of a label is a span, and single labels can move its ends: there
+    whole spans matter only where they are compared.
+    """
+
+    spans: CandidateSpans
+    places: NDArray[np.int64]
+    groups: Groups
 
 
-def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]) -> Groups:
+def sites_of(problem: Prepared, most_loss: float) -> Sites:
+    """The sites of a document; spans are those that lose at most ``most_loss`` nats."""
+    matters = problem.agreements or problem.labels.scheme is Scheme.BIO
+    spans = candidate_spans(problem, most_loss) if matters else CandidateSpans.none()
+    places = np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
+    return Sites(spans, places, _groups(problem, places))
+
+
+def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     """A group for each key that occurs several times and, where longer ``places`` (M, 2) contain it, one with these.
 
     The former may be left out. None outside BIO: only there can spans of any types stand side by side.
@@ -38,7 +52,7 @@ def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]
     if problem.labels.scheme is not Scheme.BIO:
         return Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
     start, end = np.ascontiguousarray(places.T)
-    members = memberships(spans, start, end, np.zeros(len(places), np.int64))
+    members = memberships(problem.uncounted, start, end, np.zeros(len(places), np.int64))
     members = members[np.lexsort((members[:, 0], members[:, 1]))]
     exact = members[members[:, 3] == 0]
     # Of places that overlap the first is kept: left out together they could not all be labelled again.

@@ -44,7 +44,7 @@ def solve(
     search = Search(problem, budget=budget, incumbent=incumbent)
     if search.closed:
         return search.decoded(0.0)
-    start = start_partial(problem, chain_loss(problem), top=search.top, limit=search.loss)
+    start = start_partial(search.problem, chain_loss(search.problem), top=search.top, limit=search.loss)
     if start is None:
         return search.decoded(search.loss)
     tree = new_tree(start, 1 + len(problem) * config.width)

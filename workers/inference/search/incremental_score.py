@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import SLACK_TOLERANCE, Problem
+from schemas.problem import SLACK_TOLERANCE
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import (
     AgreementState,
     Codec,
     add_outside,
     add_span,
-    codec,
-    empty_state,
     item_end,
     outside_cost,
     span_cost,
 )
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.rows import RowState, row_state, set_label
 
 
@@ -50,15 +49,15 @@ class IncrementalScore(NamedTuple):
     values: Floats
 
 
-def incremental_score(problem: Problem, labels: Labels) -> IncrementalScore:
+def incremental_score(problem: Prepared, labels: Labels) -> IncrementalScore:
     """The evaluation of ``labels`` (N,), from which others follow."""
-    spans = empty_state(problem, np.inf)
+    spans = problem.empty_state(np.inf)
     forbidden = np.isinf(spans.cost)
     current = IncrementalScore(
         problem.potentials.unary,
         problem.potentials.transition,
         labels.copy(),
-        codec(problem),
+        problem.codec,
         row_state(problem, labels, 0.0),
         np.flatnonzero(np.isinf(problem.rows.weight)),
         spans._replace(cost=np.where(forbidden, 0.0, spans.cost)),

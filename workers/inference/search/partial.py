@@ -24,19 +24,17 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import ANY, SLACK_TOLERANCE, Problem
+from schemas.problem import ANY, SLACK_TOLERANCE
 from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.inference.core.agreement import (
     AgreementState,
     Codec,
     add_outside,
     add_span,
-    codec,
-    empty_state,
     outside_cost,
     span_cost,
 )
-from workers.inference.core.chain import max_messages
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
 from workers.inference.numerics import HARD_EXCESS, ROUNDING
 
@@ -79,18 +77,16 @@ class ChainLoss(NamedTuple):
     future: Floats
 
 
-def chain_loss(problem: Problem) -> ChainLoss:
+def chain_loss(problem: Prepared) -> ChainLoss:
     """Max-marginal losses and the best scores of what follows, both (N, L), in nats over the document."""
-    forward, backward = max_messages(problem.potentials)
-    score = forward + backward
-    best = score.max(axis=1) if len(score) else np.zeros(0)
+    best = problem.best_marginals
     starts = problem.potentials.sentence_starts
     rest = np.append(np.cumsum(best[starts][::-1])[::-1], 0.0)[1:]
     sentence = np.searchsorted(starts, np.arange(len(problem)), side="right") - 1
-    return ChainLoss(best[:, None] - score, backward + rest[sentence][:, None])
+    return ChainLoss(best[:, None] - problem.max_marginals, problem.messages[1] + rest[sentence][:, None])
 
 
-def start_partial(problem: Problem, chain: ChainLoss, *, top: float, limit: float) -> Partial | None:
+def start_partial(problem: Prepared, chain: ChainLoss, *, top: float, limit: float) -> Partial | None:
     """The empty labelling, restricted to labels that a loss below ``limit`` (nats, or inf) leaves.
 
     None where nothing is left, which proves that every labelling loses at least ``limit``.
@@ -108,9 +104,9 @@ def start_partial(problem: Problem, chain: ChainLoss, *, top: float, limit: floa
     return _partial(problem, chain, alive, bounds, top)
 
 
-def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bounds: RowBounds, top: float) -> Partial:
+def _partial(problem: Prepared, chain: ChainLoss, alive: NDArray[np.bool_], bounds: RowBounds, top: float) -> Partial:
     p, count = problem.potentials, len(problem)
-    spans = empty_state(problem, np.inf)
+    spans = problem.empty_state(np.inf)
     forbidden = np.isinf(spans.cost)
     excess = np.where(problem.rows.weight > 0, bounds.root - bounds.bound, 0.0)
     cost = np.where(bounds.hard, excess > HARD_EXCESS, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
@@ -119,7 +115,7 @@ def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bound
         p.transition,
         chain.future,
         alive,
-        codec(problem),
+        problem.codec,
         bounds,
         spans._replace(cost=np.where(forbidden, 0.0, spans.cost)),
         spans._replace(cost=forbidden.astype(np.float64)),
