@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.labels import Labels
 from schemas.problem import NO_KEY, Problem, Relation
 from workers.compiling.kernel import kernel_in_place
 
@@ -99,7 +100,7 @@ def key_bounds(state: AgreementState) -> NDArray[np.int64]:
 
 
 @kernel_in_place
-def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
+def span_cost(state: AgreementState, start: int, end: int, kind: int) -> Any:
     """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
     length = end - start
     total = 0.0
@@ -128,7 +129,7 @@ def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
 
 
 @kernel_in_place
-def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
+def _parts_cost(state: AgreementState, a: int, start: int, end: int, kind: int) -> Any:
     g = state.table[a]
     total = 0.0
     for width in range(1, end - start):
@@ -143,7 +144,7 @@ def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
 
 
 @kernel_in_place
-def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
+def _seen(keys: NDArray[np.int32], g: int, key: int, start: int, at: int, width: int) -> Any:
     for earlier in range(start, at):
         if keys[g, earlier, width - 1] == key:
             return True
@@ -151,7 +152,7 @@ def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
 
 
 @kernel_in_place
-def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
+def add_span(state: AgreementState, start: int, end: int, kind: int, change: int) -> None:
     """Counts a labelled span in (``change`` 1) or out (−1)."""
     length = end - start
     for g in range(len(state.keys)):
@@ -169,7 +170,7 @@ def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
 
 
 @kernel_in_place
-def outside_cost(state: Any, t: int) -> Any:
+def outside_cost(state: AgreementState, t: int) -> Any:
     """Nats that an outside label at t costs with the spans labelled now that have the words from t on."""
     total = 0.0
     for a in state.watching:
@@ -185,7 +186,7 @@ def outside_cost(state: Any, t: int) -> Any:
 
 
 @kernel_in_place
-def add_outside(state: Any, t: int, change: int) -> None:
+def add_outside(state: AgreementState, t: int, change: int) -> None:
     """Counts an outside label at t in (``change`` 1) or out (−1)."""
     for g in state.watched:
         for width in range(state.reach[g, t]):
@@ -195,7 +196,7 @@ def add_outside(state: Any, t: int, change: int) -> None:
 
 
 @kernel_in_place
-def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int) -> Any:
+def item_end(continues: NDArray[np.bool_], opens_sentence: NDArray[np.bool_], labels: Labels, t: int, last: int) -> Any:
     """Where the span that opens at t ends, at most at ``last``; t + 1 for an outside label."""
     end = t + 1
     while end < last and not opens_sentence[end] and continues[labels[end - 1], labels[end]]:
@@ -204,7 +205,7 @@ def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int
 
 
 @kernel_in_place
-def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> None:
+def count_labels(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int, change: int) -> None:
     """Counts all spans and outside labels of ``labels[first:last]`` in (``change`` 1) or out (−1).
 
     ``first`` and ``last`` must not cut a span.
@@ -221,7 +222,7 @@ def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, cha
 
 
 @kernel_in_place
-def labels_cost(state: Any, codec: Any, labels: Any, first: int, last: int) -> Any:
+def labels_cost(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> Any:
     """Nats that ``labels[first:last]`` cost together with what is counted now; they themselves must not be.
 
     ``first`` and ``last`` must not cut a span. The counts are as before afterwards.

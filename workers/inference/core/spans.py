@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.potentials import Floats
+from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import kernel, kernel_in_place
 from workers.inference.core.agreement import Codec
 from workers.inference.core.chain import sentence_bounds
@@ -54,7 +54,14 @@ def candidate_spans(problem: Prepared, limit: float) -> CandidateSpans:
 
 @kernel
 def _candidate_spans(
-    unary: Any, transition: Any, bounds: Any, forward: Any, backward: Any, best: Any, codec: Codec, limit: float
+    unary: Floats,
+    transition: Floats,
+    bounds: Ints,
+    forward: Floats,
+    backward: Floats,
+    best: Floats,
+    codec: Codec,
+    limit: float,
 ) -> Any:
     spans = np.empty((max(16, len(unary)), 3), np.int64)
     losses = np.empty(len(spans))
@@ -85,7 +92,7 @@ def _candidate_spans(
 
 
 @kernel_in_place
-def _enter(unary: Any, transition: Any, forward: Any, codec: Codec, first: int, start: int, kind: int) -> Any:
+def _enter(unary: Floats, transition: Floats, forward: Floats, codec: Codec, first: int, start: int, kind: int) -> Any:
     """Best score up to ``start`` with a span of this type opening there."""
     opening = codec.opening[kind]
     if start == first:
@@ -98,7 +105,7 @@ def _enter(unary: Any, transition: Any, forward: Any, codec: Codec, first: int, 
 
 
 @kernel_in_place
-def _leave(unary: Any, transition: Any, backward: Any, codec: Codec, last: int, end: int, inner: int) -> Any:
+def _leave(unary: Floats, transition: Floats, backward: Floats, codec: Codec, last: int, end: int, inner: int) -> Any:
     """Best score from ``end`` on, given a span that stops before it with label ``inner``."""
     if end == last:
         return 0.0
@@ -110,7 +117,7 @@ def _leave(unary: Any, transition: Any, backward: Any, codec: Codec, last: int, 
 
 
 @kernel_in_place
-def _sort_by_end(spans: Any, losses: Any, first: int, last: int) -> None:
+def _sort_by_end(spans: Ints, losses: Floats, first: int, last: int) -> None:
     # Insertion sort: a start has few surviving spans, found type by type with ends rising.
     for i in range(first + 1, last):
         end, kind, loss = spans[i, 1], spans[i, 2], losses[i]

@@ -18,7 +18,7 @@ labels that are left mostly closes it in a few nodes.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,7 +186,7 @@ def _best_with(dual: _Dual) -> Floats:
 
 
 @kernel
-def _subgradient_steps(dual: Any, steps: int, target: float, found: Any) -> None:
+def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) -> None:
     """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
     labels = np.empty(len(found), np.int32)
     excess = np.empty(len(dual.limit))
@@ -231,7 +231,7 @@ def _subgradient_steps(dual: Any, steps: int, target: float, found: Any) -> None
 
 
 @kernel_in_place
-def _move(dual: Any, wanted: Any) -> None:
+def _move(dual: _Dual, wanted: Floats) -> None:
     """Makes the multipliers ``wanted`` (R,)."""
     for r in range(len(wanted)):
         change = wanted[r] - dual.now[r]
@@ -247,7 +247,7 @@ def _move(dual: Any, wanted: Any) -> None:
 
 
 @inner_in_place
-def _excess(dual: Any, labels: Any, r: int) -> float:
+def _excess(dual: _Dual, labels: Labels, r: int) -> float:
     activity = 0.0
     for e in range(dual.pointer[r], dual.pointer[r + 1]):
         t = dual.position[e]
@@ -257,7 +257,7 @@ def _excess(dual: Any, labels: Any, r: int) -> float:
 
 
 @inner
-def _viterbi(dual: Any, labels: Any) -> float:
+def _viterbi(dual: _Dual, labels: Labels) -> float:
     """The best labelling of the chain with its multipliers, written to ``labels``, and its value."""
     count, width = dual.unary.shape
     score = np.empty((count, width))
@@ -289,7 +289,7 @@ def _viterbi(dual: Any, labels: Any) -> float:
 
 
 @kernel_in_place
-def _messages(dual: Any, forward: Any, backward: Any) -> None:
+def _messages(dual: _Dual, forward: Floats, backward: Floats) -> None:
     """Best value up to and including each token and label, and after it, inside its sentence."""
     count, width = dual.unary.shape
     for t in range(count):

@@ -37,20 +37,11 @@ from workers.inference.core.incumbent import Search, limited
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.rows import row_penalty, row_state
 from workers.inference.numerics import ROUNDING
+from workers.inference.sampling.labelling import Labelling
 from workers.inference.sampling.memory import UNKNOWN, readers_for
 from workers.inference.sampling.names import Sites, sites_of
 from workers.inference.sampling.settling import settle
-from workers.inference.sampling.state import (
-    BEST,
-    FLIPS,
-    NOW,
-    WORK,
-    Chain,
-    Labelling,
-    Slots,
-    scratch_for,
-    set_margins,
-)
+from workers.inference.sampling.state import BEST, FLIPS, NOW, WORK, Chain, Slots, scratch_for, set_margins
 from workers.inference.sampling.sweep import anneal, random_labels
 
 STEPS_A_LOOK = 2_000_000

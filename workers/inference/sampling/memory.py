@@ -7,15 +7,17 @@ them stale removes them. So invalidation takes no more time than computing did, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Ints
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY
 from workers.compiling.kernel import inner_in_place
-from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, item_end, key_bounds
+from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, Codec, item_end, key_bounds
+from workers.inference.sampling.labelling import Labelling, region
 
 UNKNOWN = np.inf
 
@@ -66,7 +68,7 @@ def readers_for(state: AgreementState) -> Readers:
 
 
 @inner_in_place
-def note_labels(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+def note_labels(readers: Readers, state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> None:
     """Notes all keys from which the cost of ``labels[first:last]`` is read; no span may be cut."""
     t = first
     while t < last:
@@ -79,7 +81,7 @@ def note_labels(readers: Any, state: Any, codec: Any, labels: Any, first: int, l
 
 
 @inner_in_place
-def note_outside(readers: Any, state: Any, t: int) -> None:
+def note_outside(readers: Readers, state: AgreementState, t: int) -> None:
     """Notes what `outside_cost` reads."""
     for g in state.watched:
         for width in range(state.reach[g, t]):
@@ -87,7 +89,7 @@ def note_outside(readers: Any, state: Any, t: int) -> None:
 
 
 @inner_in_place
-def note_span(readers: Any, state: Any, start: int, end: int) -> None:
+def note_span(readers: Readers, state: AgreementState, start: int, end: int) -> None:
     """Notes what `span_cost` reads."""
     length = end - start
     for g in range(len(state.keys) if length <= state.keys.shape[2] else 0):
@@ -101,7 +103,7 @@ def note_span(readers: Any, state: Any, start: int, end: int) -> None:
 
 
 @inner_in_place
-def _note(readers: Any, state: Any, what: int, g: int, t: int, width: int) -> None:
+def _note(readers: Readers, state: AgreementState, what: int, g: int, t: int, width: int) -> None:
     key, place = state.keys[g, t, width], t * (state.keys.shape[2] + 1) + width
     if key != NO_KEY and not readers.known[what, g, place]:
         readers.known[what, g, place] = True
@@ -110,7 +112,7 @@ def _note(readers: Any, state: Any, what: int, g: int, t: int, width: int) -> No
 
 
 @inner_in_place
-def _note_all(readers: Any, state: Any, g: int, t: int) -> None:
+def _note_all(readers: Readers, state: AgreementState, g: int, t: int) -> None:
     """Like `_note`, under the key that stands for all together."""
     width, key = state.keys.shape[2], readers.bounds.shape[1] - 1
     place = t * (width + 1) + width
@@ -121,7 +123,7 @@ def _note_all(readers: Any, state: Any, g: int, t: int) -> None:
 
 
 @inner_in_place
-def mark_stale(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+def mark_stale(readers: Readers, state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> None:
     """Lists in ``stale`` the readers of all counts that ``labels[first:last]`` are part of; no span may be cut."""
     t = first
     while t < last:
@@ -142,7 +144,7 @@ def mark_stale(readers: Any, state: Any, codec: Any, labels: Any, first: int, la
 
 
 @inner_in_place
-def _mark_key(readers: Any, what: int, g: int, key: int) -> None:
+def _mark_key(readers: Readers, what: int, g: int, key: int) -> None:
     if key == NO_KEY:
         return
     step = readers.known.shape[2] // len(readers.stale)
@@ -157,7 +159,9 @@ def _mark_key(readers: Any, what: int, g: int, key: int) -> None:
 
 
 @inner_in_place
-def forget_readers(readers: Any, state: Any, at: Any, cost_bound: Any, first: int, last: int) -> None:
+def forget_readers(
+    readers: Readers, state: AgreementState, at: Labelling, cost_bound: Floats, first: int, last: int
+) -> None:
     """Forgets every cost that was read from counts that the labels at ``first:last`` are part of."""
     mark_stale(readers, state, at.codec, at.labels, first, last)
     for i in range(readers.stale_count[0]):
@@ -167,24 +171,7 @@ def forget_readers(readers: Any, state: Any, at: Any, cost_bound: Any, first: in
 
 
 @inner_in_place
-def forget_around(at: Any, cost_bound: Any, first: int, last: int) -> None:
+def forget_around(at: Labelling, cost_bound: Floats, first: int, last: int) -> None:
     """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach it or stand beside it."""
     low, high = region(at, first, last)
     cost_bound[max(0, low - 1) : high + 1] = UNKNOWN
-
-
-@inner_in_place
-def region(at: Any, first: int, last: int) -> Any:
-    """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
-    codec, labels = at.codec, at.labels
-    low = first
-    if not codec.opens_sentence[low] and codec.type_of[labels[low - 1]] >= 0:
-        low -= 1
-        while not codec.opens_sentence[low] and codec.continues[labels[low - 1], labels[low]]:
-            low -= 1
-    high = last
-    if not codec.opens_sentence[high] and codec.type_of[labels[high]] >= 0:
-        high += 1
-        while not codec.opens_sentence[high] and codec.continues[labels[high - 1], labels[high]]:
-            high += 1
-    return low, high

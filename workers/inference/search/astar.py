@@ -94,7 +94,7 @@ def _first(start: Partial) -> tuple[Tree, Queue]:
 
 
 @kernel
-def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
+def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> Any:
     """Expands up to ``nodes`` nodes of less than ``limit`` loss; at a leaf the cursor stands on it."""
     count, width = p.unary.shape
     losses = np.empty(width)
@@ -119,7 +119,7 @@ def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
 
 
 @inner_in_place
-def _sooner(tree: Any, one: int, other: int) -> Any:
+def _sooner(tree: Tree, one: int, other: int) -> Any:
     if tree.loss[one] != tree.loss[other]:
         return tree.loss[one] < tree.loss[other]
     if tree.depth[one] != tree.depth[other]:
@@ -128,7 +128,7 @@ def _sooner(tree: Any, one: int, other: int) -> Any:
 
 
 @inner_in_place
-def _put(tree: Any, queue: Any, node: int) -> None:
+def _put(tree: Tree, queue: Queue, node: int) -> None:
     at = queue.size[0]
     queue.size[0] = at + 1
     while at > 0 and _sooner(tree, node, queue.heap[(at - 1) // 2]):
@@ -138,7 +138,7 @@ def _put(tree: Any, queue: Any, node: int) -> None:
 
 
 @kernel_in_place
-def _take(tree: Any, queue: Any) -> None:
+def _take(tree: Tree, queue: Queue) -> None:
     """Removes the first node."""
     size = queue.size[0] - 1
     queue.size[0] = size

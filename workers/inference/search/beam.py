@@ -16,6 +16,7 @@ import numpy as np
 
 from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
+from schemas.potentials import Ints
 from schemas.problem import Problem
 from schemas.settings import BeamSettings
 from workers.compiling.kernel import kernel
@@ -76,7 +77,7 @@ def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:
 
 
 @kernel
-def _step(p: Any, tree: Any, frontier: Any, t: int, width: int, limit: float) -> Any:
+def _step(p: Partial, tree: Tree, frontier: Ints, t: int, width: int, limit: float) -> Any:
     """Children of the frontier that stay, by parent, and the least loss of those that do not."""
     labels = p.unary.shape[1]
     losses = np.empty((len(frontier), labels))

@@ -69,7 +69,7 @@ def incremental_score(problem: Prepared, labels: Labels) -> IncrementalScore:
 
 
 @kernel
-def evaluate(at: Any, target: Any) -> Any:
+def evaluate(at: IncrementalScore, target: Labels) -> Any:
     """Evaluates ``target`` (N,): its local score, soft penalty (both nats) and hard degree."""
     if len(at.spans.table):
         _move_spans(at, target)
@@ -85,7 +85,7 @@ def evaluate(at: Any, target: Any) -> Any:
 
 
 @inner
-def _move_spans(at: Any, target: Any) -> None:
+def _move_spans(at: IncrementalScore, target: Labels) -> None:
     # All old spans leave before any label changes: labels changed in part may join spans that neither side has.
     parts = np.empty((len(target), 2), np.int64)
     found = 0
@@ -105,13 +105,13 @@ def _move_spans(at: Any, target: Any) -> None:
 
 
 @inner_in_place
-def _set_labels(at: Any, target: Any) -> None:
+def _set_labels(at: IncrementalScore, target: Labels) -> None:
     for t in range(len(target)):
         set_label(at.rows, at.labels, t, target[t])
 
 
 @inner_in_place
-def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
+def _crossed(codec: Codec, now: Labels, target: Labels, t: int) -> Any:
     """The part around the difference at t that no span crosses, before or after the change."""
     low = t
     while not codec.opens_sentence[low] and (
@@ -127,7 +127,7 @@ def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
 
 
 @kernel_in_place
-def count_spans(at: Any, first: int, last: int, change: int) -> None:
+def count_spans(at: IncrementalScore, first: int, last: int, change: int) -> None:
     """Counts spans and outside labels of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
     t = first
     while t < last:
@@ -148,7 +148,7 @@ def count_spans(at: Any, first: int, last: int, change: int) -> None:
 
 
 @inner_in_place
-def _local(at: Any, labels: Any) -> Any:
+def _local(at: IncrementalScore, labels: Labels) -> Any:
     total = 0.0
     for t in range(len(labels)):
         total += at.unary[t, labels[t]]

@@ -150,7 +150,7 @@ def complete_loss(partial: Partial) -> float:
 
 
 @kernel_in_place
-def expand(p: Any, t: int, losses: Any) -> None:
+def expand(p: Partial, t: int, losses: Floats) -> None:
     """Writes to ``losses`` (L,) what each label at t loses at least, given all before t; inf: impossible."""
     count, width = p.unary.shape
     if t == count - 1 and len(p.spans.table):
@@ -186,7 +186,7 @@ def expand(p: Any, t: int, losses: Any) -> None:
 
 
 @inner_in_place
-def _expand_last(p: Any, t: int, losses: Any) -> None:
+def _expand_last(p: Partial, t: int, losses: Floats) -> None:
     # The last label also closes the span it is in, so it is tried out.
     for b in range(len(losses)):
         losses[b] = np.inf
@@ -199,7 +199,7 @@ def _expand_last(p: Any, t: int, losses: Any) -> None:
 
 
 @kernel_in_place
-def push(p: Any, t: int, b: int) -> None:
+def push(p: Partial, t: int, b: int) -> None:
     """Decides y_t = b; all before t must be decided."""
     penalty = p.root[0] if t == 0 else p.penalty[t - 1]
     broken = p.root[1] if t == 0 else p.broken[t - 1]
@@ -233,7 +233,7 @@ def push(p: Any, t: int, b: int) -> None:
 
 
 @kernel_in_place
-def pop(p: Any, t: int) -> None:
+def pop(p: Partial, t: int) -> None:
     """Takes back the last decision, which was at t."""
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
         r = p.bounds.row[e]
@@ -247,13 +247,13 @@ def pop(p: Any, t: int) -> None:
 
 
 @inner_in_place
-def _last_end(p: Any, t: int) -> Any:
+def _last_end(p: Partial, t: int) -> Any:
     # The span that the document's last token is in ends with it.
     return t + 2 if t + 1 == len(p.labels) else t + 1
 
 
 @inner_in_place
-def _closing_cost(p: Any, end: int) -> Any:
+def _closing_cost(p: Partial, end: int) -> Any:
     """Nats and broken hard constraints of the span that the decided labels leave open before ``end``."""
     if end == 0 or len(p.spans.table) == 0:
         return 0.0, 0.0
@@ -265,7 +265,7 @@ def _closing_cost(p: Any, end: int) -> Any:
 
 
 @inner_in_place
-def _leaving_cost(p: Any, t: int) -> Any:
+def _leaving_cost(p: Partial, t: int) -> Any:
     """Nats and broken hard constraints that an outside label at t costs with the closed spans."""
     if len(p.spans.watching) == 0:
         return 0.0, 0.0
@@ -273,7 +273,7 @@ def _leaving_cost(p: Any, t: int) -> Any:
 
 
 @inner_in_place
-def _close(p: Any, end: int, change: int) -> None:
+def _close(p: Partial, end: int, change: int) -> None:
     if end == 0 or p.codec.type_of[p.labels[end - 1]] < 0:
         return
     # Both states share their counts.
@@ -281,7 +281,7 @@ def _close(p: Any, end: int, change: int) -> None:
 
 
 @inner_in_place
-def _added(p: Any, e: int, t: int, b: int) -> Any:
+def _added(p: Partial, e: int, t: int, b: int) -> Any:
     """What label b at t adds to the row of event e."""
     added = p.bounds.gain[e, b]
     for i in range(p.bounds.edge_first[e], p.bounds.edge_last[e]):
@@ -291,7 +291,7 @@ def _added(p: Any, e: int, t: int, b: int) -> Any:
 
 
 @inner_in_place
-def _row_cost(p: Any, r: int, activity: float) -> Any:
+def _row_cost(p: Partial, r: int, activity: float) -> Any:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:
         return 1.0 if excess > HARD_EXCESS else 0.0

@@ -56,7 +56,7 @@ def grown(tree: Tree) -> Tree:
 
 
 @inner_in_place
-def add_node(tree: Any, parent: int, label: int, loss: float) -> Any:
+def add_node(tree: Tree, parent: int, label: int, loss: float) -> Any:
     """Appends a child; its id."""
     node = tree.counters[0]
     tree.parent[node], tree.label[node], tree.loss[node] = parent, label, loss
@@ -66,7 +66,7 @@ def add_node(tree: Any, parent: int, label: int, loss: float) -> Any:
 
 
 @kernel_in_place
-def move(p: Any, tree: Any, node: int) -> None:
+def move(p: Partial, tree: Tree, node: int) -> None:
     """Brings the cursor, and the partial labelling with it, to a node."""
     at, goal = tree.counters[1], node
     steps = 0
