@@ -25,7 +25,8 @@ from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import candidate_spans
 from workers.inference.relaxation import relaxation
-from workers.inference.relaxation.relaxation import SPAN, relax
+from workers.inference.relaxation.ascent import SPAN
+from workers.inference.relaxation.relaxation import relax
 from workers.inference.search.partial import chain_loss, root_loss, start_partial
 
 PEOPLE, NAMES = LabelSet.bio(["PER"]), LabelSet.bio(["PER", "ORG"])

@@ -244,7 +244,7 @@ def _join_all(
 @inner
 def _sides_for(state: AgreementState, a: int, spans: tuple[Ints, ...], count: int) -> Any:
     """Empty sides for the items of agreement a in a document of ``count`` tokens."""
-    start, end = spans[0], spans[1]
+    start, end, _, _ = spans
     number = np.full(state.counts.shape[1], -1)
     keys = 0
     for i in range(len(start)):

@@ -40,6 +40,9 @@ BEST, LENGTH = 0, 1
 TAKEN, IDLE, LOOKED, ENDED = range(4)
 """Places in ``numbers`` and ``counters`` of an `Ascent`."""
 
+SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
+"""Columns of memberships, see `memberships`: the span (or outside label), the group, its key table, and so on."""
+
 
 @kernel
 def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> Any:
@@ -72,12 +75,12 @@ def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> An
                         continue
                     if count == len(rows):
                         rows = np.concatenate((rows, np.empty_like(rows)))
-                    rows[count, 0] = i
-                    rows[count, 1] = g * size + key
-                    rows[count, 2] = g
-                    rows[count, 3] = kind[i] if width == length else types + kind[i]
-                    rows[count, 4] = at
-                    rows[count, 5] = width
+                    rows[count, SPAN] = i
+                    rows[count, GROUP] = g * size + key
+                    rows[count, TABLE] = g
+                    rows[count, ROLE] = kind[i] if width == length else types + kind[i]
+                    rows[count, SLOT] = at
+                    rows[count, WIDTH] = width
                     count += 1
     return rows[:count]
 
@@ -94,8 +97,9 @@ def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray
     asked = np.zeros((len(state.keys), size), np.bool_)
     for row in members:
         for a in state.watching:
-            if row[3] < types and state.table[a] == row[2] and state.cost[a, row[3], 0] > 0.0:
-                asked[row[2], row[1] - row[2] * size] = True
+            g, role = row[TABLE], row[ROLE]
+            if role < types and state.table[a] == g and state.cost[a, role, 0] > 0.0:
+                asked[g, row[GROUP] - g * size] = True
     rows = np.empty((max(16, len(undecided)), 6), np.int64)
     count = 0
     for t in np.flatnonzero(undecided):

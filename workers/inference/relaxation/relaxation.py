@@ -45,7 +45,13 @@ from workers.inference.core.spans import CandidateSpans, candidate_spans
 from workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from workers.inference.relaxation.ascent import (
     BEST,
+    GROUP,
     LOOKED,
+    ROLE,
+    SLOT,
+    SPAN,
+    TABLE,
+    WIDTH,
     Ascent,
     ascend,
     ascent_from,
@@ -82,8 +88,6 @@ STEPS_A_LOOK = 5_000_000
 """Units of work between looks at the clock: some tens of milliseconds."""
 UNLIMITED_WORK = 1 << 62
 """Units of work that a block descent may take where nothing limits it."""
-SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
-"""Columns of memberships, see `memberships`: the span (or outside label), the group, its key table, and so on."""
 
 
 class Prices(NamedTuple):

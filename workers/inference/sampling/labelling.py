@@ -49,7 +49,7 @@ def is_span(at: Labelling, start: int, end: int) -> Any:
 
 
 @inner_in_place
-def region(at: Any, first: int, last: int) -> Any:
+def region(at: Labelling, first: int, last: int) -> Any:
     """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
     codec, labels = at.codec, at.labels
     low = first

@@ -7,7 +7,7 @@ them stale removes them. So invalidation takes no more time than computing did, 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,41 +85,36 @@ def note_outside(readers: Readers, state: AgreementState, t: int) -> None:
     """Notes what `outside_cost` reads."""
     for g in state.watched:
         for width in range(state.reach[g, t]):
-            _note(readers, state, LABELLED, g, t, width)
+            _note(readers, LABELLED, g, state.keys[g, t, width], _place(state, t, width))
 
 
 @inner_in_place
 def note_span(readers: Readers, state: AgreementState, start: int, end: int) -> None:
     """Notes what `span_cost` reads."""
-    length = end - start
-    for g in range(len(state.keys) if length <= state.keys.shape[2] else 0):
-        _note(readers, state, LABELLED, g, start, length - 1)
-        _note(readers, state, AROUND, g, start, length - 1)
+    length, widest = end - start, state.keys.shape[2]
+    for g in range(len(state.keys) if length <= widest else 0):
+        key, place = state.keys[g, start, length - 1], _place(state, start, length - 1)
+        _note(readers, LABELLED, g, key, place)
+        _note(readers, AROUND, g, key, place)
         if readers.all[g]:
-            _note_all(readers, state, g, start)
+            _note(readers, LABELLED, g, readers.bounds.shape[1] - 1, _place(state, start, widest))
         for width in range(length - 1 if readers.parts[g] else 0):
             for at in range(start, end - width):
-                _note(readers, state, LABELLED, g, at, width)
+                _note(readers, LABELLED, g, state.keys[g, at, width], _place(state, at, width))
 
 
 @inner_in_place
-def _note(readers: Readers, state: AgreementState, what: int, g: int, t: int, width: int) -> None:
-    key, place = state.keys[g, t, width], t * (state.keys.shape[2] + 1) + width
+def _place(state: AgreementState, t: int, width: int) -> Any:
+    return t * (state.keys.shape[2] + 1) + width
+
+
+@inner_in_place
+def _note(readers: Readers, what: int, g: int, key: int, place: int) -> None:
+    """Lists a place among the readers of a key, once."""
     if key != NO_KEY and not readers.known[what, g, place]:
         readers.known[what, g, place] = True
         readers.place[what, g, readers.bounds[g, key] + readers.sizes[what, g, key]] = place
         readers.sizes[what, g, key] += 1
-
-
-@inner_in_place
-def _note_all(readers: Readers, state: AgreementState, g: int, t: int) -> None:
-    """Like `_note`, under the key that stands for all together."""
-    width, key = state.keys.shape[2], readers.bounds.shape[1] - 1
-    place = t * (width + 1) + width
-    if not readers.known[LABELLED, g, place]:
-        readers.known[LABELLED, g, place] = True
-        readers.place[LABELLED, g, readers.bounds[g, key] + readers.sizes[LABELLED, g, key]] = place
-        readers.sizes[LABELLED, g, key] += 1
 
 
 @inner_in_place

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from schemas.labels import Scheme
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import CandidateSpans, candidate_spans
-from workers.inference.relaxation.ascent import memberships
+from workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, memberships
 
 
 class Groups(NamedTuple):
@@ -53,22 +53,22 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
         return Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
     start, end = np.ascontiguousarray(places.T)
     members = memberships(problem.uncounted, start, end, np.zeros(len(places), np.int64))
-    members = members[np.lexsort((members[:, 0], members[:, 1]))]
-    exact = members[members[:, 3] == 0]
+    members = members[np.lexsort((members[:, SPAN], members[:, GROUP]))]
+    exact = members[members[:, ROLE] == 0]
     # Of places that overlap the first is kept: left out together they could not all be labelled again.
-    follows = exact[1:, 1] == exact[:-1, 1]
-    clear = places[exact[1:, 0], 0] >= places[exact[:-1, 0], 1]
+    follows = exact[1:, GROUP] == exact[:-1, GROUP]
+    clear = start[exact[1:, SPAN]] >= end[exact[:-1, SPAN]]
     exact = exact[np.append(True, ~follows | clear)[: len(exact)]]
-    containing = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
-    bounds = [_bounds(part[:, 1]) for part in (exact, containing)]
+    containing = members[np.isin(members[:, GROUP], members[members[:, ROLE] > 0, GROUP])]
+    bounds = [_bounds(part[:, GROUP]) for part in (exact, containing)]
     kept = [
         part[np.repeat(np.diff(ends) > 1, np.diff(ends))]
         for part, ends in zip((exact, containing), bounds, strict=True)
     ]
-    ends = [_bounds(part[:, 1]) for part in kept]
+    ends = [_bounds(part[:, GROUP]) for part in kept]
     pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
     may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1
-    return Groups(places[np.concatenate([part[:, 0] for part in kept])], pointer, may_leave)
+    return Groups(places[np.concatenate([part[:, SPAN] for part in kept])], pointer, may_leave)
 
 
 def _bounds(names: NDArray[np.int64]) -> NDArray[np.int64]:

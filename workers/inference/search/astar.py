@@ -32,7 +32,7 @@ from workers.inference.search.partial import (
     root_loss,
     start_partial,
 )
-from workers.inference.search.tree import Tree, add_node, grown, move, new_tree
+from workers.inference.search.tree import EXPANDED, USED, Tree, add_node, grown, move, new_tree
 
 FIRST_SIZE = 1 << 12
 
@@ -70,9 +70,9 @@ def solve(
     tree, queue = _first(start)
     look = nodes_a_look(start)
     while not search.spent:
-        before = int(tree.counters[2])
+        before = int(tree.counters[EXPANDED])
         ended = _advance(start, tree, queue, search.loss - ROUNDING, search.remaining(look))
-        search.work += int(tree.counters[2]) - before
+        search.work += int(tree.counters[EXPANDED]) - before
         if ended == LEAF:
             if search.offer(start.labels):
                 return search.decoded(min(complete_loss(start), search.loss))
@@ -98,20 +98,20 @@ def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> 
     """Expands up to ``nodes`` nodes of less than ``limit`` loss; at a leaf the cursor stands on it."""
     count, width = p.unary.shape
     losses = np.empty(width)
-    stop = tree.counters[2] + nodes
+    stop = tree.counters[EXPANDED] + nodes
     while queue.size[0] > 0:
         node = queue.heap[0]
         if tree.depth[node] == count:
             move(p, tree, node)
             return LEAF
-        if tree.counters[0] + width > len(tree.label):
+        if tree.counters[USED] + width > len(tree.label):
             return FULL
-        if tree.counters[2] >= stop:
+        if tree.counters[EXPANDED] >= stop:
             return PAUSED
         _take(tree, queue)
         move(p, tree, node)
         expand(p, tree.depth[node], losses)
-        tree.counters[2] += 1
+        tree.counters[EXPANDED] += 1
         for b in range(width):
             if losses[b] < limit:
                 _put(tree, queue, add_node(tree, node, b, max(losses[b], tree.loss[node])))

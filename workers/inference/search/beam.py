@@ -24,7 +24,7 @@ from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search
 from workers.inference.numerics import ROUNDING
 from workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
-from workers.inference.search.tree import Tree, add_node, move, new_tree
+from workers.inference.search.tree import EXPANDED, Tree, add_node, move, new_tree
 
 
 def solve(
@@ -57,7 +57,7 @@ def solve(
         width = 1 if _narrow(search, len(frontier) + len(problem) - t) else config.width
         frontier, lost = _step(start, tree, frontier, t, width, search.loss - ROUNDING)
         dropped = min(dropped, lost)
-        search.work = int(tree.counters[2])
+        search.work = int(tree.counters[EXPANDED])
     # A leaf that breaks a hard row by a rounding of its sum is no answer; the next one may be.
     any(search.offer(labels) for labels in _leaves(start, tree, frontier))
     return search.decoded(max(root_loss(start), min(dropped, search.loss)))
@@ -84,7 +84,7 @@ def _step(p: Partial, tree: Tree, frontier: Ints, t: int, width: int, limit: flo
     for i in range(len(frontier)):
         move(p, tree, frontier[i])
         expand(p, t, losses[i])
-        tree.counters[2] += 1
+        tree.counters[EXPANDED] += 1
     flat = losses.ravel()
     order = np.argsort(flat, kind="mergesort")
     kept = 0

@@ -30,6 +30,9 @@ from workers.inference.core.agreement import (
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.rows import RowState, row_state, set_label
 
+SOFT, HARD = range(2)
+"""Places in ``values``."""
+
 
 class IncrementalScore(NamedTuple):
     """The labelling evaluated last, ``labels`` (N,), and its parts. ``values`` (2,): nats and hard degree of its spans.
@@ -75,7 +78,7 @@ def evaluate(at: IncrementalScore, target: Labels) -> Any:
         _move_spans(at, target)
     else:
         _set_labels(at, target)
-    soft, hard = at.values[0], at.values[1]
+    soft, hard = at.values[SOFT], at.values[HARD]
     for r in range(len(at.rows.bound)):
         soft += at.rows.weight[r] * max(0.0, at.rows.activity[r] - at.rows.bound[r])
     for r in at.hard_rows:
@@ -136,13 +139,13 @@ def count_spans(at: IncrementalScore, first: int, last: int, change: int) -> Non
         if kind >= 0:
             if change < 0:
                 add_span(at.spans, t, end, kind, change)
-            at.values[0] += change * span_cost(at.spans, t, end, kind)
-            at.values[1] += change * span_cost(at.hard_spans, t, end, kind)
+            at.values[SOFT] += change * span_cost(at.spans, t, end, kind)
+            at.values[HARD] += change * span_cost(at.hard_spans, t, end, kind)
             if change > 0:
                 add_span(at.spans, t, end, kind, change)
         elif len(at.spans.watching):
-            at.values[0] += change * outside_cost(at.spans, t)
-            at.values[1] += change * outside_cost(at.hard_spans, t)
+            at.values[SOFT] += change * outside_cost(at.spans, t)
+            at.values[HARD] += change * outside_cost(at.hard_spans, t)
             add_outside(at.spans, t, change)
         t = end
 

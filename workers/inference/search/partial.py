@@ -38,6 +38,9 @@ from workers.inference.core.prepared import Prepared
 from workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
 from workers.inference.numerics import HARD_EXCESS, ROUNDING
 
+NATS, BROKEN = range(2)
+"""Places in ``root``."""
+
 
 class Partial(NamedTuple):
     """Arrays that the kernels read and write; N tokens, L labels, R rows, E row events.
@@ -141,7 +144,7 @@ def nodes_a_look(partial: Partial) -> int:
 
 def root_loss(partial: Partial) -> float:
     """Nats that every labelling of the alive labels loses at least; inf where none keeps the hard rows."""
-    return np.inf if partial.root[1] > 0 else float(partial.root[0])
+    return np.inf if partial.root[BROKEN] > 0 else float(partial.root[NATS])
 
 
 def complete_loss(partial: Partial) -> float:
@@ -156,8 +159,8 @@ def expand(p: Partial, t: int, losses: Floats) -> None:
     if t == count - 1 and len(p.spans.table):
         _expand_last(p, t, losses)
         return
-    penalty = p.root[0] if t == 0 else p.penalty[t - 1]
-    broken = p.root[1] if t == 0 else p.broken[t - 1]
+    penalty = p.root[NATS] if t == 0 else p.penalty[t - 1]
+    broken = p.root[BROKEN] if t == 0 else p.broken[t - 1]
     closed, closed_broken = _closing_cost(p, t)
     left, left_broken = _leaving_cost(p, t)
     score = p.local[t - 1] if t > 0 else 0.0
@@ -201,8 +204,8 @@ def _expand_last(p: Partial, t: int, losses: Floats) -> None:
 @kernel_in_place
 def push(p: Partial, t: int, b: int) -> None:
     """Decides y_t = b; all before t must be decided."""
-    penalty = p.root[0] if t == 0 else p.penalty[t - 1]
-    broken = p.root[1] if t == 0 else p.broken[t - 1]
+    penalty = p.root[NATS] if t == 0 else p.penalty[t - 1]
+    broken = p.root[BROKEN] if t == 0 else p.broken[t - 1]
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
         r = p.bounds.row[e]
         p.saved_activity[e], p.saved_cost[e] = p.activity[r], p.cost[r]

@@ -17,8 +17,14 @@ from schemas.potentials import Floats
 from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel
 from workers.inference.core.agreement import Codec
 
+ONE, OTHER, CROSSED, CHANCE, WHERE, WHAT = range(6)
+"""Places among the uniform numbers that one offspring takes: its parents, what is crossed, and how it is mutated."""
+
 DRAWS = 6
-"""Uniform numbers that one offspring takes."""
+"""How many these are."""
+
+MUTATION, SHIFT = range(2)
+"""Places in ``rates``."""
 
 
 @kernel
@@ -30,12 +36,12 @@ def breed(codec: Codec, parents: NDArray[np.int32], draws: Floats, rates: Floats
     """
     for child in range(len(offspring)):
         u = draws[child]
-        one, other = parents[int(u[0] * len(parents))], parents[int(u[1] * len(parents))]
+        one, other = parents[int(u[ONE] * len(parents))], parents[int(u[OTHER] * len(parents))]
         labels = offspring[child]
         labels[:] = one
-        _cross(codec, labels, other, u[2])
-        if u[3] < rates[0]:
-            mutate(codec, labels, u[3] / rates[0], rates[1], u[4], u[5])
+        _cross(codec, labels, other, u[CROSSED])
+        if u[CHANCE] < rates[MUTATION]:
+            mutate(codec, labels, u[CHANCE] / rates[MUTATION], rates[SHIFT], u[WHERE], u[WHAT])
 
 
 @kernel
