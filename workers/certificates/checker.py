@@ -127,7 +127,7 @@ class Ground:
         starts = [*p.sentence_starts.tolist(), len(problem)]
         self.sentences = list(itertools.pairwise(starts))
         self.sentence = np.repeat(np.arange(len(self.sentences)), np.diff(starts))
-        self.tables = list({id(a.key): a.key for a in problem.agreements}.values())
+        self.tables, self.table_of = problem.key_tables
         opens = np.isin(rows.position, p.sentence_starts)
         if not all((a.cost >= 0).all() for a in problem.agreements) or not (rows.weight >= 0).all():
             raise CertificateError("a penalty below 0")
@@ -345,8 +345,8 @@ class Ground:
         """What pairs of roles cost at least, where spans of the group have ``width`` tokens or more."""
         types, cost = len(self.opening), dict[tuple[int, int], int]()
         first = {Relation.EXACT: (0, 0), Relation.CONTAINED: (types, 0), Relation.UNLABELLED: (0, 2 * types)}
-        for a in self.problem.agreements:
-            if a.key is not self.tables[table] or a.relation is Relation.DIFFERENT:
+        for a, own in zip(self.problem.agreements, self.table_of.tolist(), strict=True):
+            if own != table or a.relation is Relation.DIFFERENT:
                 continue
             for (one, other), price in np.ndenumerate(a.cost):
                 pair = first[a.relation][0] + one, first[a.relation][1] + other

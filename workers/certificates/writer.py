@@ -24,6 +24,7 @@ from workers.certificates.proof import LEAF, MOST, MOST_ROLES, CertificateError,
 from workers.inference.core.chain import viterbi_score
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
 from workers.inference.relaxation.relaxation import Prices as Learned
 from workers.inference.relaxation.relaxation import relax
 from workers.inference.relaxation.row_dual import STEPS, dual_bound
@@ -69,7 +70,6 @@ class _Proof:
         self.problem = self.ground.problem
         self.numbers: list[int] = []
         self.limit = math.floor(math.ldexp(self.bound + TOLERANCE, BITS))
-        self.objective = self.problem.score(self.labels).objective
 
     def closes(self) -> bool:
         """Writes the nodes, depth first; False where there would be too many."""
@@ -138,9 +138,10 @@ class _Proof:
         if rows:
             yield _Step(rows, None)
         unary = left.unary - self._charges(dual.multipliers)
-        charged = replace(self.problem, potentials=replace(left, unary=unary), rows=LinearRows.none())
-        objective = charged.score(self.labels).objective
-        for prices in relax(charged, self.labels, objective, Effort(UNLIMITED), least_pruned=0.0).rounds:
+        chain = replace(left, unary=unary)
+        charged = Prepared.of(replace(self.problem, potentials=chain, rows=LinearRows.none()))
+        score = charged.score(self.labels)
+        for prices in relax(charged, self.labels, score, Effort(UNLIMITED), least_pruned=0.0).rounds:
             yield _Step(rows, prices)
 
     def _charges(self, multipliers: Floats) -> Floats:
