@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test test-slow lint format lock benchmarks picture clean
+.PHONY: help demo test units integration test-slow lint format lock benchmarks picture clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -21,7 +21,13 @@ demo: $(READY)  ## label a small made-up corpus end to end, and see where everyt
 	$(BIN)/python -m flows.cli.demo
 
 test: lint  ## all checks and tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadgroup --durations 25
+	$(MAKE) --jobs 2 --output-sync=target units integration
+
+units: $(READY)  ## tests of parts, without real services
+	$(BIN)/python -m pytest --ignore tests/integration --durations 15
+
+integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
+	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
 test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow that goes away
 	$(BIN)/python -m pytest -m slow

@@ -20,6 +20,7 @@ COMPONENTS = "workers/inference/certify/components.py"
 GROUPS = "workers/inference/relaxation/groups.py"
 LATTICE = "workers/inference/cpsat/lattice.py"
 MODEL = "workers/inference/cpsat/draft.py"
+NUMERICS = "workers/inference/numerics.py"
 PARTIAL = "workers/inference/search/partial.py"
 PROOF = "workers/certificates/proof.py"
 RELAXATION = "workers/inference/relaxation/relaxation.py"
@@ -69,11 +70,11 @@ RELAXED = [
     (RELAXATION, "np.where(state.per_token[a], width, 1)", "width"),
     # The bound, and what it rules out.
     (RELAXATION, "self.best - min(loss, self.upper)", "self.best - min(1.1 * loss, self.upper)"),
-    (RELAXATION, "outside_loss <= self.upper + CLOSE", "outside_loss <= 0.9 * self.upper"),
-    (RELAXATION, "kept = span_loss <= self.upper + CLOSE", "kept = span_loss <= 0.9 * self.upper"),
-    (RELAXATION, "CLOSE = 1e-9", "CLOSE = -1e-3"),
+    (RELAXATION, "outside_loss <= self.upper + ROUNDING", "outside_loss <= 0.9 * self.upper"),
+    (RELAXATION, "kept = span_loss <= self.upper + ROUNDING", "kept = span_loss <= 0.9 * self.upper"),
+    (NUMERICS, "\nROUNDING = 1e-9", "\nROUNDING = -1e-3"),
     (RELAXATION, "return grown[: len(spans)] + span_loss", "return grown[: len(spans)] + 1.2 * span_loss"),
-    (RELAXATION, "chains.inner - sure)", "chains.inner - 2.0 * sure)"),
+    (RELAXATION, "chains.inner - constant)", "chains.inner - 2.0 * constant)"),
     (RELAXATION, "left_out = ~_covered(", "left_out = _covered("),
     (RELAXATION, "np.repeat(start + 1, later)", "np.repeat(start, later)"),
     (RELAXATION, "possible[start, opening] = True", "possible[start[1:], opening[1:]] = True"),
@@ -81,25 +82,25 @@ RELAXED = [
 ]
 
 GROUPED = [
-    (GROUPS, "cost += pair[r, other] * room.low[r]", "cost += 2.0 * pair[r, other] * room.low[r]"),
-    (GROUPS, "cost -= least * room.low[r]", "cost += least * room.low[r]"),
+    (GROUPS, "cost += pair[r, other] * workspace.low[r]", "cost += 2.0 * pair[r, other] * workspace.low[r]"),
+    (GROUPS, "cost -= least * workspace.low[r]", "cost += least * workspace.low[r]"),
     (GROUPS, "least = min(least, pair[r, other])", "least = pair[r, other]"),
-    (GROUPS, "room.low[r] < room.holders[r]", "room.low[r] + 1 < room.holders[r]"),
-    (GROUPS, "room.low[r] += 1", "room.low[r] += 2"),
-    (GROUPS, "elif spent or room.low[r] > MOST_COUNTED", "elif room.low[r] > MOST_COUNTED"),
-    (GROUPS, "elif spent or room.low[r] > MOST_COUNTED", "elif spent"),
-    (GROUPS, "value += added - room.top[other, size]", "value += added"),
-    (GROUPS, "value += max(added, room.top[r, size - 1])", "value += room.top[r, size - 1] + 0.5"),
-    (GROUPS, "excess + room.base[p] - prices[m]", "excess + room.base[p] + prices[m]"),
+    (GROUPS, "workspace.low[r] < workspace.holders[r]", "workspace.low[r] + 1 < workspace.holders[r]"),
+    (GROUPS, "workspace.low[r] += 1", "workspace.low[r] += 2"),
+    (GROUPS, "elif spent or workspace.low[r] > MOST_COUNTED", "elif workspace.low[r] > MOST_COUNTED"),
+    (GROUPS, "elif spent or workspace.low[r] > MOST_COUNTED", "elif spent"),
+    (GROUPS, "value += added - workspace.top[other, size]", "value += added"),
+    (GROUPS, "value += max(added, workspace.top[r, size - 1])", "value += workspace.top[r, size - 1] + 0.5"),
+    (GROUPS, "excess + workspace.base[p] - prices[m]", "excess + workspace.base[p] + prices[m]"),
 ]
 
 CERTIFIED = [
-    (CERTIFY, "Pruned.of(self.problem, loss + SLACK)", "Pruned.of(self.problem, 0.9 * loss)"),
-    (CERTIFY, "np.full(sentences, loss + SLACK)", "np.full(sentences, 0.9 * loss)"),
-    (CERTIFY, "= part.loss + SLACK\n", "= 0.9 * part.loss\n"),
+    (CERTIFY, "Pruned.of(self.problem, loss + ROUNDING)", "Pruned.of(self.problem, 0.9 * loss)"),
+    (CERTIFY, "np.full(sentences, loss + ROUNDING)", "np.full(sentences, 0.9 * loss)"),
+    (CERTIFY, "= part.loss + ROUNDING\n", "= 0.9 * part.loss\n"),
     (
         CERTIFY,
-        "len(self.problem.potentials.sentence_starts), part.loss + SLACK)",
+        "len(self.problem.potentials.sentence_starts), part.loss + ROUNDING)",
         "len(self.problem.potentials.sentence_starts), 0.9 * part.loss)",
     ),
     (CERTIFY, "part.best - max(solution.bound, objective)", "part.best - objective"),
@@ -122,7 +123,7 @@ ROWS = [
     (ROW_DUAL, "value += dual.now[r] * dual.limit[r]", "value -= dual.now[r] * dual.limit[r]"),
     (ROW_DUAL, "size * excess[r], 0.0), dual.weight[r])", "size * excess[r], 0.0), 1.1 * dual.weight[r])"),
     (ROW_DUAL, "max(dual.now[r] + size * excess[r], 0.0)", "max(dual.now[r] + size * excess[r], -1.0)"),
-    (ROW_DUAL, "min(objective, least) - ROUNDING)", "min(objective, least) + 0.1)"),
+    (ROW_DUAL, "min(objective, least) - MULTIPLIER_ROUNDING)", "min(objective, least) + 0.1)"),
     (ROW_DUAL, "dual.edge[t, dual.previous[e], label] -=", "dual.edge[t, dual.previous[e], label] +="),
     (
         ROW_DUAL,
@@ -136,7 +137,7 @@ SEARCHED = [
     (ROW_BOUND, "lowest = _lowest(before, alive", "lowest = 0.5 + _lowest(before, alive"),
     (ROW_BOUND, "before[a] = min(before[a], pairs[a, b])", "before[a] = pairs[a, b]"),
     (PARTIAL, "losses[b] += now - p.cost[r]", "losses[b] += now"),
-    (PARTIAL, "chain.loss < limit - least - TOLERANCE", "chain.loss < 0.9 * (limit - least)"),
+    (PARTIAL, "chain.loss < limit - least - ROUNDING", "chain.loss < 0.9 * (limit - least)"),
     (PARTIAL, "for end in range(t + 1 if joins else t, _last_end(p, t)):", "for end in range(t, _last_end(p, t)):"),
 ]
 

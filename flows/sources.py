@@ -107,7 +107,7 @@ def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
     left = documents
     for shard in shards:
         batch, _ = read_batch(shard)
-        yield batch if len(batch) <= left else Batch.of([batch.document(i) for i in range(left)])
+        yield batch if len(batch) <= left else batch.part(0, left)
         left -= len(batch)
         if left <= 0:
             return

@@ -123,8 +123,8 @@ CERTIFICATES = Layout(
 )
 TIMES = Layout(
     "times",
-    1,
-    pa.schema([(DOC_ID, pa.string()), ("seconds", pa.float64()), ("work", pa.int64())]),
+    2,
+    pa.schema([(DOC_ID, pa.string()), ("seconds", pa.float64()), ("cpu_seconds", pa.float64()), ("work", pa.int64())]),
     pa.schema([]),
     "give the folder that `concord reprocess` wrote",
 )

@@ -70,11 +70,12 @@ def certificates_table(batch: Batch, proofs: Sequence[Sequence[int] | None]) -> 
     return stamp(pa.table(data, schema=CERTIFICATES.required), CERTIFICATES)
 
 
-def times_table(batch: Batch, decoded: Sequence[Decoded]) -> pa.Table:
-    """A stamped table of seconds and work a document."""
+def times_table(batch: Batch, decoded: Sequence[Decoded], cpu_seconds: Sequence[float]) -> pa.Table:
+    """A stamped table of seconds (by the clock, and of a processor) and work a document."""
     data = {
         DOC_ID: list(batch.doc_ids),
         "seconds": [d.seconds for d in decoded],
+        "cpu_seconds": list(cpu_seconds),
         "work": [d.work for d in decoded],
     }
     return stamp(pa.table(data, schema=TIMES.required), TIMES)

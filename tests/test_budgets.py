@@ -15,7 +15,7 @@ from schemas.problem import ANY, LinearRows, Problem
 from schemas.settings import EngineSettings, EvolutionSettings
 from tests.made_repeats import repeated
 from workers.inference.core.engine import UNLIMITED, Engine, document_rng
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.registry import SOLVERS
 from workers.inference.sampling import gibbs
 
@@ -146,21 +146,21 @@ def test_certify_ends_wherever_its_time_is_up(looks: int, problems: list[tuple[P
 
 def never_ends(problem: Problem, *, budget: Budget, incumbent: Labels | None, **_: object) -> Decoded:
     """An engine that counts its work and does not look at its budget."""
-    race = Race(problem, budget=UNLIMITED, incumbent=incumbent)
-    race.work = 1_000_000
-    return race.decoded(0.0)
+    search = Search(problem, budget=UNLIMITED, incumbent=incumbent)
+    search.work = 1_000_000
+    return search.decoded(0.0)
 
 
 def boasts(problem: Problem, *, budget: Budget, incumbent: Labels | None, **_: object) -> Decoded:
     """An engine that stops in time and says that nothing is better than what it has."""
-    race = Race(problem, budget=budget, incumbent=incumbent)
-    return race.decoded(race.loss)
+    search = Search(problem, budget=budget, incumbent=incumbent)
+    return search.decoded(search.loss)
 
 
 def forgets(problem: Problem, *, budget: Budget, incumbent: Labels | None, **_: object) -> Decoded:
     """An engine that answers with the Viterbi labels, whatever it was given."""
     del incumbent
-    return Race(problem, budget=budget, incumbent=None).decoded(0.0)
+    return Search(problem, budget=budget, incumbent=None).decoded(0.0)
 
 
 @pytest.mark.parametrize("solve", [never_ends, boasts, forgets])

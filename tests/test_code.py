@@ -110,7 +110,7 @@ def edited(tree: Path, file: str, change: Callable[[str], str]) -> tuple[str, st
 def test_docstrings_comments_and_layout_change_nothing(tree: Path) -> None:
     before = digests(tree)
     file = "workers/inference/core/engine.py"
-    assert edited(tree, file, lambda text: text.replace("Nats within which", "Nats up to which")) == before
+    assert edited(tree, file, lambda text: text.replace("Labels one document.", "One document.")) == before
     assert edited(tree, file, lambda text: text.replace("What an engine is", "The engine")) == before
     assert edited(tree, file, lambda text: "# A comment.\n\n" + text) == before
     assert edited(tree, file, lambda text: text.replace("def proven(", "def proven(\n    ")) == before
@@ -118,7 +118,7 @@ def test_docstrings_comments_and_layout_change_nothing(tree: Path) -> None:
 
 def test_a_constant_changes_both(tree: Path) -> None:
     before = digests(tree)
-    after = edited(tree, "workers/inference/core/engine.py", lambda text: text.replace("1e-9", "1e-8"))
+    after = edited(tree, "workers/inference/numerics.py", lambda text: text.replace("1e-6", "1e-5"))
     assert not set(before) & set(after)
 
 

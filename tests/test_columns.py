@@ -255,7 +255,12 @@ def test_predictions_carry_entities_scores_and_constraints() -> None:
     assert rows[0]["constraints"] == [{"name": "same", "degree": 2.0, "penalty": 0.5}]
     assert [rows[0][n] for n in ("local", "penalty", "objective", "bound", "gap")] == [-1.0, 0.5, -1.5, 0.0, 1.5]
     assert [(r["status"], r["certified"], r["gap"]) for r in rows] == [("feasible", False, 1.5), ("feasible", False, 0)]
-    assert times_table(batch, answers).to_pylist()[1] == {"doc_id": "d2", "seconds": 0.25, "work": 7}
+    assert times_table(batch, answers, [0.1, 0.2]).to_pylist()[1] == {
+        "doc_id": "d2",
+        "seconds": 0.25,
+        "cpu_seconds": 0.2,
+        "work": 7,
+    }
     with pytest.raises(ValueError, match="for 2 documents"):
         predictions_table(batch, answers[:1], names, **keys)
 

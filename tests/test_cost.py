@@ -17,7 +17,7 @@ from workers.inference.certify.components import Pruned
 from workers.inference.core.chain import viterbi
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import document_rng
-from workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, room_for
+from workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, workspace_for
 from workers.inference.relaxation.relaxation import Relaxed, relax
 from workers.inference.sampling import gibbs
 
@@ -94,9 +94,9 @@ def test_a_group_of_many_slots_is_looked_at_in_few_boxes() -> None:
         np.array([2]),
         pair,
     )
-    prices, room = np.random.default_rng(0).uniform(size=2 * slots), room_for(groups)
-    bound = group_cost(groups, 0, prices, room, np.zeros(2 * slots, np.bool_))
-    assert room.looked[0] <= 2 * MOST_LOOKED
+    prices, workspace = np.random.default_rng(0).uniform(size=2 * slots), workspace_for(groups)
+    bound = group_cost(groups, 0, prices, workspace, np.zeros(2 * slots, np.bool_))
+    assert workspace.looked[0] <= 2 * MOST_LOOKED
     best = prices.reshape(-1, 2).max(axis=1).sum()
     assert -best <= bound <= min(-prices[::2].sum(), -prices[1::2].sum())
 

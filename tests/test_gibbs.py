@@ -88,10 +88,10 @@ def test_no_change_saves_more_than_what_is_remembered_that_a_token_pays(seed: in
     for sweep in range(15):
         anneal(chain, np.array([2.0]), sweep, sys.maxsize)
         paid = problem.score(labels).penalty
-        for t in np.flatnonzero(np.isfinite(chain.pays)).tolist():
+        for t in np.flatnonzero(np.isfinite(chain.cost_bound)).tolist():
             ways = np.repeat(labels[None], kinds, axis=0)
             ways[:, t] = np.arange(kinds)
-            assert paid - min(problem.score(way).penalty for way in ways) <= chain.pays[t] + 1e-9
+            assert paid - min(problem.score(way).penalty for way in ways) <= chain.cost_bound[t] + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -22,7 +22,7 @@ from workers.inference.core.chain import viterbi
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.spans import candidate_spans
-from workers.inference.relaxation.ascent import BEST, ascend, climb_from
+from workers.inference.relaxation.ascent import BEST, ascend, ascent_from
 from workers.inference.relaxation.groups import PricedGroups
 from workers.inference.relaxation.relaxation import chains_of, relax
 
@@ -114,9 +114,9 @@ def test_spans_that_make_no_labelling_bound_everything() -> None:
     assert len(chains.start) == 0
     ints = np.zeros(0, np.int64)
     groups = PricedGroups(ints, ints, np.zeros(1, np.int64), np.zeros(1, np.int64), ints, np.zeros((0, 0, 0)))
-    climb = climb_from(chains, groups, np.zeros(0))
-    assert not ascend(climb, 8.0, 1.0, 5, 1000)
-    assert climb.numbers[BEST] == np.inf
+    ascent = ascent_from(chains, groups, np.zeros(0))
+    assert not ascend(ascent, 8.0, 1.0, 5, 1000)
+    assert ascent.numbers[BEST] == np.inf
 
 
 def test_a_problem_with_nothing_better_is_not_relaxed() -> None:

@@ -11,7 +11,7 @@ from schemas.problem import Problem, Relation, SpanAgreement
 from tests.oracle import enumerate_best, random_labelling, random_problem
 from workers.constraints.consistency import span_keys
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.sampling.settling import settle
 
 LABELS = LabelSet.bio(["PER", "LOC"])
@@ -19,10 +19,10 @@ HARD = 50.0
 
 
 def settled(problem: Problem, start: Labels, *, most_loss: float) -> Labels:
-    race = Race(problem, budget=UNLIMITED, incumbent=None)
-    race.restart(start)
-    settle(race, most_loss=most_loss, hard_weight=HARD)
-    return race.labels
+    search = Search(problem, budget=UNLIMITED, incumbent=None)
+    search.restart(start)
+    settle(search, most_loss=most_loss, hard_weight=HARD)
+    return search.labels
 
 
 @pytest.mark.parametrize("seed", range(60))

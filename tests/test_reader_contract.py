@@ -139,6 +139,8 @@ def test_another_encoding_that_does_not_fit_is_named(sample: Sample, tmp_path: P
 def test_a_byte_order_mark_changes_nothing(sample: Sample, tmp_path: Path) -> None:
     marked = [facts(item) for item in read(sample, b"\xef\xbb\xbf" + sample.content, tmp_path)]
     assert marked == [facts(item) for item in read(sample, sample.content, tmp_path)]
+    (reject,) = rejects_of(read(sample, b"\xef\xbb\xbf\xff", tmp_path, **ONE_SENTENCE.get(sample.reader, {})))
+    assert "line 1: not UTF-8 at byte 3 of the file" in reject.reason
 
 
 @every

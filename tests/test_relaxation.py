@@ -23,8 +23,8 @@ from workers.inference.core.spans import candidate_spans
 from workers.inference.cpsat import engine as cpsat
 from workers.inference.relaxation import relaxation
 from workers.inference.relaxation.block_descent import descend, finish, start_at
-from workers.inference.relaxation.groups import MOST_BOXES, PricedGroups, group_cost, member_losses, room_for
-from workers.inference.relaxation.relaxation import MOST_TOIL, chains_of, relax
+from workers.inference.relaxation.groups import MOST_BOXES, PricedGroups, group_cost, member_losses, workspace_for
+from workers.inference.relaxation.relaxation import UNLIMITED_WORK, chains_of, relax
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -103,9 +103,9 @@ def test_a_group_of_two_roles_costs_what_enumeration_says(case: tuple[PricedGrou
     groups, prices = case
     known = np.zeros(len(prices), np.bool_)
     least, forced = enumerated(groups, prices)
-    assert group_cost(groups, 0, prices, room_for(groups), known) == pytest.approx(least)
+    assert group_cost(groups, 0, prices, workspace_for(groups), known) == pytest.approx(least)
     assert cost_of(groups, prices, np.flatnonzero(known).tolist()) == pytest.approx(least)
-    assert member_losses(groups, prices, room_for(groups), 1000.0) == pytest.approx(forced - least)
+    assert member_losses(groups, prices, workspace_for(groups), 1000.0) == pytest.approx(forced - least)
 
 
 @settings(max_examples=300)
@@ -114,9 +114,9 @@ def test_a_group_of_many_roles_costs_no_more_than_enumeration_says(case: tuple[P
     groups, prices = case
     least, forced = enumerated(groups, prices)
     known = np.zeros(len(prices), np.bool_)
-    bound = group_cost(groups, 0, prices, room_for(groups), known)
+    bound = group_cost(groups, 0, prices, workspace_for(groups), known)
     assert bound <= least + 1e-9
-    assert (bound + member_losses(groups, prices, room_for(groups), 1000.0) <= forced + 1e-9).all()
+    assert (bound + member_losses(groups, prices, workspace_for(groups), 1000.0) <= forced + 1e-9).all()
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -130,9 +130,9 @@ def test_a_role_that_clashes_with_a_cheap_and_a_dear_one(seed: int) -> None:
     groups = PricedGroups(np.arange(len(role)), role, slots, bounds, np.array([3]), pair)
     prices = rng.uniform(0.0, 3.0, len(role))
     least, forced = enumerated(groups, prices)
-    bound = group_cost(groups, 0, prices, room_for(groups), np.zeros(len(prices), np.bool_))
+    bound = group_cost(groups, 0, prices, workspace_for(groups), np.zeros(len(prices), np.bool_))
     assert bound <= least + 1e-9
-    assert (bound + member_losses(groups, prices, room_for(groups), 1000.0) <= forced + 1e-9).all()
+    assert (bound + member_losses(groups, prices, workspace_for(groups), 1000.0) <= forced + 1e-9).all()
 
 
 def test_boxes_beyond_the_limit_are_bounded_together() -> None:
@@ -148,12 +148,12 @@ def test_boxes_beyond_the_limit_are_bounded_together() -> None:
         np.array([roles]),
         pair,
     )
-    room = room_for(groups)
-    bound = group_cost(groups, 0, np.ones(count), room, np.zeros(count, np.bool_))
+    workspace = workspace_for(groups)
+    bound = group_cost(groups, 0, np.ones(count), workspace, np.zeros(count, np.bool_))
     counts = np.stack(np.meshgrid(*[np.arange(size + 1)] * roles), axis=-1).reshape(-1, roles)
     total = counts.sum(axis=1)
     least = (0.5 * price * (total**2 - (counts**2).sum(axis=1)) - total).min()
-    assert room.tried[0] > MOST_BOXES
+    assert workspace.tried[0] > MOST_BOXES
     assert bound <= least + 1e-9
 
 
@@ -165,10 +165,10 @@ def test_counts_beyond_the_limit_are_bounded_together(price: float) -> None:
         np.arange(160), np.repeat([0, 1], 80), np.arange(161), np.array([0, 160]), np.array([2]), pair
     )
     prices = np.ones(160)
-    bound = group_cost(groups, 0, prices, room_for(groups), np.zeros(160, np.bool_))
+    bound = group_cost(groups, 0, prices, workspace_for(groups), np.zeros(160, np.bool_))
     least = min(price * n * m - n - m for n in range(81) for m in range(81))
     assert least - 12.0 <= bound <= least + 1e-9
-    assert (bound + member_losses(groups, prices, room_for(groups), 1000.0) <= least + 1e-9).any()
+    assert (bound + member_losses(groups, prices, workspace_for(groups), 1000.0) <= least + 1e-9).any()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -178,14 +178,14 @@ def test_sentences_solved_one_by_one_never_lose(seed: int) -> None:
     state = empty_state(problem, 1000.0)
     labels = viterbi(problem.potentials)
     descent = start_at(chains_of(problem, spans), state, labels)
-    assert descend(descent, MOST_TOIL) == pytest.approx(problem.score(labels).objective)
+    assert descend(descent, UNLIMITED_WORK) == pytest.approx(problem.score(labels).objective)
     finish(descent)
     start = problem.score(viterbi(problem.potentials)).objective
     assert problem.score(labels).objective > start
     assert not state.counts.any()
     assert not state.holders.any()
     settled = labels.copy()
-    descend(start_at(chains_of(problem, spans), state, settled), MOST_TOIL)
+    descend(start_at(chains_of(problem, spans), state, settled), UNLIMITED_WORK)
     assert settled.tolist() == labels.tolist()
 
 

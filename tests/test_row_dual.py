@@ -8,9 +8,10 @@ import pytest
 from schemas.problem import Problem
 from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
+from workers.inference.numerics import MULTIPLIER_ROUNDING
 from workers.inference.relaxation import row_dual
-from workers.inference.relaxation.row_dual import ROUNDING, dual_bound, prove_rows
+from workers.inference.relaxation.row_dual import dual_bound, prove_rows
 
 SEEDS = range(60)
 
@@ -39,7 +40,7 @@ def test_it_bounds_and_fixes_only_what_it_may(block: int) -> None:
         assert dual.bound >= best - 1e-9
         assert ((dual.multipliers >= 0.0) & (dual.multipliers <= problem.rows.weight)).all()
         assert best >= objective >= problem.score(start).objective
-        better = labellings[scores > objective + ROUNDING]
+        better = labellings[scores > objective + MULTIPLIER_ROUNDING]
         assert all(dual.allowed[np.arange(len(problem)), y].all() for y in better)
         fixed += int((allowed & ~dual.allowed).sum())
     assert fixed > 0
@@ -49,13 +50,13 @@ def test_it_is_lower_than_the_local_optimum_and_often_tight() -> None:
     lower = tight = many = 0
     for seed in SEEDS:
         problem = rows_alone(seed)
-        race = Race(problem, budget=UNLIMITED, incumbent=None)
+        search = Search(problem, budget=UNLIMITED, incumbent=None)
         best = enumerate_best(problem)[1]
-        if best == -np.inf or not race.loss > 1e-6:
+        if best == -np.inf or not search.loss > 1e-6:
             continue
-        dual = dual_bound(problem, np.isfinite(problem.potentials.unary), race.labels, steps=200, tolerance=1e-6)
+        dual = dual_bound(problem, np.isfinite(problem.potentials.unary), search.labels, steps=200, tolerance=1e-6)
         many += 1
-        lower += dual.bound < race.top - 1e-6
+        lower += dual.bound < search.top - 1e-6
         tight += dual.bound < best + 1e-3
     assert many > 10
     assert lower > 0.8 * many
@@ -65,17 +66,17 @@ def test_it_is_lower_than_the_local_optimum_and_often_tight() -> None:
 def test_the_proof_meets_brute_force() -> None:
     for seed in SEEDS:
         problem = rows_alone(seed)
-        race = Race(problem, budget=UNLIMITED, incumbent=None)
+        search = Search(problem, budget=UNLIMITED, incumbent=None)
         best = enumerate_best(problem)[1]
-        if race.settled:
+        if search.closed:
             continue
-        bound = prove_rows(race, nodes=20_000, tolerance=1e-6)
-        assert race.objective <= best + 1e-9
+        bound = prove_rows(search, nodes=20_000, tolerance=1e-6)
+        assert search.objective <= best + 1e-9
         if best == -np.inf:
             assert bound == -np.inf
         else:
             assert best - 1e-9 <= bound <= best + 1e-6
-            assert race.objective == pytest.approx(best, abs=1e-6)
+            assert search.objective == pytest.approx(best, abs=1e-6)
 
 
 def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,10 +84,10 @@ def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPat
     behind = 0
     for seed in SEEDS:
         problem = rows_alone(seed)
-        race = Race(problem, budget=UNLIMITED, incumbent=None)
+        search = Search(problem, budget=UNLIMITED, incumbent=None)
         best = enumerate_best(problem)[1]
-        if race.settled or best == -np.inf:
+        if search.closed or best == -np.inf:
             continue
-        assert prove_rows(race, nodes=1, tolerance=1e-6) >= best - 1e-9
-        behind += race.objective < best - 1e-6
+        assert prove_rows(search, nodes=1, tolerance=1e-6) >= best - 1e-9
+        behind += search.objective < best - 1e-6
     assert behind > 0

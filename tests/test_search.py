@@ -39,12 +39,12 @@ from workers.inference.chains import constrained_viterbi
 from workers.inference.core.agreement import codec
 from workers.inference.core.chain import viterbi
 from workers.inference.core.engine import UNLIMITED, document_rng
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.registry import SOLVERS
 from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
+from workers.inference.search.incremental_score import evaluate, incremental_score
 from workers.inference.search.partial import Partial, chain_loss, expand, pop, push, start_partial
 from workers.inference.search.variation import DRAWS, breed
-from workers.inference.search.walker import evaluate, new_walker
 from workers.inference.two_stage import engine as two_stage
 from workers.inference.two_stage.price import Band
 
@@ -245,10 +245,10 @@ def test_a_walk_evaluates_as_the_problem_scores(seed: int) -> None:
     problem = small(seed)
     rng = np.random.default_rng(seed)
     starts = problem.potentials.sentence_starts
-    walker = new_walker(problem, random_labelling(rng, problem.labels, starts, len(problem)))
+    current = incremental_score(problem, random_labelling(rng, problem.labels, starts, len(problem)))
     for _ in range(20):
         labels = random_labelling(rng, problem.labels, starts, len(problem))
-        local, soft, hard = evaluate(walker, labels)
+        local, soft, hard = evaluate(current, labels)
         score = problem.score(labels)
         assert local == pytest.approx(score.local)
         assert (hard > 0) == np.isinf(score.penalty)
@@ -409,11 +409,11 @@ def test_prices_prove_answers_of_two_stages_and_bound_the_rest() -> None:
         labellings = all_labellings(len(problem), len(problem.labels))
         local = local_scores(problem.potentials, labellings)
         penalty = np.array([problem.score(y).penalty for y in labellings])
-        race = Race(problem, budget=UNLIMITED, incumbent=None)
-        if race.objective == -np.inf or race.settled:
+        search = Search(problem, budget=UNLIMITED, incumbent=None)
+        if search.objective == -np.inf or search.closed:
             continue
         for width in (1.0, 5.0, 25.0):
-            band = Band(race, race.viterbi, width, 1e-6)
+            band = Band(search, search.viterbi, width, 1e-6)
             band.narrow()
             near = np.flatnonzero(local >= local.max() - width)
             least = penalty[near].min()

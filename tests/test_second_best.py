@@ -104,7 +104,7 @@ def check_relaxed(found: Ranked, incumbent: int) -> None:
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The relaxation keeps its incumbent, whatever it meets."""
-    monkeypatch.setattr(relaxation._Ascent, "_offer", lambda *_: None)
+    monkeypatch.setattr(relaxation._Relaxation, "_offer", lambda *_: None)
 
 
 @pytest.mark.usefixtures("blind")
@@ -126,18 +126,18 @@ def test_under_any_prices_every_labelling_loses_what_is_said(block: int) -> None
 def check_prices(rng: np.random.Generator, found: Ranked) -> None:
     """Made-up prices, high where the best labelling pays them: the bound, and what items lose at least."""
     problem, top = found.problem, viterbi_score(found.problem.potentials)
-    ascent = relaxation._Ascent(problem, top, found.labellings[-1], top - 900.0, Effort(UNLIMITED))
+    relaxed = relaxation._Relaxation(problem, top, found.labellings[-1], top - 900.0, Effort(UNLIMITED))
     spans = candidate_spans(problem, 900.0)
     listed = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
     wanted = np.append([span in spans_of(found, 0) for span in listed], problem.labels.type_of[found.labellings[0]] < 0)
-    members = ascent._members(spans, np.ones(len(spans), np.bool_))
-    kept, _ = relaxation._grouped(ascent.state, members)
+    members = relaxed._members(spans, np.ones(len(spans), np.bool_))
+    kept, _ = relaxation._grouped(relaxed.state, members)
     named = members[kept]
     prices = np.where(wanted[named[:, SPAN]], rng.uniform(0.0, 4.0, len(named)), rng.uniform(0.0, 0.01, len(named)))
-    named[:, SPAN] = ascent._item_codes(spans)[named[:, SPAN]]
-    ascent._remember(named, prices)
-    bound = ascent._start(spans)
-    span_loss, outside_loss = ascent._losses(spans, bound)
+    named[:, SPAN] = relaxed._item_codes(spans)[named[:, SPAN]]
+    relaxed._remember(named, prices)
+    bound = relaxed._start(spans)
+    span_loss, outside_loss = relaxed._losses(spans, bound)
     least = dict(zip(listed, span_loss.tolist(), strict=True))
     for rank, (labels, score) in enumerate(zip(found.labellings, found.scores, strict=True)):
         loss = top - score + 1e-7
@@ -155,7 +155,7 @@ def spans_of(found: Ranked, rank: int) -> set[tuple[int, int, int]]:
 @pytest.mark.parametrize("rounds", [0, 2])
 @pytest.mark.parametrize("block", range(4))
 def test_certify_leaves_a_second_best_behind(block: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relaxation._Ascent, "_offer", lambda *_: None)
+    monkeypatch.setattr(relaxation._Relaxation, "_offer", lambda *_: None)
     for seed in range(block, 40, 4):
         found = near_tie(small(seed))
         if found is None:

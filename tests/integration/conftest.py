@@ -21,14 +21,11 @@ CONCORD = [PYTHON, "-c", "from flows.cli.app import app; app()"]
 """The console script, whatever way the project is installed."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before pytest-xdist reads the groups: real clusters run one after another, beside everything else."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.integration)
-            item.add_marker(pytest.mark.xdist_group("integration"))
             item.add_marker(pytest.mark.timeout(900))
 
 

@@ -19,7 +19,7 @@ def breaks_something_hard(decoded: Decoded) -> bool:
     return decoded.objective == -math.inf
 
 
-def settled(
+def fallback(
     problem: Problem,
     decoded: Decoded,
     *,

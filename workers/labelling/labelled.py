@@ -1,4 +1,4 @@
-"""Labels a batch: scores its documents, decodes each by itself, and settles those that cannot keep what is hard."""
+"""Labels a batch: scores its documents, decodes each by itself, and falls back where no answer keeps what is hard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.inference.core.chain import viterbi
 from workers.inference.registry import SOLVERS, Decoder, EngineError
 from workers.labelling.error_analysis import ErrorAnalysis
-from workers.labelling.infeasible import breaks_something_hard, reason, settled
+from workers.labelling.infeasible import breaks_something_hard, fallback, reason
 from workers.labelling.report import check_gold
 from workers.models.model import Model
 
@@ -34,13 +34,15 @@ class Labelled:
     ``refused`` are the documents that cannot be labelled, by their place in the batch, with the reason;
     the lists have the others, in order. ``first`` holds the Viterbi labels of each document, ``before``
     their score under the constraints. ``infeasible`` counts documents without an answer that keeps the
-    hard constraints, ``infeasible_rejected`` those among ``refused``.
+    hard constraints, ``infeasible_rejected`` those among ``refused``. ``cpu_seconds`` of this process went into
+    each document's decoding.
     """
 
     decoded: list[Decoded] = field(default_factory=list)
     first: list[Labels] = field(default_factory=list)
     before: list[Score] = field(default_factory=list)
     proofs: list[list[int] | None] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     infeasible: int = 0
     infeasible_rejected: int = 0
@@ -132,6 +134,7 @@ def _label(
     """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
     if isinstance(problem, DocumentError):
         raise problem
+    started = time.process_time()
     first = viterbi(problem.potentials)
     decoded = decoder(problem, document.doc_id)
     same = np.array_equal(decoded.labels, first)
@@ -146,6 +149,7 @@ def _label(
         if proof is not None and decoded.status is Status.BY_SOLVER:
             decoded = replace(decoded, status=Status.OPTIMAL)
     labelled.decoded.append(decoded)
+    labelled.cpu_seconds.append(time.process_time() - started)
     labelled.first.append(first)
     labelled.before.append(before)
 
@@ -161,7 +165,7 @@ def _without_what_is_hard(
 ) -> Decoded:
     """What goes out where no answer keeps the hard constraints. Raises `DocumentError` where nothing may."""
     labelled.infeasible += 1
-    answer = settled(
+    answer = fallback(
         problem,
         decoded,
         viterbi=first,
@@ -178,5 +182,4 @@ def _without_what_is_hard(
 def _parts(batch: Batch) -> Iterator[Batch]:
     """The batch in runs of whole documents of at most `SCORE_TOKENS` tokens (or one longer document)."""
     for first, last in batch.runs(SCORE_TOKENS):
-        whole = last - first == len(batch)
-        yield batch if whole else Batch.of([batch.document(i) for i in range(first, last)])
+        yield batch.part(first, last)

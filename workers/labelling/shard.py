@@ -51,7 +51,7 @@ def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: 
         batch = Batch.of([batch.document(i) for i in range(len(batch)) if i not in labelled.refused])
     report = report_of(batch, labelled, labels=model.labels, names=constraints.names, rejected=len(rejects))
     decided = time.perf_counter()
-    write_table(times_table(batch, labelled.decoded), store, TIMES, name)
+    write_table(times_table(batch, labelled.decoded, labelled.cpu_seconds), store, TIMES, name)
     files = [write_table(_table(batch, labelled, model, constraints, key), store, PREDICTIONS, name)]
     if key.settings.certificates:
         files.append(write_table(certificates_table(batch, labelled.proofs), store, CERTIFICATES, name))

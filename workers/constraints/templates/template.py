@@ -276,12 +276,16 @@ class Site:
         }
 
     def times(self, scope: Scope, *, counted: bool) -> Ints:
-        """(N,) for each token the tokens of its sentence or document, or 1 where things are ``counted``."""
+        """(N,) how many occurrences of ``label`` one of ``implies`` at each token makes up for, in rows that imply.
+
+        One where occurrences are ``counted`` against each other; else as many as its sentence or document has tokens,
+        so that a single one is enough.
+        """
         starts, ends = self.bounds(scope)
         return np.ones(len(self), np.int64) if counted else (ends - starts)[self.segment(scope)]
 
     def ranges(self, home: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """All integers of low[i] ≤ z < high[i]: the i each belongs to, and z itself.
+        """All integers z with low[i] ≤ z < high[i], range by range: (K,) the range i of each, and (K,) z itself.
 
         Range i is of the document of token home[i]. Raises `DocumentError` as `check_size` does.
         """

@@ -1,4 +1,4 @@
-"""What of a document can still differ from its Viterbi labelling, and what hangs together.
+"""Which sentences can still differ from their Viterbi labels, and which of them have to be solved together.
 
 Given D, the most that a better labelling can lose locally, a label or span with a larger
 max-marginal loss is in no better labelling. The rest decides which spans and rows can still cost
@@ -189,12 +189,13 @@ def _join_sentences(sentences: Any, parent: Any, involved: Any) -> None:
 
 
 class Sides(NamedTuple):
-    """Items that clash, by key and type: whether two of them stand apart, and which sentences that joins.
+    """Pairs of items that cost something, summarised by key and type: two sides, each item being on one or both.
 
     ``number`` (K,) counts the keys that spans have, −1 for others. ``first_end`` and ``last_start`` (2, Q, T) are the
     least end and the greatest start of a side's items, ``sentence`` (2, Q, T) the sentence of one of them, −1 where
-    there is none. ``cost`` (T, T) is that of a type of side 0 with one of side 1. Items that overlap are in one
-    sentence, so the sentences of all that clash hang together, apart or not.
+    there is none. ``cost`` (T, T) is that of a type of side 0 with one of side 1. Two items cost something together
+    only if they do not overlap; some pair does not if the least end is at most an item's start, or the greatest start
+    at least its end. Items that overlap are in one sentence, so all sentences of both sides are joined either way.
     """
 
     number: Ints
@@ -226,7 +227,7 @@ def _join_all(state: Any, spans: Any, outside: Any, sentence: Any, parent: Any, 
 
 @inner
 def _sides_for(state: Any, a: int, spans: Any, count: int) -> Any:
-    """Room for the items of agreement a in a document of ``count`` tokens."""
+    """Empty sides for the items of agreement a in a document of ``count`` tokens."""
     start, end = spans[0], spans[1]
     number = np.full(state.counts.shape[1], -1)
     keys = 0
@@ -247,7 +248,7 @@ def _key(state: Any, a: int, start: int, end: int) -> Any:
 
 @inner_in_place
 def _members(state: Any, a: int, spans: Any, side: int, sides: Any, joins: Any, parent: Any, involved: Any) -> None:
-    """The spans of each key."""
+    """Passes the spans of each key to `_item`."""
     start, end, kind, sentence = spans
     for i in range(len(start)):
         key = _key(state, a, start[i], end[i])
@@ -256,7 +257,7 @@ def _members(state: Any, a: int, spans: Any, side: int, sides: Any, joins: Any, 
 
 @inner_in_place
 def _holders(state: Any, a: int, spans: Any, sides: Any, joins: Any, parent: Any, involved: Any) -> None:
-    """The spans around each key."""
+    """Passes the spans around each key to `_item`."""
     start, end, kind, sentence = spans
     g = state.table[a]
     for i in range(len(start)):
@@ -270,7 +271,7 @@ def _holders(state: Any, a: int, spans: Any, sides: Any, joins: Any, parent: Any
 def _left_out(
     state: Any, a: int, outside: Any, sentence: Any, sides: Any, joins: Any, parent: Any, involved: Any
 ) -> None:
-    """The places of each key."""
+    """Passes the occurrences of each key that can begin outside to `_item`."""
     for t in outside:
         for w in range(state.width[state.table[a]]):
             _item(sides, 1, state.keys[state.table[a], t, w], 0, t, t + 1, sentence[t], joins, parent, involved)
@@ -289,7 +290,7 @@ def _item(
     parent: Any,
     involved: Any,
 ) -> None:
-    """Notes an item on its side, or, where all are noted, joins it with the other side's."""
+    """Notes an item on its side; once all are noted (``joins``), joins its sentence with those of the other side."""
     if key == NO_KEY or sides.number[key] < 0:
         return
     q, other = sides.number[key], 1 - side
@@ -307,7 +308,7 @@ def _item(
 
 
 def _parted(items: Ints, names: Ints) -> list[Ints]:
-    """The items (M,), which rise, of each name (M,), those with the first item first."""
+    """Splits ``items`` (M,), which rise, by ``names`` (M,); the parts are in the order of their first items."""
     _, first, number = np.unique(names, return_index=True, return_inverse=True)
     order = np.argsort(first[number], kind="stable")
     return np.split(items[order], np.flatnonzero(np.diff(number[order])) + 1) if len(items) else []

@@ -4,11 +4,11 @@ Penalties are never negative, so the local optimum V bounds every labelling and 
 loses D = V − score(y*) at most. Any better labelling loses less than D, in each sentence too:
 
 1. A Viterbi labelling without penalty is optimal. Most documents end here.
-2. Sentences and groups of equal words are solved apart, held together by prices
-   (`workers.inference.relaxation.relaxation`). That finds better incumbents, strikes out nearly all labels
+2. Sentences and groups of equal words are solved apart under Lagrangian prices
+   (`workers.inference.relaxation.relaxation`). That finds better incumbents, prunes nearly all labels
    that can be in no better labelling, and on most documents bound and incumbent meet.
 3. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
-   which spans can still conflict, and so which sentences hang together: each connected component
+   which spans can still conflict, and so which sentences have to be solved together: each connected component
    is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
    in no component keep their Viterbi labels.
 4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
@@ -34,18 +34,16 @@ from schemas.settings import CertifySettings
 from workers.inference.certify.components import Pruned, part_of
 from workers.inference.core.chain import viterbi, viterbi_score
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race, limited
+from workers.inference.core.incumbent import Search, limited
 from workers.inference.cpsat.engine import UNITS_A_SECOND, solve_model
 from workers.inference.cpsat.lattice import build_model
+from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.relaxation import Relaxed, relax
 from workers.inference.relaxation.row_dual import prove_rows
 from workers.inference.sampling import gibbs
 
 STEPS_A_UNIT = 10_000
 """Steps of work in a millisecond of CP-SAT's deterministic time."""
-
-SLACK = 1e-9
-"""Nats added to D, so that float rounding never prunes a labelling as good as the incumbent."""
 
 
 def solve(
@@ -62,26 +60,26 @@ def solve(
     that a relaxation looks at (`relax`), and a millisecond of CP-SAT's deterministic time counts `STEPS_A_UNIT`. Where
     the budget sets no limit, ``config.work`` does.
     """
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    if race.top == -np.inf:
-        return problem.decoded(race.labels, bound=race.top, status=Status.INFEASIBLE)
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if search.top == -np.inf:
+        return problem.decoded(search.labels, bound=search.top, status=Status.INFEASIBLE)
     if len(problem.rows) and not problem.agreements:
-        return _rows_alone(race, config, rng)
-    if race.loss > config.tolerance and incumbent is None:
-        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=race.left)
-        race.work = answer.work
-        race.take(answer.labels, answer.objective)
-    own = race.top
-    if race.loss > config.tolerance and not race.spent:
-        narrowed = _narrowed(race, config, rng)
-        race.take(narrowed.labels, narrowed.objective)
-        own = max(race.objective, narrowed.bound)
-    if own - race.objective <= config.tolerance or race.spent:
-        return _decoded(race, own, config.tolerance, by=Status.OPTIMAL)
-    # What was struck out is in no better labelling: a bound on the rest bounds everything.
+        return _rows_alone(search, config, rng)
+    if search.loss > config.tolerance and incumbent is None:
+        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=search.left)
+        search.work = answer.work
+        search.take(answer.labels, answer.objective)
+    own = search.top
+    if search.loss > config.tolerance and not search.spent:
+        narrowed = _narrowed(search, config, rng)
+        search.take(narrowed.labels, narrowed.objective)
+        own = max(search.objective, narrowed.bound)
+    if own - search.objective <= config.tolerance or search.spent:
+        return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
+    # What was pruned is in no better labelling: a bound on the rest bounds everything.
     local_best = viterbi_score(narrowed.problem.potentials)
-    proof = _proven_bound(narrowed.problem, local_best, race, config, rng)
-    return _decoded(race, min(own, max(race.objective, proof.bound)), config.tolerance, by=proof.by)
+    proof = _proven_bound(narrowed.problem, local_best, search, config, rng)
+    return _decoded(search, min(own, max(search.objective, proof.bound)), config.tolerance, by=proof.by)
 
 
 class _Proven(NamedTuple):
@@ -91,58 +89,58 @@ class _Proven(NamedTuple):
     by: Status
 
 
-def _narrowed(race: Race, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
+def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
     """Relaxes, and samples what is left, in turn, while that finds something better."""
-    relaxed = Relaxed(race.problem, race.top, race.labels, race.objective)
-    if race.objective == -np.inf:
+    relaxed = Relaxed(search.problem, search.top, search.labels, search.objective)
+    if search.objective == -np.inf:
         return relaxed
     for _ in range(config.rounds):
-        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective, race)
-        if relaxed.bound - relaxed.objective <= config.tolerance or race.spent:
+        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective, search)
+        if relaxed.bound - relaxed.objective <= config.tolerance or search.spent:
             break
         sampled = gibbs.solve(
-            relaxed.problem, config=config.sampler, rng=rng, budget=race.left, incumbent=relaxed.labels
+            relaxed.problem, config=config.sampler, rng=rng, budget=search.left, incumbent=relaxed.labels
         )
-        race.work += sampled.work
-        if sampled.objective <= relaxed.objective + SLACK:
+        search.work += sampled.work
+        if sampled.objective <= relaxed.objective + ROUNDING:
             break
         relaxed = relaxed._replace(labels=sampled.labels, objective=sampled.objective)
     return relaxed
 
 
 def _proven_bound(
-    problem: Problem, local_best: float, race: Race, config: CertifySettings, rng: np.random.Generator
+    problem: Problem, local_best: float, search: Search, config: CertifySettings, rng: np.random.Generator
 ) -> _Proven:
     """What no labelling of ``problem``, whose local optimum is ``local_best``, scores more than, in nats.
 
-    The best labelling met on the way is offered to the race.
+    The best labelling met on the way is offered to the search.
     """
-    proof = _Proof(problem, config, race.labels.copy(), local_best, race.budget, race.started, rng, race.work)
+    proof = _Proof(problem, config, search.labels.copy(), local_best, search.budget, search.started, rng, search.work)
     bound = local_best - proof.run()
-    race.work = proof.work
-    race.offer(proof.labels)
+    search.work = proof.work
+    search.offer(proof.labels)
     return _Proven(bound, Status.BY_SOLVER if proof.asked else Status.OPTIMAL)
 
 
-def _rows_alone(race: Race, config: CertifySettings, rng: np.random.Generator) -> Decoded:
-    """Without agreement a bound and a search do first; CP-SAT is for what they leave, and no sampler is needed."""
-    if race.settled:
-        return race.decoded(0.0)
-    bound = prove_rows(race, nodes=config.nodes, tolerance=config.tolerance)
-    if bound == -np.inf or bound - race.objective <= config.tolerance or race.spent:
-        return _decoded(race, bound, config.tolerance, by=Status.OPTIMAL)
-    proof = _proven_bound(race.problem, race.top, race, config, rng)
-    return _decoded(race, min(bound, proof.bound), config.tolerance, by=proof.by)
+def _rows_alone(search: Search, config: CertifySettings, rng: np.random.Generator) -> Decoded:
+    """Documents without agreement: a bound and a tree search, and CP-SAT for what they leave open; no sampler."""
+    if search.closed:
+        return search.decoded(0.0)
+    bound = prove_rows(search, nodes=config.nodes, tolerance=config.tolerance)
+    if bound == -np.inf or bound - search.objective <= config.tolerance or search.spent:
+        return _decoded(search, bound, config.tolerance, by=Status.OPTIMAL)
+    proof = _proven_bound(search.problem, search.top, search, config, rng)
+    return _decoded(search, min(bound, proof.bound), config.tolerance, by=proof.by)
 
 
-def _decoded(race: Race, bound: float, tolerance: float, *, by: Status) -> Decoded:
-    return race.problem.decoded(
-        race.labels,
+def _decoded(search: Search, bound: float, tolerance: float, *, by: Status) -> Decoded:
+    return search.problem.decoded(
+        search.labels,
         bound=bound,
-        status=_status(race.objective, bound, tolerance, by),
-        work=race.work,
-        seconds=race.seconds,
-        improvements=race.improvements,
+        status=_status(search.objective, bound, tolerance, by),
+        work=search.work,
+        seconds=search.seconds,
+        improvements=search.improvements,
     )
 
 
@@ -154,8 +152,8 @@ def _status(objective: float, bound: float, tolerance: float, by: Status) -> Sta
 
 @dataclass(eq=False)
 class _Proof:
-    """The proof of one document: ``labels`` (N,) holds the best labelling seen, part by part, ``asked`` says whether
-    CP-SAT had a part in it."""
+    """The proof of one document. ``labels`` (N,) is the best labelling seen, component by component; ``asked`` says
+    whether it rests on CP-SAT."""
 
     problem: Problem
     config: CertifySettings
@@ -177,18 +175,18 @@ class _Proof:
         return sum(self._solve_part(part, pruned) for part in parts)
 
     def _split(self) -> tuple[Pruned, list[_Part]]:
-        """Prunes and splits until nothing changes; what is in no part gets its Viterbi labels."""
+        """Prunes and splits until no sentence's D falls; sentences in no component get their Viterbi labels."""
         sentences = len(self.problem.potentials.sentence_starts)
         loss = self.local_best - self.problem.score(self.labels).objective
-        pruned = Pruned.of(self.problem, loss + SLACK)
-        most_loss = np.full(sentences, loss + SLACK)
+        pruned = Pruned.of(self.problem, loss + ROUNDING)
+        most_loss = np.full(sentences, loss + ROUNDING)
         while True:
             parts = [self._part(c, pruned) for c in pruned.components(most_loss)]
             smaller = np.full(sentences, -1.0)
             for part in parts:
-                smaller[part.sentences] = part.loss + SLACK
-            settled = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
-            self.labels[settled] = self.local_labels[settled]
+                smaller[part.sentences] = part.loss + ROUNDING
+            apart = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
+            self.labels[apart] = self.local_labels[apart]
             if not (smaller < most_loss).any():
                 return pruned, parts
             most_loss = np.minimum(most_loss, smaller)
@@ -205,9 +203,9 @@ class _Proof:
 
     def _solve_part(self, part: _Part, pruned: Pruned) -> float:
         """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
-        if part.loss <= SLACK or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
+        if part.loss <= ROUNDING or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
             return 0.0
-        most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + SLACK)
+        most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + ROUNDING)
         allowed = pruned.allowed(most_loss)[part.tokens]
         if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
             return 0.0

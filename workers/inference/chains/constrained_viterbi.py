@@ -1,8 +1,12 @@
-"""Viterbi through a lattice from which hard rows have struck labels and edges: Fersini et al. (2014) eq. 10.
+"""Viterbi through a lattice without the labels and edges that hard rows rule out: Fersini et al. (2014) eq. 10.
 
-A hard row that a label or an edge would break, whatever its other positions do, strikes it out.
-Fixed labels, forbidden labels and forbidden edges are such rows, and so are rows of several
-positions once all but one are decided; striking goes on until nothing changes.
+Constraint propagation to a fixpoint: an edge (a, b) into token t is removed where, for some hard row,
+
+    coefficient of (a, b) at t + Σ over the row's other positions of the least coefficient there > bound,
+
+since every labelling with that edge breaks the row then. Fixed labels, forbidden labels and forbidden edges are such
+rows, and so are rows of several positions once all but one are decided. Viterbi over the edges that are left gives the
+best local score of all labellings that keep the hard rows, or more, and penalties are never negative: a bound.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from schemas.settings import EngineSettings
 from workers.compiling.kernel import inner, inner_in_place, kernel
 from workers.inference.core.chain import sentence_bounds
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race
-from workers.inference.core.row_bound import ROUNDING
+from workers.inference.core.incumbent import Search
+from workers.inference.numerics import HARD_EXCESS
 
 
 def solve(
@@ -33,21 +37,19 @@ def solve(
 ) -> Decoded:
     """The best path through what is left; exact where hard rows fix labels or forbid labels and edges.
 
-    Nothing that keeps the hard rows is struck out, so that path's local score is a bound for all
-    of them: the answer is proven where it costs no penalty, and the document where no path is
-    left. Soft constraints, and hard ones that strike nothing, are scored but not searched. Work is
-    the number of tokens.
+    The answer is proven where it costs no penalty, and the document infeasible where no path is left. Soft
+    constraints, and hard ones that remove no edge, are scored but not searched. Work is the number of tokens.
     """
     del config, rng
-    race = Race(problem, budget=budget, incumbent=incumbent)
-    if race.settled:
-        return race.decoded(0.0)
-    race.work = len(problem)
+    search = Search(problem, budget=budget, incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
+    search.work = len(problem)
     p = problem.potentials
     labels, score = _masked_viterbi(p.unary, p.transition, sentence_bounds(p), allowed_edges(problem))
     if score > -np.inf:
-        race.offer(labels)
-    return race.decoded(race.top - score)
+        search.offer(labels)
+    return search.decoded(search.top - score)
 
 
 def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
@@ -63,14 +65,14 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
     pointer = np.searchsorted(rows.row_of_entry[order], np.arange(len(rows) + 1)).astype(np.int64)
     hard_bound = np.where(np.isinf(rows.weight), rows.bound, np.inf)
     columns = rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]
-    while _strike(pointer, *columns, hard_bound, edges):
+    while _propagate(pointer, *columns, hard_bound, edges):
         pass
     return edges
 
 
 @kernel
-def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
-    """Strikes out what any one row forbids; True where that changed something."""
+def _propagate(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
+    """Removes each edge that some row forbids; True where that changed something."""
     width = edges.shape[1]
     changed = False
     least = np.empty(len(position))
@@ -95,7 +97,7 @@ def _strike(pointer: Any, position: Any, previous: Any, label: Any, coefficient:
             pairs = _pairs(previous, label, coefficient, low, high, width)
             for a in range(width):
                 for b in range(width):
-                    if edges[position[low], a, b] and total - least[low] + pairs[a, b] > bound[r] + ROUNDING:
+                    if edges[position[low], a, b] and total - least[low] + pairs[a, b] > bound[r] + HARD_EXCESS:
                         edges[position[low], a, b] = False
                         changed = True
             low = high

@@ -1,8 +1,13 @@
 """Incremental span-agreement costs: counts of labelled spans by key and type, in numba.
 
-An engine that changes labels step by step keeps an `AgreementState`, adds and removes spans and
-asks what a span would cost now. A span costs time in its own length, whatever the document's.
-This is the memoisation that Finkel et al. (2005) §5 describe, over interned span keys.
+An engine that changes labels step by step keeps an `AgreementState`, adds and removes spans and asks what a span would
+cost now: with c_{ab} nats for a pair of types and n_b counted spans of type b with its key, that is Σ_b c_{ab} · n_b
+(with the spans around its key, or the parts in it, for `Relation.CONTAINED`; with those of other keys for
+`Relation.DIFFERENT`). It takes time in the span's length, not the document's. This is the memoisation that Finkel et
+al. (2005) §5 describe, over interned span keys.
+
+Invariant: counts are those of the spans and outside labels that were added and not removed again, so adding a labelling
+item by item, asking each before it is added, sums to the labelling's cost (`labels_cost`).
 """
 
 from __future__ import annotations
@@ -28,12 +33,12 @@ class AgreementState(NamedTuple):
     """Flat arrays: the agreements of one document, and counts of its spans labelled now.
 
     Over G distinct key tables, A agreements, K keys, T types: ``keys`` (G, N, W), padded to the widest
-    table; ``width`` (G,) is each table's own, and longer spans are nothing to it; ``table``,
+    table; ``width`` (G,) is each table's own, and it does not compare longer spans; ``table``,
     ``relation``, ``per_token`` (A,); ``cost`` (A, T, T); ``counts`` (G, K, T) labelled spans with a
-    key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T);
-    ``left_out`` (G, K) places with a key whose first token is labelled outside, counted where an
-    agreement asks for them: ``watching`` (V,) are those agreements, ``watched`` their tables, and
-    ``reach`` (G, N) is the widest key at each token.
+    key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T) labelled spans with any;
+    ``left_out`` (G, K) occurrences of a key whose first token is labelled outside. These are counted only where an
+    agreement charges for them: ``watching`` (V,) are those agreements, ``watched`` their tables, and
+    ``reach`` (G, N) is the widest key that starts at each token.
     """
 
     keys: NDArray[np.int32]
@@ -96,7 +101,7 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
 
 
 def places_by_key(state: AgreementState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each key stands: first tokens ordered by key (G, P), and each key's bounds there (G, K + 1)."""
+    """Where each key occurs: (G, P) first tokens ordered by key, and (G, K + 1) the bounds of each key among them."""
     tables, size = len(state.keys), state.counts.shape[1]
     known = [np.nonzero(table != NO_KEY) for table in state.keys]
     places = np.zeros((tables, max((len(tokens) for tokens, _ in known), default=0)), np.int64)
@@ -180,7 +185,7 @@ def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
 
 @kernel_in_place
 def outside_cost(state: Any, t: int) -> Any:
-    """Nats that an outside label at t costs with the spans labelled now: its words are labelled elsewhere."""
+    """Nats that an outside label at t costs with the spans labelled now that have the words from t on."""
     total = 0.0
     for a in state.watching:
         g = state.table[a]

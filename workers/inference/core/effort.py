@@ -1,4 +1,4 @@
-"""What a search has spent of its budget: one clock and one count, carried to wherever time goes."""
+"""What a search has spent of its budget: one clock and one count of work, handed to all that takes time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from schemas.decoded import Budget
 
 
 class Effort:
-    """A budget, and what is gone of it: ``work`` is counted by who does it, in the engine's own unit.
+    """A budget and what is spent of it. Whoever does work adds it to ``work``, in the engine's own unit.
 
-    ``clock`` is a reading of `time.perf_counter` where the document's time began before.
+    ``clock`` is a reading of `time.perf_counter`, given where the document's time began earlier than now.
     """
 
     def __init__(self, budget: Budget, *, clock: float | None = None) -> None:
@@ -38,6 +38,6 @@ class Effort:
             None if work is None else max(0, work - self.work),
         )
 
-    def room(self, most: int) -> int:
-        """Units of work until the next look at the clock: ``most``, or what the budget leaves."""
+    def remaining(self, most: int) -> int:
+        """Units of work until the next look at the clock: at most ``most``, and at most what the budget leaves."""
         return most if self.budget.work is None else max(0, min(most, self.budget.work - self.work))

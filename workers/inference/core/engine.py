@@ -11,11 +11,9 @@ from schemas.decoded import Budget, Decoded, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import EngineSettings
+from workers.inference.numerics import ROUNDING
 
 UNLIMITED = Budget()
-
-TOLERANCE = 1e-9
-"""Nats within which two sums of the same terms are taken as equal."""
 
 
 class Engine(Protocol):
@@ -61,7 +59,7 @@ def proven(objective: float, bound: float, *, otherwise: Status) -> Status:
         return Status.INFEASIBLE
     if objective == -np.inf:
         return Status.TIMEOUT
-    return Status.OPTIMAL if objective >= bound - TOLERANCE else otherwise
+    return Status.OPTIMAL if objective >= bound - ROUNDING else otherwise
 
 
 def document_rng(seed: int, doc_id: str) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""The best labelling of a search so far, its improvements, and its budget."""
+"""A search: its incumbent, the improvements on the way, its clock and its budget."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.core.chain import viterbi
 from workers.inference.core.effort import Effort
-from workers.inference.core.engine import TOLERANCE, UNLIMITED, proven
+from workers.inference.core.engine import UNLIMITED, proven
+from workers.inference.numerics import ROUNDING
 
 
-class Race(Effort):
-    """Starts from the better of the Viterbi labelling and the incumbent (N,), under one clock.
+class Search(Effort):
+    """Starts from the better of the Viterbi labelling and ``incumbent`` (N,), under one clock.
 
-    ``top`` is the local optimum and ``loss`` how far the best labelling is below it (nats; inf
-    where it breaks something hard).
+    ``labels`` (N,) is the incumbent from then on, ``objective`` its score, and ``top`` the local optimum V, in nats.
+    Penalties are never negative, so V bounds the objective of every labelling.
     """
 
     def __init__(
@@ -34,25 +35,25 @@ class Race(Effort):
 
     @property
     def loss(self) -> float:
-        """Nats between the local optimum and the best labelling."""
+        """D: nats between the local optimum and the incumbent; inf where that breaks something hard."""
         return self.top - self.objective
 
     @property
-    def settled(self) -> bool:
-        """Is nothing left to search? No labelling is possible, there is only one, or none can be better."""
-        return len(self.problem) == 0 or not self.loss > TOLERANCE
+    def closed(self) -> bool:
+        """Is the gap closed before any search? There are no tokens, no labelling is possible, or none can be better."""
+        return len(self.problem) == 0 or not self.loss > ROUNDING
 
     def restart(self, labels: Labels) -> None:
-        """Makes ``labels`` (N,) the best so far, whatever it scores: for engines with an aim of their own."""
+        """Makes ``labels`` (N,) the incumbent whatever it scores: for engines with an objective of their own."""
         self.labels, self.objective = labels, self.problem.score(labels).objective
         self.improvements = [Improvement(self.seconds, self.work, self.objective)]
 
     def offer(self, labels: Labels) -> bool:
-        """Takes a labelling (N,) if `Problem.score` finds it better; tells whether it did."""
+        """Makes a labelling (N,) the incumbent if `Problem.score` says that it is better; returns whether it is."""
         return self.take(labels, self.problem.score(labels).objective)
 
     def take(self, labels: Labels, objective: float) -> bool:
-        """Takes a labelling (N,) whose objective is known if that is better; tells whether it is."""
+        """Makes a labelling (N,) of known objective the incumbent if that is better; returns whether it is."""
         if not objective > self.objective:
             return False
         self.labels, self.objective = labels.copy(), objective
@@ -60,10 +61,13 @@ class Race(Effort):
         return True
 
     def decoded(self, least_loss: float, *, cut_short: bool = False) -> Decoded:
-        """The answer, given that every labelling loses at least ``least_loss`` or is no better than the best.
+        """The incumbent as the answer, with its bound and what that proves.
 
-        Where that proves nothing the status is `Status.TIMEOUT` if the budget ran out, the search
-        was ``cut_short``, or nothing that keeps the hard constraints was found; else `Status.FEASIBLE`.
+        The caller has shown: a labelling that is better than the incumbent loses at least ``least_loss`` nats. So the
+        bound is V − ``least_loss``, or the incumbent's objective if that is greater. The status is `Status.OPTIMAL`
+        where the two meet, and `Status.INFEASIBLE` where the bound is −inf. Otherwise it is `Status.TIMEOUT` if the
+        budget is spent, the search was ``cut_short``, or the incumbent breaks a hard constraint; else
+        `Status.FEASIBLE`.
         """
         bound = self.objective if len(self.problem) == 0 else max(self.objective, self.top - least_loss)
         unfinished = self.spent or self.objective == -math.inf

@@ -18,9 +18,7 @@ from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
 from workers.compiling.kernel import inner, inner_in_place, kernel
-
-ROUNDING = 2.0 * SLACK_TOLERANCE
-"""A hard row counts as broken above this excess only, so that no sum's rounding ends a branch."""
+from workers.inference.numerics import HARD_EXCESS
 
 
 class RowBounds(NamedTuple):
@@ -91,7 +89,7 @@ def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
 def root_penalty(bounds: RowBounds, rows: LinearRows) -> float:
     """Nats that the rows cost every labelling at least; inf where a hard row cannot hold."""
     excess = bounds.root - bounds.bound
-    if bool((bounds.hard & (excess > ROUNDING)).any()):
+    if bool((bounds.hard & (excess > HARD_EXCESS)).any()):
         return np.inf
     return float((bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))[rows.weight > 0].sum())
 

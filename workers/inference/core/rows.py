@@ -18,7 +18,7 @@ from workers.compiling.kernel import kernel_in_place
 
 
 class RowState(NamedTuple):
-    """Row sums under the labels now, and the entries by position.
+    """Row sums (activities) under the labels now, and the rows' entries by position.
 
     ``activity``, ``bound``, ``weight`` (R,); entries of position t are
     ``pointer[t]:pointer[t + 1]`` (pointer has N + 2 values, the last position being empty) of

@@ -1,4 +1,12 @@
-"""Span max-marginals: the least local loss of any labelling that has a given span."""
+"""Span max-marginals: the least local loss of any labelling that has a given span.
+
+For a span of labels l_s … l_e in a sentence with best local score V_s, and max messages before and after it,
+
+    loss(span) = V_s − (enter(s) + Σ unary + Σ transitions inside + leave(e)),
+
+where enter and leave leave out the labels that would make the span longer, so that the span is exactly this one. It is
+exact, so a labelling that has a span of greater loss than D is worse than the incumbent, whatever else it has.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,17 @@
 A Boolean for every token and label, one for every edge of the lattice where both ends are open
 (the local polytope, whose linear relaxation is exact for chains), a slack for every soft row
 (Stokman 2011, eq. 56), and a Boolean for every labelled span whose agreement with others matters.
-A token with one allowed label costs no variable, so the same builder serves a whole document and
-the small rest that pruning leaves of it.
+A token with one allowed label costs no variable, so the same builder serves a whole document and the small rest that
+pruning leaves of it.
+
+CP-SAT minimises integers: offset − objective, in units of 1/scale nats, each cost rounded down. So the model's optimum
+is at most scale · (offset − objective(y)) for every labelling y of the allowed labels, and
+
+    objective(y) ≤ offset − (integer bound) / scale.
+
+Rounding lowers a labelling's cost by less than one unit a token and edge, and `_scale` makes the sum of these less than
+the tolerance asked for. Rows are rounded so that they
+hold wherever they held before, and cost no more (`_add_row`).
 """
 
 from __future__ import annotations
@@ -23,14 +32,12 @@ from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
 from workers.inference.core.chain import max_marginals
 from workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft
 from workers.inference.cpsat.lattice_spans import add_agreements
+from workers.inference.numerics import INTEGRAL_DRIFT, TOLERANCE, UNIT_ROUNDING
 
 Ints = NDArray[np.int32]
 
 FINEST = 2.0**42
 """Units into which a hard row's real coefficients together are divided: sums stay far inside int64."""
-
-DRIFT = 1e-11
-"""A row's numbers are taken as integral if that moves no sum of them by more: decimals, not what only looks whole."""
 
 LOCAL_BITS = 50
 """The local losses together stay below 2^50 units, which doubles hold exactly."""
@@ -79,7 +86,7 @@ def build_model(
     start: Labels,
     allowed: NDArray[np.bool_] | None = None,
     spans: Spans | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
 ) -> LatticeModel:
     """The model of ``problem`` with labels restricted to ``allowed`` (N, L), hinted with ``start`` (N,).
 
@@ -203,26 +210,28 @@ def _add_row(
         # Real coefficients: units of one in the objective, or far finer than a row's tolerance.
         factor = FINEST / max(1.0, float(np.abs(coefficients).sum())) if hard else weight * draft.scale
         cost, tolerance = 1.0 / draft.scale, SLACK_TOLERANCE
-    units = np.floor(coefficients * factor + 1e-9).astype(np.int64)
+    units = np.floor(coefficients * factor + UNIT_ROUNDING).astype(np.int64)
     terms = list(zip(variables.tolist(), units.tolist(), strict=True))
-    limit, held = (math.ceil(b * factor - 1e-9) for b in (bound, bound + tolerance))
+    limit, held = (math.ceil(b * factor - UNIT_ROUNDING) for b in (bound, bound + tolerance))
     if hard:
         draft.at_most(terms, held)
         return
-    room = max(0, math.ceil(most * factor) - limit)
-    slack = draft.variable(hint=min(room, max(0, math.ceil(degree * factor - 1e-9))), upper=room, cost=cost)
+    largest = max(0, math.ceil(most * factor) - limit)
+    slack = draft.variable(
+        hint=min(largest, max(0, math.ceil(degree * factor - UNIT_ROUNDING))), upper=largest, cost=cost
+    )
     if held > limit + 1:
-        # Beyond the tolerance the whole excess is paid. Where it is less than a unit, nobody can tell.
+        # Beyond the tolerance the whole excess costs. Where the tolerance is less than a unit, units cannot show it.
         broken = draft.variable(hint=int(degree > 0))
-        draft.at_most([(slack, 1), (broken, -room)], 0)
+        draft.at_most([(slack, 1), (broken, -largest)], 0)
         terms.append((broken, held - limit))
     draft.at_most(terms, held, unless=slack)
 
 
 def _integral_factor(numbers: Floats) -> float | None:
-    """The smallest of a few factors that makes all numbers integral, up to `DRIFT` together; None where none does."""
+    """The smallest of a few factors that makes all numbers integral up to `INTEGRAL_DRIFT`, or None."""
     for factor in (1.0, 2.0, 4.0, 8.0, 10.0, 16.0, 100.0, 1000.0):
         scaled = numbers * factor
-        if np.abs(scaled - np.round(scaled)).sum() <= DRIFT * factor:
+        if np.abs(scaled - np.round(scaled)).sum() <= INTEGRAL_DRIFT * factor:
             return factor
     return None

@@ -1,12 +1,13 @@
 """Span agreement in a CP-SAT lattice: a Boolean a span, and a cost for pairs of them.
 
-A span variable is only bound from below (it must be 1 where the lattice takes the span): costs are
-never negative, so nothing else is needed, and the bound is one linear row over edges, tighter than
-a clause over tokens. Spans that no agreement can touch have no variable, and spans are compared up
-to the key table's width only, so their number is linear in the document's length.
+A span's Boolean s is only bounded from below, by one row s ≥ Σ over its path's tokens and edges, a sum that is 1 where
+the labelling has exactly this span and at most 0 elsewhere. Costs are never negative, so no optimum has s greater than
+that, and the row is tighter than a clause over tokens. Spans that no agreement compares have no variable, and spans are
+compared up to the key table's width only, so their number is linear in the document's length.
 
-Few pairs get a variable each. Where a key is common (names in a sports table) the spans of a key
-and type are counted, and each span pays for the count.
+The cost c of a pair is c · z with z ≥ s_i + s_j − 1. That takes a variable a pair. Where a key is common (names in a
+sports table) the spans of a key and type are counted instead, n ≥ Σ s_j, and each span s_i = 1 has c · z with z ≥ n
+less itself: the same sum over pairs, in a variable a span and type.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from workers.inference.cpsat.draft import FALSE, TRUE, ModelDraft
 Ints = NDArray[np.int32]
 
 MOST_PAIRS = 400
-"""Spans of one key that make more pairs than this are counted, not paired."""
+"""The most pairs of spans of one key that get a variable each; more are counted."""
 
 
 @dataclass(eq=False)
@@ -96,7 +97,7 @@ def add_agreements(
 ) -> None:
     """Adds the cost of every agreement of ``problem`` to the model.
 
-    ``token`` (N, L) and ``edge`` (N, L, L) are its variables. Only ``spans`` are looked at; all that
+    ``token`` (N, L) and ``edge`` (N, L, L) are its variables. Only ``spans`` can cost anything; all that
     the lattice holds and an agreement touches where it is None. ``start`` (N,) gives the hints.
     """
     if spans is None:
@@ -213,7 +214,7 @@ class _AgreementCost:
                 self._charge(self.variables[i], terms, itself, most, share * cost * float(self.weight[i]))
 
     def _unlabelled(self) -> None:
-        """Each span against all places of its key that may begin outside; those that must are paid for in one sum."""
+        """Each span against all occurrences of its key that may begin outside; those that must are a constant cost."""
         outside = np.flatnonzero(self.variables.problem.labels.type_of < 0)
         for width in np.unique((self.end - self.start)[self.compared]).tolist():
             places = _groups(self.agreement.key[:, width - 1].astype(np.int64))
@@ -223,16 +224,16 @@ class _AgreementCost:
 
     def _against(self, group: NDArray[np.int64], tokens: Ints) -> None:
         """Each span of a group against the outside labels ``tokens`` (variables) of its key's places."""
-        sure, unsure = int((tokens == TRUE).sum()), tokens[tokens != TRUE].tolist()
-        parts = [[(v, 1)] for v in unsure]
+        fixed, free = int((tokens == TRUE).sum()), tokens[tokens != TRUE].tolist()
+        parts = [[(v, 1)] for v in free]
         if len(parts) * len(group) > MOST_PAIRS:
-            count = self.draft.variable(hint=self._hinted([(v, 1) for v in unsure]), upper=len(unsure))
-            self.draft.at_most([(v, 1) for v in unsure], 0, unless=count)
+            count = self.draft.variable(hint=self._hinted([(v, 1) for v in free]), upper=len(free))
+            self.draft.at_most([(v, 1) for v in free], 0, unless=count)
             parts = [[(count, 1)]]
         for i in group.tolist():
             cost = float(self.agreement.cost[self.kind[i], 0]) * float(self.weight[i])
-            for terms in ([(TRUE, sure)] if sure else [], *parts):
-                self._charge(self.variables[i], terms, 0, max(1, len(unsure)), cost)
+            for terms in ([(TRUE, fixed)] if fixed else [], *parts):
+                self._charge(self.variables[i], terms, 0, max(1, len(free)), cost)
 
     def _contained(self) -> None:
         """Each key of a proper part of a longer span against all spans of that key.
@@ -278,7 +279,7 @@ class _AgreementCost:
         return outer[first], inner[first], place[first]
 
     def _any(self, spans: NDArray[np.int64]) -> int:
-        """A variable that is 1 where one of these spans stands, of which at most one can."""
+        """A variable that is at least 1 where one of these spans is labelled; no two of them can be."""
         terms = [(self.variables[i], 1) for i in spans.tolist() if self.variables[i] != FALSE]
         if len(terms) <= 1:
             return terms[0][0] if terms else FALSE
@@ -303,7 +304,11 @@ class _AgreementCost:
         return sum(c * self.draft.hints[v] for v, c in terms if v != FALSE)
 
     def _charge(self, span: int, terms: list[tuple[int, int]], but: int, most: int, cost: float) -> None:
-        """Given ``span``, the sum of ``terms`` less ``but`` costs ``cost`` nats a unit (inf: is at most 0)."""
+        """If the variable ``span`` is 1, each unit of Σ ``terms`` above ``but`` costs ``cost`` nats.
+
+        ``terms`` are pairs (variable, coefficient), and the excess is ``most`` units at most. An infinite ``cost``
+        forbids any excess while ``span`` is 1; otherwise a new variable of ``cost`` a unit is at least the excess.
+        """
         terms = [(v, c) for v, c in terms if v != FALSE]
         if cost <= 0.0 or span == FALSE or not terms:
             return
@@ -315,8 +320,8 @@ class _AgreementCost:
             self.draft.charge(other, cost * terms[0][1])
             return
         hint = max(0, self._hinted(terms) - but) * self.draft.hints[span]
-        paid = self.draft.variable(hint=hint, upper=most, cost=cost)
-        self.draft.at_most(terms, but, unless=paid, given=span)
+        units = self.draft.variable(hint=hint, upper=most, cost=cost)
+        self.draft.at_most(terms, but, unless=units, given=span)
 
 
 def _groups(keys: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:

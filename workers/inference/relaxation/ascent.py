@@ -1,4 +1,18 @@
-"""Kernels of the relaxation of agreement: what belongs to which group, and the ascent of its prices."""
+"""Kernels of the relaxation of agreement: which span belongs to which group, and subgradient ascent of the prices.
+
+For prices θ ≥ 0 (K,), one a membership, let x_m(θ) = 1 where the sentences' best labellings take the span (or outside
+label) of membership m, and u_m(θ) = 1 where its group's cheapest assignment takes it. The bound (`relaxation`)
+
+    L(θ) = V − Σ_sentences max_y [score(y) − Σ θ of y's spans] + Σ_groups min_u [penalty(u) − Σ θ of u]
+
+is concave, and x(θ) − u(θ) is one of its subgradients. A step is θ ← max(0, θ + α · d) with d = x − u + μ · d of the
+step before (deflection, Camerini, Fratta & Maffioli 1975), μ = `MOMENTUM`, and Polyak's length
+α = λ · (D − L) / ‖d‖², D being the incumbent's loss; λ is halved after `PATIENCE` steps without a better bound.
+
+Invariant: ``scores`` and ``costs`` hold the terms of both sums for the prices now, but for those of sentences and
+groups that are marked as moved. The bound is valid for any θ ≥ 0, so neither the steps nor their number can make it
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +26,30 @@ from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY
 from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import CONTAINED
-from workers.inference.relaxation.groups import PricedGroups, Room, group_cost, room_for
+from workers.inference.numerics import TOLERANCE
+from workers.inference.relaxation.groups import PricedGroups, Workspace, group_cost, workspace_for
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOMENTUM = 0.9
+"""Share of the last direction that is added to a subgradient."""
 PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound before they are made shorter, and by which factor."""
 
 BEST, LENGTH = 0, 1
 TAKEN, IDLE, LOOKED, ENDED = range(4)
-"""Places in ``numbers`` and ``counters`` of a `Climb`."""
+"""Places in ``numbers`` and ``counters`` of an `Ascent`."""
 
 
 @kernel
 def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
-    """(K, 6) span, group, table, role, slot, width: what each span's words and their parts belong to."""
+    """(K, 6) span, group, table, role, slot, width: each span with the key of its words, and of each part of it.
+
+    ``start``, ``end``, ``kind`` (M,) are spans of T types; the group of key k of table g is g · K + k, the slot is the
+    token at which the key's words start, the width their number. The role is the span's type where the words are all of
+    it, T + type where they are a proper part (that is listed only if some agreement compares parts); a part that
+    occurs twice in a span is listed once.
+    """
     types = state.cost.shape[1]
     size = state.counts.shape[1]
     around = (state.relation == CONTAINED).any()
@@ -62,8 +84,12 @@ def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
 
 @kernel
 def outside_memberships(state: Any, members: Any, undecided: Any, first: int) -> Any:
-    """(K, 6) rows like those of `memberships` for outside labels at the tokens ``undecided`` (N,), whose number is
-    ``first`` + t: what they leave out of what spans there may be, by ``members``, and would pay for it."""
+    """(K, 6) memberships of outside labels: an outside label at t leaves the words that start at t unlabelled.
+
+    Columns are those of `memberships`; the item is ``first`` + t, the role 2 · T. There is one for each token that
+    ``undecided`` (N,) marks and each key of words from there on, if some span of ``members`` has exactly that key and a
+    type for which an agreement charges unlabelled occurrences: other outside labels cost nothing.
+    """
     types, size = state.cost.shape[1], state.counts.shape[1]
     asked = np.zeros((len(state.keys), size), np.bool_)
     for row in members:
@@ -87,7 +113,10 @@ def outside_memberships(state: Any, members: Any, undecided: Any, first: int) ->
 
 @kernel
 def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -> Any:
-    """(M,) nats of each span against the places of its words at tokens ``left_out`` (N,), which are outside."""
+    """(M,) nats that each span costs with the occurrences of its words at tokens marked in ``left_out`` (N,).
+
+    Those tokens are outside in every labelling that is looked at, so this is a constant of each span.
+    """
     costs = np.zeros(len(start))
     for a in state.watching:
         g = state.table[a]
@@ -104,21 +133,22 @@ def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -
     return costs
 
 
-class Climb(NamedTuple):
-    """An ascent of the prices of ``chains`` and ``groups`` (K memberships), so far.
+class Ascent(NamedTuple):
+    """The state of an ascent over M spans, N tokens, K memberships, S sentences and Q groups.
 
-    ``now`` (K,) are the prices in nats, ``direction`` (K,) where they go, ``charge`` (M + N,) what they sum to.
-    ``taken`` (M + N,) and ``labels`` (N,) are what the sentences choose, ``known`` (K,) what the groups do; ``scores``
-    (S,) and ``costs`` (Q,) in nats are right but for what is marked in ``moved`` (S,) and ``moved_groups`` (Q,).
-    ``best_prices`` and ``best_labels`` are those of the best bound. ``sentence`` (K,) is each membership's.
-    ``numbers`` (2,): the best bound in nats of loss, and the length of steps. ``counters`` (4,): steps taken, those
-    since the bound rose, labels, spans, memberships and slots of boxes looked at, and whether more steps lead nowhere.
+    ``now`` (K,) are the prices θ in nats, ``direction`` (K,) is d, ``charge`` (M + N,) the sum of the prices of each
+    span and outside label. The sentences choose ``taken`` (M + N,) and ``labels`` (N,), at ``scores`` (S,) nats; the
+    groups choose ``known`` (K,), at ``costs`` (Q,) nats. ``moved`` (S,) and ``moved_groups`` (Q,) mark the sentences
+    and groups whose prices changed since. ``best_prices`` (K,) and ``best_labels`` (N,) are those of the best bound.
+    ``sentence`` (K,) is the sentence of each membership. ``numbers`` (2,): the best bound in nats of loss, and λ.
+    ``counters`` (4,): steps taken; steps since the bound rose; labels, spans, memberships and slots visited; whether
+    more steps are of no use.
     """
 
     chains: Chains
     groups: PricedGroups
     lattice: Lattice
-    room: Room
+    workspace: Workspace
     sentence: Ints
     now: Floats
     direction: Floats
@@ -137,16 +167,16 @@ class Climb(NamedTuple):
 
 
 @kernel
-def climb_from(chains: Any, groups: Any, prices: Any) -> Any:
+def ascent_from(chains: Any, groups: Any, prices: Any) -> Any:
     """An ascent from ``prices`` (K,) that has not begun."""
     count, sentences, members = len(chains.unary), len(chains.bounds) - 1, len(prices)
     items = len(chains.start) + count
     labels, scores = np.zeros(count, np.int32), np.zeros(sentences)
-    climb = Climb(
+    ascent = Ascent(
         chains,
         groups,
         lattice_for(chains),
-        room_for(groups),
+        workspace_for(groups),
         _sentences(chains, groups),
         prices.copy(),
         np.zeros(members),
@@ -164,93 +194,93 @@ def climb_from(chains: Any, groups: Any, prices: Any) -> Any:
         np.zeros(4, np.int64),
     )
     # What has no price is never solved differently, and the rest only where a price moved.
-    climb.moved[climb.sentence] = False
-    _solve_sentences(climb)
-    climb.moved[:] = False
-    climb.moved[climb.sentence] = True
-    return climb
+    ascent.moved[ascent.sentence] = False
+    _solve_sentences(ascent)
+    ascent.moved[:] = False
+    ascent.moved[ascent.sentence] = True
+    return ascent
 
 
 @kernel_in_place
-def ascend(climb: Any, optimum: float, upper: float, steps: int, most: int) -> Any:
-    """Subgradient ascent to ``steps`` steps in all, or ``most`` more things looked at; is more of it of use?
+def ascend(ascent: Any, optimum: float, upper: float, steps: int, most: int) -> Any:
+    """Goes on to ``steps`` steps in all, or until ``most`` more things were visited; True: more steps may be of use.
 
-    There is always one step. The best bound is inf, and the labels mean nothing, where some sentence cannot be
-    made of the spans and outside labels. Steps go along subgradients with momentum (deflected as in Camerini,
-    Fratta & Maffioli 1975), else they zigzag between the ways in which a group can agree.
+    There is always one step. ``optimum`` is V and ``upper`` is D, both in nats. The best bound is inf, and the labels
+    mean nothing, where some sentence cannot be made of the spans and outside labels. Without momentum the steps
+    zigzag between the ways in which a group can agree.
     """
-    most += climb.counters[LOOKED]
-    while climb.counters[TAKEN] < steps and not climb.counters[ENDED]:
-        climb.counters[TAKEN] += 1
-        if not _climb_step(climb, optimum, upper):
-            climb.counters[ENDED] = 1
-        if climb.counters[LOOKED] >= most:
+    most += ascent.counters[LOOKED]
+    while ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]:
+        ascent.counters[TAKEN] += 1
+        if not _ascent_step(ascent, optimum, upper):
+            ascent.counters[ENDED] = 1
+        if ascent.counters[LOOKED] >= most:
             break
-    return climb.counters[TAKEN] < steps and not climb.counters[ENDED]
+    return ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]
 
 
 @inner_in_place
-def _climb_step(climb: Any, optimum: float, upper: float) -> Any:
-    """Works out the bound and moves the prices; False where that leads nowhere."""
-    groups, now, direction, scores, costs = climb.groups, climb.now, climb.direction, climb.scores, climb.costs
-    climb.charge[:] = 0.0
+def _ascent_step(ascent: Any, optimum: float, upper: float) -> Any:
+    """Computes the bound and moves the prices; False where D is reached, or the subgradient is 0."""
+    groups, now, direction, scores, costs = ascent.groups, ascent.now, ascent.direction, ascent.scores, ascent.costs
+    ascent.charge[:] = 0.0
     for m in range(len(now)):
-        climb.charge[groups.span[m]] += now[m]
-    _solve_sentences(climb)
-    before = climb.room.looked[0]
+        ascent.charge[groups.span[m]] += now[m]
+    _solve_sentences(ascent)
+    before = ascent.workspace.looked[0]
     for q in range(len(costs)):
-        if climb.moved_groups[q]:
-            costs[q] = group_cost(groups, q, now, climb.room, climb.known)
-    climb.counters[LOOKED] += len(now) + climb.room.looked[0] - before
+        if ascent.moved_groups[q]:
+            costs[q] = group_cost(groups, q, now, ascent.workspace, ascent.known)
+    ascent.counters[LOOKED] += len(now) + ascent.workspace.looked[0] - before
     value = optimum - scores.sum() + costs.sum()
-    climb.counters[IDLE] = 0 if value > climb.numbers[BEST] + 1e-6 else climb.counters[IDLE] + 1
-    if value > climb.numbers[BEST]:
-        climb.numbers[BEST] = value
-        copy_to(climb.best_prices, now)
-        copy_to(climb.best_labels, climb.labels)
-    if climb.numbers[BEST] >= upper:
+    ascent.counters[IDLE] = 0 if value > ascent.numbers[BEST] + TOLERANCE else ascent.counters[IDLE] + 1
+    if value > ascent.numbers[BEST]:
+        ascent.numbers[BEST] = value
+        copy_to(ascent.best_prices, now)
+        copy_to(ascent.best_labels, ascent.labels)
+    if ascent.numbers[BEST] >= upper:
         return False
     norm = 0.0
     for m in range(len(now)):
-        direction[m] = MOMENTUM * direction[m] + int(climb.taken[groups.span[m]]) - int(climb.known[m])
+        direction[m] = MOMENTUM * direction[m] + int(ascent.taken[groups.span[m]]) - int(ascent.known[m])
         if direction[m] < 0.0 and now[m] == 0.0:
             direction[m] = 0.0
         norm += direction[m] ** 2
     if norm == 0.0:
         return False
-    if climb.counters[IDLE] >= PATIENCE:
-        climb.numbers[LENGTH] *= SHORTER
-        climb.counters[IDLE] = 0
-    _step(climb, climb.numbers[LENGTH] * (upper - value) / norm)
+    if ascent.counters[IDLE] >= PATIENCE:
+        ascent.numbers[LENGTH] *= SHORTER
+        ascent.counters[IDLE] = 0
+    _step(ascent, ascent.numbers[LENGTH] * (upper - value) / norm)
     return True
 
 
 @inner_in_place
-def _step(climb: Any, size: float) -> None:
+def _step(ascent: Any, size: float) -> None:
     """Moves prices, none below 0, and marks the sentences and groups in which any did."""
-    groups, prices = climb.groups, climb.now
-    climb.moved[:], climb.moved_groups[:] = False, False
+    groups, prices = ascent.groups, ascent.now
+    ascent.moved[:], ascent.moved_groups[:] = False, False
     for q in range(len(groups.roles)):
         for m in range(groups.slots[groups.groups[q]], groups.slots[groups.groups[q + 1]]):
-            change = size * climb.direction[m]
+            change = size * ascent.direction[m]
             if change != 0.0:
                 prices[m] = max(0.0, prices[m] + change)
-                climb.moved[climb.sentence[m]], climb.moved_groups[q] = True, True
+                ascent.moved[ascent.sentence[m]], ascent.moved_groups[q] = True, True
 
 
 @inner_in_place
-def _solve_sentences(climb: Any) -> None:
+def _solve_sentences(ascent: Any) -> None:
     """Solves the sentences that ``moved``; their scores in nats are −inf where no spans make one."""
-    chains, taken = climb.chains, climb.taken
-    for s in range(len(climb.moved)):
-        if climb.moved[s]:
+    chains, taken = ascent.chains, ascent.taken
+    for s in range(len(ascent.moved)):
+        if ascent.moved[s]:
             first, last = chains.bounds[s], chains.bounds[s + 1]
             taken[chains.first[first] : chains.first[last]] = False
             taken[len(chains.start) + first : len(chains.start) + last] = False
-            climb.scores[s] = solve_sentence(chains, s, climb.charge, climb.lattice)
-            climb.counters[LOOKED] += last - first + chains.first[last] - chains.first[first]
-            if climb.scores[s] > -np.inf:
-                trace_sentence(chains, s, climb.lattice, taken, climb.labels)
+            ascent.scores[s] = solve_sentence(chains, s, ascent.charge, ascent.lattice)
+            ascent.counters[LOOKED] += last - first + chains.first[last] - chains.first[first]
+            if ascent.scores[s] > -np.inf:
+                trace_sentence(chains, s, ascent.lattice, taken, ascent.labels)
 
 
 @inner

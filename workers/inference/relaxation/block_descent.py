@@ -1,4 +1,15 @@
-"""Block coordinate descent: one sentence at a time is solved exactly against all others as they are labelled now."""
+"""Block coordinate descent: one sentence at a time is solved exactly against all others as they are labelled now.
+
+For sentence s, with the labels y_{−s} of the others held,
+
+    y_s ← argmax_y score(y) − Σ over spans and outside labels of y: their cost with what y_{−s} labels,
+
+by dynamic programming (`sentences`). Costs between spans of y_s itself are not in that sum; they are counted when the
+old and the new labels are compared, and the new ones are taken only if they gain more than `ROUNDING`.
+
+Invariant: the objective without rows never falls, and ``state`` counts exactly the labels of all sentences. So the
+descent ends, and what it returns is no worse than what it began with. It proves nothing about the optimum.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +22,26 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
+from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOST_PASSES = 20
-LEAST_GAIN = 1e-9
-"""Nats that a change has to bring, more than rounding can."""
+"""Passes over all sentences: the last ones change little."""
 
 
 class Descent(NamedTuple):
-    """``labels`` (N,), counted in ``state``, and what was last looked at.
+    """The ``labels`` (N,) now, which ``state`` counts, and the charges under which each sentence was last solved.
 
-    ``paid`` (1,) is what they cost each other, in nats, ``toil`` (1,) the labels and spans looked at. ``seen``
-    (M + N,) is what each candidate span and each outside label cost when its sentence was last found best, NaN
-    where it has yet to be solved;
-    ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
+    ``penalty`` (1,) is what the labels' spans cost each other, in nats; ``work`` (1,) the labels and spans visited.
+    ``seen`` (M + N,) is what each candidate span and each outside label cost when its sentence was last solved, NaN
+    where it has not been. ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
     """
 
     chains: Chains
     state: AgreementState
     labels: Labels
-    paid: Floats
-    toil: Ints
+    penalty: Floats
+    work: Ints
     seen: Floats
     charge: Floats
     taken: NDArray[np.bool_]
@@ -43,33 +53,32 @@ class Descent(NamedTuple):
 def start_at(chains: Any, state: Any, labels: Any) -> Any:
     """A descent from ``labels`` (N,), which it changes; ``state`` is an `AgreementState` without counts."""
     count = len(labels)
-    paid = np.array([labels_cost(state, chains.codec, labels, 0, count)])
+    penalty = np.array([labels_cost(state, chains.codec, labels, 0, count)])
     count_labels(state, chains.codec, labels, 0, count, 1)
     items = len(chains.start) + count
     seen, charge, taken = np.full(items, np.nan), np.zeros(items), np.zeros(items, np.bool_)
-    toil = np.zeros(1, np.int64)
-    return Descent(chains, state, labels, paid, toil, seen, charge, taken, labels.copy(), lattice_for(chains))
+    work = np.zeros(1, np.int64)
+    return Descent(chains, state, labels, penalty, work, seen, charge, taken, labels.copy(), lattice_for(chains))
 
 
 @kernel_in_place
 def descend(descent: Any, most: int) -> Any:
-    """Betters the labels until no sentence alone can be bettered with the candidate spans; returns what they reach.
+    """Passes over all sentences until none changes; returns the labels' objective in nats, without rows.
 
-    That is in nats, without rows. What the spans of one sentence cost each other is not seen while it is
-    solved, but a change has to pay with that too. A sentence is solved again only if a price changed there. After
-    ``most`` labels and spans looked at there are no more passes.
+    A sentence is solved again only if one of its charges changed. There is no further pass after `MOST_PASSES`, or once
+    ``most`` labels and spans have been visited.
     """
     chains, labels = descent.chains, descent.labels
     for _ in range(MOST_PASSES):
         changed = False
         for s in range(len(chains.bounds) - 1):
             first, last = chains.bounds[s], chains.bounds[s + 1]
-            descent.toil[0] += last - first + chains.first[last] - chains.first[first]
-            if chains.first[first] < chains.first[last] and look(descent, first, last):
+            descent.work[0] += last - first + chains.first[last] - chains.first[first]
+            if chains.first[first] < chains.first[last] and charges_changed(descent, first, last):
                 changed |= solve(descent, s)
-        if not changed or descent.toil[0] >= most:
+        if not changed or descent.work[0] >= most:
             break
-    reached = -descent.paid[0]
+    reached = -descent.penalty[0]
     for s in range(len(chains.bounds) - 1):
         reached += local_score(chains.unary, chains.transition, labels, chains.bounds[s], chains.bounds[s + 1])
     return reached
@@ -77,39 +86,39 @@ def descend(descent: Any, most: int) -> Any:
 
 @kernel_in_place
 def finish(descent: Any) -> None:
-    """Takes the labels out of the counts."""
+    """Takes all labels out of the counts, which are empty again."""
     count_labels(descent.state, descent.chains.codec, descent.labels, 0, len(descent.labels), -1)
 
 
 @inner_in_place
 def solve(descent: Any, s: int) -> Any:
-    """Solves sentence s; returns whether that bettered it."""
+    """Solves sentence s and takes its new labels if they are better; returns whether they are."""
     chains, labels, fresh = descent.chains, descent.labels, descent.fresh
     first, last = chains.bounds[s], chains.bounds[s + 1]
-    cost = taken_out(descent, first, last)
+    cost = uncount_sentence(descent, first, last)
     _charges(chains, descent.state, first, last, descent.charge)
     solve_sentence(chains, s, descent.charge, descent.lattice)
     trace_sentence(chains, s, descent.lattice, descent.taken, fresh)
     before = local_score(chains.unary, chains.transition, labels, first, last) - cost
     after = local_score(chains.unary, chains.transition, fresh, first, last)
     after -= labels_cost(descent.state, chains.codec, fresh, first, last)
-    better = after > before + LEAST_GAIN
-    descent.paid[0] += put_in(descent, fresh if better else labels, first, last) - cost
+    better = after > before + ROUNDING
+    descent.penalty[0] += count_sentence(descent, fresh if better else labels, first, last) - cost
     if better:
-        look(descent, first, last)
+        charges_changed(descent, first, last)
     return better
 
 
 @inner_in_place
-def taken_out(descent: Any, first: int, last: int) -> Any:
-    """Takes a sentence's labels out of the counts; returns what they cost with the others."""
+def uncount_sentence(descent: Any, first: int, last: int) -> Any:
+    """Takes a sentence's labels out of the counts; returns the nats that they cost each other and the others."""
     count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
     return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
 
 
 @inner_in_place
-def put_in(descent: Any, labels: Any, first: int, last: int) -> Any:
-    """Gives a sentence that is not counted the labels there and counts it; returns what they cost with the others."""
+def count_sentence(descent: Any, labels: Any, first: int, last: int) -> Any:
+    """Copies ``labels[first:last]`` to a sentence that is not counted, and counts it; returns its cost in nats."""
     copy_to(descent.labels[first:last], labels[first:last])
     cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
     count_labels(descent.state, descent.chains.codec, labels, first, last, 1)
@@ -118,7 +127,7 @@ def put_in(descent: Any, labels: Any, first: int, last: int) -> Any:
 
 @inner_in_place
 def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> None:
-    """Writes what each candidate span and outside label of a sentence costs with what is counted."""
+    """Writes the nats that each candidate span and outside label of a sentence costs with what is counted."""
     for i in range(chains.first[first], chains.first[last]):
         charge[i] = span_cost(state, chains.start[i], chains.end[i], chains.kind[i])
     for t in range(first, last):
@@ -126,8 +135,8 @@ def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> Non
 
 
 @inner_in_place
-def look(descent: Any, first: int, last: int) -> Any:
-    """Does anything in the sentence cost what it did not when last looked at? What it costs now is remembered."""
+def charges_changed(descent: Any, first: int, last: int) -> Any:
+    """Do any charges of the sentence differ from those of the last call? Copies those of now to ``seen``."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
     _charges(chains, descent.state, first, last, charge)
     differs = False

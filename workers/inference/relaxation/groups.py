@@ -1,6 +1,25 @@
-"""Kernels of groups of equal words: the least a group costs under prices, and what each membership adds.
+"""Kernels of groups of equal words: the least that a group costs under prices, by branch and bound over counts.
 
-A group is worked out over how many of its slots have each role, box of counts by box.
+A group has slots p (occurrences of its words), each with at most one role u_p out of those that its memberships offer,
+at a price θ_{p,r} ≥ 0 nats. With n_r slots of role r, and c_{rs} nats for each pair of slots of roles r and s,
+
+    cost(u) = Σ_{r<s} c_{rs} · n_r · n_s − Σ_p θ_{p,u_p}.
+
+A node of the tree, called a box, says of each role whether it has exactly ``low`` slots, at least ``low``, none, or any
+number. Where all roles but those that do not conflict with each other have a count, the first sum is linear in the
+other slots: a role r costs its ``charge`` Σ_s c_{rs} · low_s a slot, each slot takes the role that gains it most,
+its ``base``, and a counted role takes the ``low`` slots on which it adds most to that.
+
+The bound: the box's cost is at most that of every u in the box, because
+
+- each slot's base is the most that it can gain by roles without a count;
+- the ``low`` slots of a counted role are chosen for it alone. Where two counted roles choose the same slot, both
+  gain there, which no u does: the cost is too low then, never too high;
+- for at least m slots of role r that cost c ≥ d nats each by conflicts, n · c ≥ d · n + m · c − m · d, which is linear
+  in n and in c, and is (n − m) · (c − d) ≥ 0 rearranged.
+
+Invariant of the tree: the children of a box cover it, and a box is left only if it costs no less than the limit, so
+the cheapest box that is met bounds the group from below.
 """
 
 from __future__ import annotations
@@ -13,30 +32,37 @@ from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
 MOST_COUNTED = 64
-"""Slots of a role that are told apart by number; all larger numbers are bounded together."""
+"""The largest count with a box of its own; all greater ones share a box."""
 
 MOST_BOXES = 4000
-"""Boxes of counts that a group is looked at in before what is left is bounded together."""
+"""Boxes of a group after which all that is left of a count shares one box."""
 
 MOST_LOOKED = 2_000_000
-"""Slots of these boxes, which make them fewer in a group of many slots; `FEWEST_BOXES` are looked at anyway."""
+"""Slots visited in all boxes of a group: a group of many slots may have fewer boxes than `MOST_BOXES`."""
 
 FEWEST_BOXES = 40
+"""Boxes that a group may have, however many slots it has."""
 
 START, END = -1, -2
-"""Depths before the first box and after the last."""
+"""In place of a depth: before the first box, and after the last."""
 
 FREE, ALONE, COUNTED, BANNED, BEYOND = range(5)
-"""States of a role in a box: used anywhere, or nowhere else being used what clashes with it and comes later in
-``order``; used in exactly ``low`` slots; used in none; in at least ``low``, with something that clashes."""
+"""States of a role in a box.
+
+FREE: any number of slots may have this role; it is not branched on, or not yet.
+ALONE: any number of slots may have this role, but none has a role that conflicts with it and comes later in ``order``.
+COUNTED: exactly ``low`` slots have this role.
+BANNED: no slot has this role.
+BEYOND: at least ``low`` slots have this role, and at least one has a role that conflicts with it and comes later.
+"""
 
 
 class PricedGroups(NamedTuple):
-    """Memberships ordered by group, slot (where the words stand) and role, and the groups' prices of pairs.
+    """K memberships ordered by group, slot (where the words stand) and role; P slots; Q groups of up to R roles.
 
-    ``span`` (K,) is the span, or M + t for an outside label at token t. ``slots`` bounds memberships
-    by slot (P + 1,), ``groups`` bounds slots by group (Q + 1,). ``role`` indexes ``pair`` (Q, R, R);
-    ``roles`` (Q,) is how many of them a group has.
+    ``span`` (K,) is which of the M spans, or M + t for an outside label at token t. The memberships of slot p are
+    ``slots[p]:slots[p + 1]`` (P + 1,), the slots of group q ``groups[q]:groups[q + 1]`` (Q + 1,). ``role`` (K,) indexes
+    ``pair`` (Q, R, R), the nats of each pair of slots by their roles; ``roles`` (Q,) is how many roles a group has.
     """
 
     span: Ints
@@ -47,18 +73,20 @@ class PricedGroups(NamedTuple):
     pair: Floats
 
 
-class Room(NamedTuple):
-    """Where a group is worked out, box by box: a box says how many slots have each role.
+class Workspace(NamedTuple):
+    """Arrays for the branch and bound of one group with P slots and R roles, used again for the next.
 
-    ``gain`` (P, R) is a slot's best price of each role, −inf where it has no such span; ``holders`` (R,)
-    counts the slots that have one. ``order`` (R,) lists the roles that gain anything; the first of them are
-    those that are branched on, and none after these clash with each other. ``state``, ``low`` and ``banned_by`` (R,)
-    are the box: a role's state, its count, and the depth at which it was banned.
+    The group: ``gain`` (P, R) is the best price in nats of a slot's memberships of each role, −inf where it has none;
+    ``holders`` (R,) counts the slots that have one. ``order`` (R,) lists the roles with a price above 0. Its first
+    ones are branched on, one a depth of the tree; those after them do not conflict with each other.
 
-    ``charge`` (R,) is what a role without count pays a slot, ``base`` (P,) what a slot gains at most
-    by such roles. ``top`` (R, C + 2) is what a role adds to that on the slots where it adds most and
-    which it must have, ``at`` which slots those are: the ``low`` best, and the next. ``tried`` (1,) counts boxes,
-    ``looked`` (1,) the slots of all that were ever looked at; ``best_low`` and ``best_state`` (R,) are the cheapest.
+    The box: ``state``, ``low`` and ``banned_by`` (R,) are each role's state, its count, and the depth whose role,
+    being ALONE, banned it (−1: none). ``charge`` (R,) is the cost in nats of one more slot of a role, ``base`` (P,)
+    the most that a slot gains by roles without a count. ``top`` (R, C + 2) are the ``low`` + 1 greatest amounts that a
+    role adds to a slot's base, falling, and ``at`` (R, C + 2) their slots.
+
+    ``tried`` (1,) counts the group's boxes, ``looked`` (1,) the slots visited in all groups so far. ``best_low`` and
+    ``best_state`` (R,) are the cheapest box met.
     """
 
     gain: Floats
@@ -78,7 +106,7 @@ class Room(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Of one group: its slots, its roles, those that gain anything, those that are branched on, and how many boxes."""
+    """Of one group: how many slots, roles, roles with a price above 0, and roles to branch on; and the most boxes."""
 
     slots: int
     roles: int
@@ -88,12 +116,12 @@ class Sizes(NamedTuple):
 
 
 @kernel
-def room_for(groups: Any) -> Any:
-    """Room for any of the groups."""
+def workspace_for(groups: Any) -> Any:
+    """A workspace that is large enough for each of the groups."""
     slots, roles = 1, groups.pair.shape[1]
     for q in range(len(groups.roles)):
         slots = max(slots, groups.groups[q + 1] - groups.groups[q])
-    return Room(
+    return Workspace(
         np.empty((slots, roles)),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
@@ -112,40 +140,41 @@ def room_for(groups: Any) -> Any:
 
 
 @kernel_in_place
-def group_cost(groups: Any, q: int, prices: Any, room: Any, known: Any) -> Any:
-    """The least that group q costs in nats, or a little less; marks in ``known`` (K,) the memberships that cost it.
+def group_cost(groups: Any, q: int, prices: Any, workspace: Any, known: Any) -> Any:
+    """min_u cost(u) of group q in nats, or a lower bound on it; marks in ``known`` (K,) the memberships that u takes.
 
-    Exact unless several roles want the same slots or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` is exceeded.
+    Exact, unless several counted roles choose the same slot, or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` ends
+    the branching. ``prices`` (K,) are θ in nats.
     """
     first, pair = groups.groups[q], groups.pair[q]
     known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
-    sizes = _open_group(groups, q, prices, room)
+    sizes = _open_group(groups, q, prices, workspace)
     if not sizes.gaining:
         return 0.0
     best = 0.0
-    low, state = room.best_low[: sizes.roles], room.best_state[: sizes.roles]
-    copy_to(low, room.low)
+    low, state = workspace.best_low[: sizes.roles], workspace.best_state[: sizes.roles]
+    copy_to(low, workspace.low)
     state[:] = BANNED
-    depth, cost = _next_box(room, sizes, pair, best, START)
+    depth, cost = _next_box(workspace, sizes, pair, best, START)
     while depth != END:
         if cost < best:
             best = cost
-            copy_to(low, room.low)
-            copy_to(state, room.state)
-        depth, cost = _next_box(room, sizes, pair, best, depth)
-    copy_to(room.low[: sizes.roles], low)
-    copy_to(room.state[: sizes.roles], state)
-    _box_cost(room, sizes, pair)
+            copy_to(low, workspace.low)
+            copy_to(state, workspace.state)
+        depth, cost = _next_box(workspace, sizes, pair, best, depth)
+    copy_to(workspace.low[: sizes.roles], low)
+    copy_to(workspace.state[: sizes.roles], state)
+    _box_cost(workspace, sizes, pair)
     for p in range(sizes.slots):
         taken = -1
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            free = room.state[r] != COUNTED and room.state[r] != BANNED
-            if free and room.base[p] > 0.0 and prices[m] - room.charge[r] == room.base[p]:
+            free = workspace.state[r] != COUNTED and workspace.state[r] != BANNED
+            if free and workspace.base[p] > 0.0 and prices[m] - workspace.charge[r] == workspace.base[p]:
                 taken = m
         for r in range(sizes.roles):
-            for place in range(room.low[r]):
-                if room.at[r, place] == p:
+            for place in range(workspace.low[r]):
+                if workspace.at[r, place] == p:
                     taken = _best_member(groups, first + p, r, prices)
         if taken >= 0:
             known[taken] = True
@@ -162,48 +191,49 @@ def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
 
 
 @inner_in_place
-def _open_group(groups: Any, q: int, prices: Any, room: Any) -> Any:
+def _open_group(groups: Any, q: int, prices: Any, workspace: Any) -> Any:
     """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
-    Roles that gain nothing are used nowhere.
+    Roles without a price above 0 are BANNED: no slot gains by them.
     """
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
-    room.gain[:slots, :count] = -np.inf
-    room.holders[:count], room.low[:count], room.banned_by[:count] = 0, 0, -1
-    room.state[:count] = BANNED
+    workspace.gain[:slots, :count] = -np.inf
+    workspace.holders[:count], workspace.low[:count], workspace.banned_by[:count] = 0, 0, -1
+    workspace.state[:count] = BANNED
     for p in range(slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            room.gain[p, r] = max(room.gain[p, r], prices[m])
-            if room.gain[p, r] > 0.0:
-                room.state[r] = FREE
+            workspace.gain[p, r] = max(workspace.gain[p, r], prices[m])
+            if workspace.gain[p, r] > 0.0:
+                workspace.state[r] = FREE
         for r in range(count):
-            room.holders[r] += room.gain[p, r] > -np.inf
+            workspace.holders[r] += workspace.gain[p, r] > -np.inf
     gaining = 0
     for r in range(count):
-        if room.state[r] == FREE:
-            room.order[gaining] = r
+        if workspace.state[r] == FREE:
+            workspace.order[gaining] = r
             gaining += 1
     boxes = min(MOST_BOXES, max(FEWEST_BOXES, MOST_LOOKED // slots))
-    room.looked[0] += slots
-    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], room.order, gaining), boxes)
+    workspace.looked[0] += slots
+    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], workspace.order, gaining), boxes)
 
 
 @inner_in_place
 def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
-    """Puts roles to the front, those first that clash most with all after them, until none after them clash.
+    """Orders roles by their conflicts with all roles after them, the greatest sum first; returns how many have any.
 
-    Returns how many. Where their counts are known the others no longer hang together; types of a group's
-    words clash with whatever else there is, and they are few.
+    Once those have a count, the others do not conflict with each other, so their slots are independent. They are
+    few: the types of spans of a group's words conflict with the types of longer spans around them, which are many,
+    and these not with each other.
     """
     for place in range(gaining):
         worst, found = 0.0, -1
         for i in range(place, gaining):
-            clash = 0.0
+            conflict = 0.0
             for j in range(place, gaining):
-                clash += pair[order[i], order[j]] if j != i else 0.0
-            if clash > worst:
-                worst, found = clash, i
+                conflict += pair[order[i], order[j]] if j != i else 0.0
+            if conflict > worst:
+                worst, found = conflict, i
         if found < 0:
             return place
         order[place], order[found] = order[found], order[place]
@@ -211,48 +241,50 @@ def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
 
 
 @kernel_in_place
-def _box_cost(room: Any, sizes: Any, pair: Any) -> Any:
-    """What a group costs at least within the box: exactly that where roles without count do not clash and no two
-    counted ones want the same slot."""
+def _box_cost(workspace: Any, sizes: Any, pair: Any) -> Any:
+    """A lower bound in nats on the cost of a group within the box, see the module; fills ``charge``, ``base``, ``top``.
+
+    Exact where roles without a count do not conflict and no two counted ones choose the same slot.
+    """
     cost = 0.0
     for r in range(sizes.roles):
-        room.charge[r] = 0.0
+        workspace.charge[r] = 0.0
         for other in range(sizes.roles):
-            room.charge[r] += pair[r, other] * room.low[other]
-            if other < r and room.state[r] == COUNTED and room.state[other] == COUNTED:
-                cost += pair[r, other] * room.low[r] * room.low[other]
+            workspace.charge[r] += pair[r, other] * workspace.low[other]
+            if other < r and workspace.state[r] == COUNTED and workspace.state[other] == COUNTED:
+                cost += pair[r, other] * workspace.low[r] * workspace.low[other]
     for depth in range(sizes.branched):
-        r = room.order[depth]
-        if room.state[r] == BEYOND:
-            # With n ≥ low slots and c ≥ least nats for what clashes, n·c ≥ least·n + low·c − low·least.
+        r = workspace.order[depth]
+        if workspace.state[r] == BEYOND:
+            # n ≥ low slots at c ≥ least nats of conflicts each: n·c ≥ least·n + low·c − low·least.
             least = np.inf
             for place in range(depth + 1, sizes.gaining):
-                other = room.order[place]
-                if room.state[other] == FREE and pair[r, other] > 0.0:
+                other = workspace.order[place]
+                if workspace.state[other] == FREE and pair[r, other] > 0.0:
                     least = min(least, pair[r, other])
-            room.charge[r] += least
-            cost -= least * room.low[r]
+            workspace.charge[r] += least
+            cost -= least * workspace.low[r]
     for p in range(sizes.slots):
-        room.base[p] = 0.0
+        workspace.base[p] = 0.0
         for r in range(sizes.roles):
-            if room.state[r] != COUNTED and room.state[r] != BANNED:
-                room.base[p] = max(room.base[p], room.gain[p, r] - room.charge[r])
-        cost -= room.base[p]
+            if workspace.state[r] != COUNTED and workspace.state[r] != BANNED:
+                workspace.base[p] = max(workspace.base[p], workspace.gain[p, r] - workspace.charge[r])
+        cost -= workspace.base[p]
     for r in range(sizes.roles):
-        if room.low[r]:
-            cost -= _take(room, sizes.slots, r)
+        if workspace.low[r]:
+            cost -= _take(workspace, sizes.slots, r)
     return cost
 
 
 @kernel_in_place
-def _take(room: Any, slots: int, r: int) -> Any:
-    """What a role adds on the ``low`` best slots that it must have; −inf where it has not so many."""
-    size = room.low[r] + 1
-    charge = room.charge[r] if room.state[r] == BEYOND else 0.0
-    top, at = room.top[r, :size], room.at[r, :size]
+def _take(workspace: Any, slots: int, r: int) -> Any:
+    """What a role adds to the bases of its ``low`` best slots, in nats; −inf where it has fewer slots."""
+    size = workspace.low[r] + 1
+    charge = workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
+    top, at = workspace.top[r, :size], workspace.at[r, :size]
     top[:] = -np.inf
     for p in range(slots):
-        value = room.gain[p, r] - charge - room.base[p]
+        value = workspace.gain[p, r] - charge - workspace.base[p]
         place = size - 1
         if value <= top[place]:
             continue
@@ -264,36 +296,37 @@ def _take(room: Any, slots: int, r: int) -> Any:
 
 
 @kernel_in_place
-def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
-    """The next box that costs less than ``limit``: the depth of its last role, and its cost.
+def _next_box(workspace: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
+    """The next leaf of the tree that costs less than ``limit`` nats: the depth of its last role, and its cost.
 
-    Together the boxes hold every assignment that costs less. The first depth is `START`, the last
-    `END`. A count ends where all larger ones together cost too much; at `MOST_COUNTED`,
-    or after as many boxes as the group may have, the box of all larger ones is given as it is.
+    ``depth`` is what the last call returned, `START` at first; `END` is returned when there are no more. Together the
+    leaves cover every assignment that costs less. Counts of a role are tried in turn, each time after the box of
+    all greater ones (BEYOND): where that costs ``limit`` or more they end. That box is a leaf itself after
+    `MOST_COUNTED`, or when the group has had all its boxes.
     """
     entering = depth == START
     if sizes.branched == 0:
-        return (0, _box_cost(room, sizes, pair)) if entering else (END, np.inf)
+        return (0, _box_cost(workspace, sizes, pair)) if entering else (END, np.inf)
     if entering:
         depth = 0
-        room.tried[0] = 0
+        workspace.tried[0] = 0
     while depth >= 0:
         if entering:
-            _enter_role(room, sizes, pair, depth)
-        elif not _next_state(room, sizes, depth):
+            _enter_role(workspace, sizes, pair, depth)
+        elif not _next_state(workspace, sizes, depth):
             depth -= 1
             continue
         entering = False
-        room.tried[0] += 1
-        room.looked[0] += sizes.slots
-        cost = _box_cost(room, sizes, pair)
-        r = room.order[depth]
-        spent = room.tried[0] > sizes.boxes
-        if room.state[r] == BEYOND:
+        workspace.tried[0] += 1
+        workspace.looked[0] += sizes.slots
+        cost = _box_cost(workspace, sizes, pair)
+        r = workspace.order[depth]
+        spent = workspace.tried[0] > sizes.boxes
+        if workspace.state[r] == BEYOND:
             if cost >= limit:
-                _leave_role(room, r)
+                _leave_role(workspace, r)
                 depth -= 1
-            elif spent or room.low[r] > MOST_COUNTED:
+            elif spent or workspace.low[r] > MOST_COUNTED:
                 return depth, cost
         elif cost < limit:
             if spent or depth == sizes.branched - 1:
@@ -304,105 +337,113 @@ def _next_box(room: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any
 
 
 @kernel_in_place
-def _enter_role(room: Any, sizes: Any, pair: Any, depth: int) -> None:
-    """The first state of the role at ``depth``: alone, unless all that clashes with it is banned already."""
-    r = room.order[depth]
-    if room.state[r] == BANNED:
+def _enter_role(workspace: Any, sizes: Any, pair: Any, depth: int) -> None:
+    """Makes the role at ``depth`` ALONE, banning all that conflicts; if that is banned already the role stays FREE."""
+    r = workspace.order[depth]
+    if workspace.state[r] == BANNED:
         return
     for place in range(depth + 1, sizes.gaining):
-        other = room.order[place]
-        if pair[r, other] > 0.0 and room.state[other] == FREE:
-            room.state[r] = ALONE
-            room.state[other] = BANNED
-            room.banned_by[other] = depth
+        other = workspace.order[place]
+        if pair[r, other] > 0.0 and workspace.state[other] == FREE:
+            workspace.state[r] = ALONE
+            workspace.state[other] = BANNED
+            workspace.banned_by[other] = depth
 
 
 @kernel_in_place
-def _next_state(room: Any, sizes: Any, depth: int) -> Any:
-    """The next state of the role at ``depth``: alone; then for each k = 0, 1, … used k times, and more than k times.
+def _next_state(workspace: Any, sizes: Any, depth: int) -> Any:
+    """The state after ALONE, or after the last: COUNTED with 0, BEYOND from 1, COUNTED with 1, BEYOND from 2, …
 
-    False, and the role is free again, where there is none left.
+    False, with the role FREE again, where there is none left.
     """
-    r = room.order[depth]
-    if room.state[r] == ALONE:
+    r = workspace.order[depth]
+    if workspace.state[r] == ALONE:
         for place in range(depth + 1, sizes.gaining):
-            other = room.order[place]
-            if room.banned_by[other] == depth:
-                room.banned_by[other] = -1
-                room.state[other] = FREE
-        room.state[r] = COUNTED
+            other = workspace.order[place]
+            if workspace.banned_by[other] == depth:
+                workspace.banned_by[other] = -1
+                workspace.state[other] = FREE
+        workspace.state[r] = COUNTED
         return True
-    if room.state[r] == COUNTED and room.low[r] < room.holders[r]:
-        room.state[r] = BEYOND
-        room.low[r] += 1
+    if workspace.state[r] == COUNTED and workspace.low[r] < workspace.holders[r]:
+        workspace.state[r] = BEYOND
+        workspace.low[r] += 1
         return True
-    if room.state[r] == BEYOND and room.low[r] <= MOST_COUNTED and room.tried[0] <= sizes.boxes:
-        room.state[r] = COUNTED
+    if workspace.state[r] == BEYOND and workspace.low[r] <= MOST_COUNTED and workspace.tried[0] <= sizes.boxes:
+        workspace.state[r] = COUNTED
         return True
-    _leave_role(room, r)
+    _leave_role(workspace, r)
     return False
 
 
 @kernel_in_place
-def _leave_role(room: Any, r: int) -> None:
-    if room.state[r] != BANNED:
-        room.state[r] = FREE
-        room.low[r] = 0
+def _leave_role(workspace: Any, r: int) -> None:
+    if workspace.state[r] != BANNED:
+        workspace.state[r] = FREE
+        workspace.low[r] = 0
 
 
 @kernel
-def member_losses(groups: Any, prices: Any, room: Any, limit: float) -> Any:
-    """(K,) what a group's minimum grows at least if this membership is known to it; inf for more than ``limit``."""
+def member_losses(groups: Any, prices: Any, workspace: Any, limit: float) -> Any:
+    """(K,) a lower bound on min_u {cost(u) : u takes this membership} − min_u cost(u), in nats.
+
+    inf where that is more than ``limit`` nats. For each box: its cost, and what changes if the slot takes the
+    membership instead of what it has there; the least over all boxes that cost less than the limit.
+    """
     losses = np.full(len(prices), np.inf)
     known = np.empty(len(prices), np.bool_)
     for q in range(len(groups.roles)):
-        least = group_cost(groups, q, prices, room, known)
-        sizes = _open_group(groups, q, prices, room)
-        _group_losses(groups, q, prices, room, sizes, least, limit, -1, losses)
-        # A role that gains nothing is used at most once, and only where it is forced.
+        least = group_cost(groups, q, prices, workspace, known)
+        sizes = _open_group(groups, q, prices, workspace)
+        _group_losses(groups, q, prices, workspace, sizes, least, limit, -1, losses)
+        # A role without a price above 0 has one slot at most, and only where a membership of it is asked about.
         for forced in range(sizes.roles):
-            if room.state[forced] == BANNED:
-                room.state[forced], room.low[forced] = COUNTED, 1
-                _group_losses(groups, q, prices, room, sizes, least, limit, forced, losses)
-                room.state[forced], room.low[forced] = BANNED, 0
+            if workspace.state[forced] == BANNED:
+                workspace.state[forced], workspace.low[forced] = COUNTED, 1
+                _group_losses(groups, q, prices, workspace, sizes, least, limit, forced, losses)
+                workspace.state[forced], workspace.low[forced] = BANNED, 0
     return np.maximum(losses, 0.0)
 
 
 @kernel_in_place
 def _group_losses(
-    groups: Any, q: int, prices: Any, room: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
+    groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
 ) -> None:
-    """Lowers the losses of a group's memberships, or of those with the role ``forced``, to what each costs."""
-    depth, cost = _next_box(room, sizes, groups.pair[q], least + limit, START)
+    """Lowers ``losses`` (K,) of a group's memberships, of the role ``forced`` alone unless that is −1, box by box."""
+    depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, START)
     while depth != END:
         if cost < least + limit:
-            _box_losses(groups, q, prices, room, sizes, forced, cost - least, losses)
-        depth, cost = _next_box(room, sizes, groups.pair[q], least + limit, depth)
+            _box_losses(groups, q, prices, workspace, sizes, forced, cost - least, losses)
+        depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, depth)
 
 
 @kernel_in_place
 def _box_losses(
-    groups: Any, q: int, prices: Any, room: Any, sizes: Any, forced: int, excess: float, losses: Any
+    groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, forced: int, excess: float, losses: Any
 ) -> None:
-    """What each membership costs if it is known, within one box: its slot is taken from whatever had it."""
+    """Lowers ``losses`` (K,) to what each membership costs in one box if it takes its slot from what had it there."""
     first = groups.groups[q]
     for p in range(sizes.slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            if room.state[r] == BANNED or (room.state[r] == COUNTED and not room.low[r]) or forced not in (-1, r):
+            if (
+                workspace.state[r] == BANNED
+                or (workspace.state[r] == COUNTED and not workspace.low[r])
+                or forced not in (-1, r)
+            ):
                 continue
-            value = excess + room.base[p] - prices[m]
-            if room.state[r] != COUNTED:
-                value += room.charge[r]
+            value = excess + workspace.base[p] - prices[m]
+            if workspace.state[r] != COUNTED:
+                value += workspace.charge[r]
             for other in range(sizes.roles):
-                size = room.low[other]
+                size = workspace.low[other]
                 if size == 0:
                     continue
-                added = room.gain[p, other] - room.base[p]
-                if room.state[other] == BEYOND:
-                    added -= room.charge[other]
+                added = workspace.gain[p, other] - workspace.base[p]
+                if workspace.state[other] == BEYOND:
+                    added -= workspace.charge[other]
                 if other == r:
-                    value += max(added, room.top[r, size - 1])
-                elif added >= room.top[other, size - 1]:
-                    value += added - room.top[other, size]
+                    value += max(added, workspace.top[r, size - 1])
+                elif added >= workspace.top[other, size - 1]:
+                    value += added - workspace.top[other, size]
             losses[m] = min(losses[m], value)

@@ -1,23 +1,29 @@
-"""A bound on what agreement costs: sentences and groups of equal words solved apart, held together by prices.
+"""A bound on what agreement costs, by Lagrangian relaxation: sentences and groups of equal words are solved apart.
 
-What a document loses is what its sentences lose locally plus what each group of spans with the
-same words pays for disagreeing. Each span that a sentence labels must be known to its groups; a
-price θ ≥ 0 nats a membership replaces that demand (Lagrangian relaxation; Rush & Collins 2012):
+What a labelling y loses is what its sentences lose locally, plus what each group of spans with the same words costs for
+disagreeing. Written with two copies of the labelling, y for sentences and u for groups, that is
 
-    bound(θ) = Σ_sentences min_y [loss(y) + Σ θ of y's spans] + Σ_groups min_u [penalty(u) − Σ θ of u].
+    min_{y,u} Σ_sentences loss(y) + Σ_groups penalty(u)    where u_m ≥ y_m for each membership m:
 
-Sentences are exact, by dynamic programming over their candidate spans. A group's minimum is taken
-over how many of its slots have each role (type of a span of these words, or of a longer span around
-them, or left outside): n and m of two roles cost n·m times the price of their pair. With all counts
-known but one the slots are free of each other, so counts are enumerated as far as they can pay.
-Subgradient steps of Polyak's length raise the bound. A span whose price-corrected loss exceeds the
-incumbent's is in no better labelling.
+a span that a sentence labels must be known to each group that it belongs to. A multiplier θ_m ≥ 0 nats, a price, takes
+the place of each such demand (dual decomposition; Rush & Collins 2012):
 
-A novel's chapter has half a million spans within the D of a sampler's answer, but prices differ from
-zero on some thousand: they are learned on likely spans first, then on less likely ones, each time
-without those that the prices so far rule out. Block descent from the sentences' labels under the
-prices (`workers.inference.relaxation.block_descent`) turns dozens of mentions at once, which a sampler does not,
-and D falls with that.
+    L(θ) = Σ_sentences min_y [loss(y) + Σ_m θ_m · y_m] + Σ_groups min_u [penalty(u) − Σ_m θ_m · u_m].
+
+Why L(θ) is a bound: for any labelling, y and u = y meet the demands, the prices cancel, and each minimum is no more
+than its value there. So every labelling loses L(θ) at least, for any θ ≥ 0. More generally, one that takes membership
+or span m loses L(θ) at least plus what the minima grow when m is forced (`chain_losses`, `member_losses`); where that
+exceeds D, the incumbent's loss, no better labelling has it, and it is pruned. Rows, and agreement on different words,
+only cost more, so they may be left out.
+
+Sentences are exact, by dynamic programming over candidate spans (`sentences`). A group's minimum is found by branch and
+bound over how many of its slots have each role: type of a span of these words, type of a longer span around them, or
+left outside (`groups`). Subgradient steps raise L (`ascent`).
+
+A novel's chapter has half a million spans within the D of a sampler's answer, but the prices differ from 0 on some
+thousand only. So prices are learned on likely spans first, then on less likely ones, each time without those that the
+prices so far rule out. Block descent from the sentences' labels under the prices (`block_descent`) changes dozens of
+mentions at once, which a sampler does not, and D falls with that.
 """
 
 from __future__ import annotations
@@ -35,18 +41,19 @@ from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, Agree
 from workers.inference.core.chain import sentence_bounds, viterbi_score
 from workers.inference.core.effort import Effort
 from workers.inference.core.spans import CandidateSpans, candidate_spans
+from workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from workers.inference.relaxation.ascent import (
     BEST,
     LOOKED,
-    Climb,
+    Ascent,
     ascend,
-    climb_from,
+    ascent_from,
     left_out_costs,
     memberships,
     outside_memberships,
 )
 from workers.inference.relaxation.block_descent import descend, finish, start_at
-from workers.inference.relaxation.groups import PricedGroups, member_losses, room_for
+from workers.inference.relaxation.groups import PricedGroups, member_losses, workspace_for
 from workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
@@ -57,31 +64,25 @@ FEW = 5
 LIKELY = 6.0
 WIDER = 2.0
 MOST_LIKELY = 24.0
-"""Prices are learned on spans that lose no more than this many nats, and then on twice and four times as many."""
+"""Prices are learned on spans that lose at most `LIKELY` nats, then `WIDER` times that, up to `MOST_LIKELY`."""
 MANY = 1000
-"""Where fewer spans than this are likely the others are few as well, and all are looked at next."""
+"""Where fewer spans than this are likely the others are few as well, and the proof over all spans comes next."""
 TOO_MANY = 20_000
-"""Of more spans than this only those that prices make likely are listed with their groups."""
+"""Of more spans than this only those that are likely under the prices are listed with their groups."""
 MOST_LEARNING = 4
 WORTHWHILE = 0.95
-"""Learning over the same spans again is worth its time where it cut the gap below this share."""
+"""Prices are learned over the same spans again, `MOST_LEARNING` times, while that cuts the gap below this share."""
 MOST_ROUNDS = 8
 LEAST_PRUNED = 0.02
-"""Share of the spans that a round has to remove for another round to be worth its time."""
+"""Share of the spans that one of up to `MOST_ROUNDS` rounds has to prune for another round to begin."""
 HARD_WEIGHT = 1000.0
-"""Nats that stand for an infinite cost here: less than it, so the bound holds."""
-CLOSE = 1e-9
-"""Nats that rounding may take: what loses no more than this beyond D is kept."""
-PRECISION = 1e-14
-"""Rounding of a sum, as a share of its terms' magnitude: prices of a million nats lose more than `CLOSE`."""
-SETTLED = 1e-7
-"""Nats between bound and labelling that are not worth another step."""
+"""Nats in place of an infinite cost: less than it, so L is lower than it could be, and still a bound."""
 STEPS_A_LOOK = 5_000_000
-"""Things looked at between looks at the clock: some tens of milliseconds."""
-MOST_TOIL = 1 << 62
-"""Labels and spans that a descent may look at where nothing limits it."""
-SPAN, NAME, TABLE = 0, 1, 2
-"""Columns of memberships, see `memberships`: the span (or outside label), the group, and its key table."""
+"""Units of work between looks at the clock: some tens of milliseconds."""
+UNLIMITED_WORK = 1 << 62
+"""Units of work that a block descent may take where nothing limits it."""
+SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
+"""Columns of memberships, see `memberships`: the span (or outside label), the group, its key table, and so on."""
 
 
 class Prices(NamedTuple):
@@ -94,10 +95,10 @@ class Prices(NamedTuple):
 
 
 class Relaxed(NamedTuple):
-    """What the prices prove: no labelling is better than ``labels`` (N,) and above ``bound`` (nats).
+    """What the prices prove: a labelling that is better than ``labels`` (N,) scores at most ``bound`` nats.
 
-    ``objective`` is what the labels score; ``problem`` is the document with the labels struck out that
-    no better labelling has. ``rounds`` are the prices one after the other that prove it.
+    ``objective`` is what ``labels`` score. ``problem`` has −inf for each label that no better labelling has. ``rounds``
+    are the prices that prove this, in order.
     """
 
     problem: Problem
@@ -112,22 +113,21 @@ def relax(
 ) -> Relaxed:
     """Bounds the objective of all labellings, and prunes by that bound.
 
-    ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way. Rounds end
-    where one removes less than the share ``least_pruned`` of the spans, or the ``effort`` is spent, which
-    is looked at after each step of ascent and pass of descent: what was proven till then holds, and prices that were
-    learned are worth one more look at everything. Its work grows by the labels, spans, memberships and slots of boxes
-    looked at.
-    Agreement on different words and rows are not looked at: they lower the objective more, so the bound holds.
+    ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way. Rounds end where
+    one prunes less than the share ``least_pruned`` of the spans, or where the ``effort`` is spent: that is asked after
+    each step of ascent and pass of descent, and what was proven till then holds. Prices learned before are always
+    tried once on all spans. The effort's work grows by the labels, spans, memberships and slots of boxes visited.
+    Agreement on different words, and rows, are left out: they only lower the objective, so the bound holds.
     """
     best = viterbi_score(problem.potentials)
     if best <= objective or not any(a.relation in COVERED for a in problem.agreements):
         return Relaxed(problem, max(best, objective), labels, objective)
-    ascent = _Ascent(problem, best, labels, objective, effort)
+    relaxation = _Relaxation(problem, best, labels, objective, effort)
     limit, spans = LIKELY, MANY
-    while limit <= MOST_LIKELY and limit < ascent.upper and spans >= MANY and not effort.spent:
-        spans = ascent.learn(limit)
+    while limit <= MOST_LIKELY and limit < relaxation.upper and spans >= MANY and not effort.spent:
+        spans = relaxation.learn(limit)
         limit *= WIDER
-    return ascent.prove(least_pruned)
+    return relaxation.prove(least_pruned)
 
 
 class _Bound(NamedTuple):
@@ -140,12 +140,12 @@ class _Bound(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Ascent:
+class _Relaxation:
     """Prices of one document as they are learned, and the best labelling met on the way.
 
-    ``objective`` is what that scores, ``effort`` what all of it may cost. ``members`` (K, 6) are the memberships
-    that have a price, with their span's code for its index, ``prices`` (K,) are theirs in nats, ``codes`` (K,) name and
-    order them.
+    ``best`` is the local optimum V; ``labels`` (N,) score ``objective``; ``effort`` counts the work. ``members`` (K, 6)
+    are the memberships with a price above 0, as `memberships` lists them, but with a code for the span that does not
+    change with the list of spans. ``prices`` (K,) are theirs in nats, ``codes`` (K,) number and order them.
     """
 
     problem: Problem
@@ -165,31 +165,31 @@ class _Ascent:
 
     @property
     def upper(self) -> float:
-        """Nats that the best labelling loses."""
+        """D: nats that the best labelling loses."""
         return self.best - self.objective
 
     def learn(self, limit: float) -> int:
-        """Learns prices on spans that lose at most ``limit`` nats; returns how many there are.
+        """Learns prices on spans that lose at most ``limit`` nats; returns how many spans these are.
 
-        That proves nothing, but finds better labellings.
+        That proves nothing, since other spans are left out, but it finds better labellings.
         """
-        spans = candidate_spans(self.problem, limit + CLOSE)
+        spans = candidate_spans(self.problem, limit + ROUNDING)
         found = len(spans)
         if len(self.prices):
             span_loss, _ = self._losses(spans, self._start(spans))
-            spans = _part(spans, span_loss <= self.upper + CLOSE)
+            spans = _part(spans, span_loss <= self.upper + ROUNDING)
         members, gap = self._members(spans, np.ones(len(spans), np.bool_)), np.inf
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
-            if gap <= SETTLED or gap > WORTHWHILE * before or self.effort.spent:
+            if gap <= NEGLIGIBLE_GAP or gap > WORTHWHILE * before or self.effort.spent:
                 break
         return found
 
     def prove(self, least_pruned: float) -> Relaxed:
-        """The bound over all spans that a better labelling can have; they get fewer as it rises."""
+        """The bound over all spans that a better labelling can have, round by round: as it rises more are pruned."""
         if self.effort.spent and not len(self.prices):
             return Relaxed(self.problem, self.best, self.labels, self.objective)
-        spans = candidate_spans(self.problem, self.upper + CLOSE)
+        spans = candidate_spans(self.problem, self.upper + ROUNDING)
         outside = np.isfinite(self.problem.potentials.unary)
         bound = self._start(spans)
         self.rounds.append(self._named())
@@ -199,11 +199,11 @@ class _Ascent:
                 break
             before = len(spans)
             span_loss, outside_loss = self._losses(spans, bound)
-            outside &= outside_loss <= self.upper + CLOSE
-            kept = span_loss <= self.upper + CLOSE
+            outside &= outside_loss <= self.upper + ROUNDING
+            kept = span_loss <= self.upper + ROUNDING
             near = self._near(bound, span_loss)[kept]
             spans = _part(spans, kept)
-            if loss >= self.upper - SETTLED or (number > 1 and before - len(spans) < least_pruned * before):
+            if loss >= self.upper - NEGLIGIBLE_GAP or (number > 1 and before - len(spans) < least_pruned * before):
                 break
             bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
             self.rounds.append(self._named())
@@ -211,8 +211,8 @@ class _Ascent:
             if loss == np.inf:
                 break
         proven = self.best - min(loss, self.upper)
-        struck = _struck(self.problem, spans, outside)
-        return Relaxed(struck, proven, self.labels, self.objective, tuple(self.rounds))
+        pruned = _pruned(self.problem, spans, outside)
+        return Relaxed(pruned, proven, self.labels, self.objective, tuple(self.rounds))
 
     def _named(self) -> Prices:
         """The prices so far, by span and key."""
@@ -223,13 +223,13 @@ class _Ascent:
         token = code - count * count * types
         outside = token >= 0
         table = self.members[:, TABLE]
-        names = np.stack([table, self.members[:, NAME] - table * self.state.counts.shape[1]], axis=1)
+        names = np.stack([table, self.members[:, GROUP] - table * self.state.counts.shape[1]], axis=1)
         items = np.stack([start, end, kind], axis=1)
         items[outside] = np.stack([token, token + 1, np.full(len(token), -1)], axis=1)[outside]
         return Prices(items, names, self.prices)
 
     def _near(self, bound: _Bound, span_loss: Floats) -> NDArray[np.bool_]:
-        """(M,) spans that have a price or may need one: with it, they are likely. Of few spans, all."""
+        """(M,) which spans have a price, or are likely under the prices and may need one. Of few spans, all."""
         if len(span_loss) < TOO_MANY:
             return np.ones(len(span_loss), np.bool_)
         near = np.append(span_loss <= bound.value + LIKELY, np.zeros(len(self.problem), np.bool_))
@@ -237,7 +237,7 @@ class _Ascent:
         return near[: len(span_loss)]
 
     def _members(self, spans: CandidateSpans, near: NDArray[np.bool_]) -> Ints:
-        """Memberships of the spans that are ``near`` (M,); the others have no price, which bounds as well."""
+        """Memberships of the spans that ``near`` (M,) marks. The others have price 0, with which L is a bound too."""
         part = _part(spans, near)
         of_spans = memberships(self.state, part.start, part.end, part.type)
         of_spans[:, SPAN] = np.flatnonzero(near)[of_spans[:, SPAN]]
@@ -245,7 +245,7 @@ class _Ascent:
         return np.concatenate([of_spans, outside_memberships(self.state, of_spans, undecided, len(spans))])
 
     def _start(self, spans: CandidateSpans) -> _Bound:
-        """The bound under the prices so far; memberships without one cost nothing and need not be listed."""
+        """The bound under the prices so far. Memberships without a price need not be listed: no term has them."""
         codes = self._item_codes(spans)
         place = np.minimum(np.searchsorted(codes, self.members[:, SPAN]), len(codes) - 1)
         undecided = np.append(np.ones(len(spans), np.bool_), _covered(spans, len(self.problem)))
@@ -255,48 +255,48 @@ class _Ascent:
         return self._ascended(spans, members, 1)[0]
 
     def _raised(self, spans: CandidateSpans, members: Ints, steps: int) -> _Bound:
-        """Some steps of ascent; offers the labels that are met. A bound of inf: no labelling is made of these spans."""
+        """At most ``steps`` steps of ascent; offers the labels met. The bound is inf where no labelling fits."""
         bound, labels = self._ascended(spans, members, steps)
         if bound.value < np.inf:
             self._offer(bound.chains, labels)
         return bound
 
     def _ascended(self, spans: CandidateSpans, members: Ints, steps: int) -> tuple[_Bound, Labels]:
-        """Some steps of ascent from the prices so far, which are remembered, and the sentences' labels (N,)."""
+        """The bound after at most ``steps`` steps from the prices so far, and its labels (N,); keeps the new prices."""
         kept, groups = _grouped(self.state, members)
         chains = chains_of(self.problem, spans)
         left_out = ~_covered(spans, len(self.problem))
-        # Where no span can be, words are left out for certain: spans of them elsewhere pay for that.
-        sure = left_out_costs(self.state, left_out, chains.start, chains.end, chains.kind)
-        priced = chains._replace(inner=chains.inner - sure)
+        # Where no span can be, words are left out in every labelling: a constant cost of spans of them elsewhere.
+        constant = left_out_costs(self.state, left_out, chains.start, chains.end, chains.kind)
+        priced = chains._replace(inner=chains.inner - constant)
         named = members[kept]
         named[:, SPAN] = self._item_codes(spans)[named[:, SPAN]]
         start = self._prices_of(named)
-        climb = climb_from(priced, groups, start)
-        self._climb(climb, steps)
-        learned = climb.best_prices
+        ascent = ascent_from(priced, groups, start)
+        self._ascend(ascent, steps)
+        learned = ascent.best_prices
         self._remember(named, learned)
-        return _Bound(climb.numbers[BEST] - self._rounding(learned), priced, groups, learned), climb.best_labels
+        return _Bound(ascent.numbers[BEST] - self._rounding(learned), priced, groups, learned), ascent.best_labels
 
-    def _climb(self, climb: Climb, steps: int) -> None:
-        """So many steps of ascent, or as many as the effort has room for, but one."""
+    def _ascend(self, ascent: Ascent, steps: int) -> None:
+        """At most ``steps`` steps of ascent: fewer where the effort is spent, but never none."""
         goes_on = True
         while goes_on:
-            before = int(climb.counters[LOOKED])
-            room = self.effort.room(STEPS_A_LOOK)
-            goes_on = ascend(climb, self.best, self.upper - SETTLED, steps, room) and not self.effort.spent
-            self.effort.work += int(climb.counters[LOOKED]) - before
+            before = int(ascent.counters[LOOKED])
+            looks = self.effort.remaining(STEPS_A_LOOK)
+            goes_on = ascend(ascent, self.best, self.upper - NEGLIGIBLE_GAP, steps, looks) and not self.effort.spent
+            self.effort.work += int(ascent.counters[LOOKED]) - before
 
     def _rounding(self, prices: Floats) -> float:
-        """Nats that a bound under these prices may be off: every price is added to a sentence and taken off a group."""
-        return PRECISION * (abs(self.best) + float(prices.sum()))
+        """Nats that L may be off by rounding: every price is added to a sentence and taken off a group."""
+        return RELATIVE_ROUNDING * (abs(self.best) + float(prices.sum()))
 
     def _offer(self, chains: Chains, labels: Labels) -> None:
-        """Betters ``labels`` (N,) in place, and keeps them if they lose less than those so far."""
+        """Improves ``labels`` (N,) in place by block descent, and keeps them if they are better than the best."""
         descent = start_at(chains, self.state, labels)
-        reached = descend(descent, self.effort.room(MOST_TOIL))
+        reached = descend(descent, self.effort.remaining(UNLIMITED_WORK))
         finish(descent)
-        self.effort.work += int(descent.toil[0])
+        self.effort.work += int(descent.work[0])
         # Rows and other agreement lower the objective more, if anything.
         if reached > self.objective:
             objective = self.problem.score(labels).objective
@@ -304,26 +304,26 @@ class _Ascent:
                 self.labels, self.objective = labels, objective
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
-        """(M,) nats that a labelling with each span loses at least, (N, L) one with each outside label."""
+        """(M,) nats that a labelling with each span loses at least; (N, L) one with each outside label."""
         charge = np.zeros(len(spans) + len(self.problem))
         np.add.at(charge, bound.groups.span, bound.prices)
         span_loss, outside_loss = chain_losses(bound.chains, charge)
-        limit, grown = self.upper + CLOSE - bound.value, np.full(len(charge), bound.value)
-        room = room_for(bound.groups)
-        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, room, limit))
-        self.effort.work += len(charge) + int(room.looked[0])
+        limit, grown = self.upper + ROUNDING - bound.value, np.full(len(charge), bound.value)
+        workspace = workspace_for(bound.groups)
+        np.add.at(grown, bound.groups.span, member_losses(bound.groups, bound.prices, workspace, limit))
+        self.effort.work += len(charge) + int(workspace.looked[0])
         grown -= self._rounding(bound.prices)
         return grown[: len(spans)] + span_loss, grown[len(spans) :, None] + outside_loss
 
     def _item_codes(self, spans: CandidateSpans) -> Ints:
-        """(M + N,) a number for each of the spans, and for an outside label at each token, in their order."""
+        """(M + N,) a code for each span, and for an outside label at each token, rising."""
         count, types = len(self.problem) + 1, len(self.problem.labels.types)
         of_spans = (spans.start * count + spans.end) * types + spans.type
         return np.append(of_spans, count * count * types + np.arange(len(self.problem)))
 
     def _codes(self, members: Ints) -> Ints:
         tables, size, _ = self.state.counts.shape
-        codes: Ints = members[:, SPAN] * (tables * size) + members[:, NAME]
+        codes: Ints = members[:, SPAN] * (tables * size) + members[:, GROUP]
         return codes
 
     def _prices_of(self, members: Ints) -> Floats:
@@ -350,7 +350,7 @@ def _covered(spans: CandidateSpans, count: int) -> NDArray[np.bool_]:
     return np.asarray(np.cumsum(opened)[:count] > 0)
 
 
-def _struck(problem: Problem, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Problem:
+def _pruned(problem: Problem, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Problem:
     """The problem with −inf where a label is neither outside and possible nor part of a span that is."""
     p = problem.potentials
     possible = outside & (problem.labels.type_of < 0)
@@ -377,48 +377,48 @@ def chains_of(problem: Problem, spans: CandidateSpans) -> Chains:
 def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
     """The memberships that can cost something, ordered, and their groups."""
     types = state.cost.shape[1]
-    order = np.lexsort((members[:, 3], members[:, 4], members[:, 1]))
+    order = np.lexsort((members[:, ROLE], members[:, SLOT], members[:, GROUP]))
     order = order[_in_several_slots(members[order])]
     ordered = members[order]
-    names, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
+    names, first, number = np.unique(ordered[:, GROUP], return_index=True, return_inverse=True)
     held = np.zeros((len(names), 2 * types + 1), np.bool_)
-    held[number, ordered[:, 3]] = True
-    price = _pair_prices(state, ordered[first, 2], ordered[first, 5])
+    held[number, ordered[:, ROLE]] = True
+    price = _pair_prices(state, ordered[first, TABLE], ordered[first, WIDTH])
     price *= held[:, :, None] & held[:, None, :]
-    # A role that pays nothing to any other role present needs no place in the group.
-    paying: NDArray[np.bool_] = np.any(price > 0, axis=2)
-    useful: NDArray[np.bool_] = np.any(paying, axis=1)
-    kept = paying[number, ordered[:, 3]]
-    return order[kept], _laid_out(ordered[kept], price[useful], paying[useful])
+    # A role that conflicts with no other role of its group needs no place in it.
+    conflicting: NDArray[np.bool_] = np.any(price > 0, axis=2)
+    useful: NDArray[np.bool_] = np.any(conflicting, axis=1)
+    kept = conflicting[number, ordered[:, ROLE]]
+    return order[kept], _laid_out(ordered[kept], price[useful], conflicting[useful])
 
 
 def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
     """(K,) does a membership's group, of memberships ordered by group and slot, have more than one slot?"""
-    _, first, number = np.unique(ordered[:, 1], return_index=True, return_inverse=True)
+    _, first, number = np.unique(ordered[:, GROUP], return_index=True, return_inverse=True)
     several = np.zeros(len(first), np.bool_)
-    several[number[ordered[:, 4] != ordered[first, 4][number]]] = True
+    several[number[ordered[:, SLOT] != ordered[first, SLOT][number]]] = True
     return several[number]
 
 
-def _laid_out(members: Ints, price: Floats, paying: NDArray[np.bool_]) -> PricedGroups:
-    """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, R, R) and ``paying``
+def _laid_out(members: Ints, price: Floats, conflicting: NDArray[np.bool_]) -> PricedGroups:
+    """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, R, R) and ``conflicting``
     (Q, R) still have a place for every role."""
-    place = np.cumsum(paying, axis=1) - 1
-    _, first, number = np.unique(members[:, 1], return_index=True, return_inverse=True)
-    roles = paying.sum(axis=1)
+    place = np.cumsum(conflicting, axis=1) - 1
+    _, first, number = np.unique(members[:, GROUP], return_index=True, return_inverse=True)
+    roles = conflicting.sum(axis=1)
     pair = np.zeros((len(price), int(roles.max(initial=0)), int(roles.max(initial=0))))
     q, a, b = np.nonzero(price)
     pair[q, place[q, a], place[q, b]] = price[q, a, b]
     new = np.ones(len(members), np.bool_)
-    new[1:] = (members[1:, 1] != members[:-1, 1]) | (members[1:, 4] != members[:-1, 4])
+    new[1:] = (members[1:, GROUP] != members[:-1, GROUP]) | (members[1:, SLOT] != members[:-1, SLOT])
     slots = np.append(np.flatnonzero(new), len(members)).astype(np.int64)
     groups = np.append(np.searchsorted(slots, first), len(slots) - 1).astype(np.int64)
-    return PricedGroups(members[:, 0].copy(), place[number, members[:, 3]], slots, groups, roles, pair)
+    return PricedGroups(members[:, SPAN].copy(), place[number, members[:, ROLE]], slots, groups, roles, pair)
 
 
 def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:
-    """(Q, 2T + 1, 2T + 1) nats of a pair of roles: types of spans of a group's words, types of spans around them, and
-    places of these words left outside."""
+    """(Q, 2T + 1, 2T + 1) nats of each pair of slots by their roles, see `memberships`: T types of spans of the group's
+    words, T types of longer spans around them, and words left outside."""
     types = state.cost.shape[1]
     prices = np.zeros((len(table), 2 * types + 1, 2 * types + 1))
     for a in range(len(state.table)):

@@ -1,16 +1,18 @@
-"""Rows alone, proven: a Lagrangian bound over linear rows, and a search over what it leaves.
+"""Rows alone, proven: a Lagrangian bound over linear rows, and a search over the labels that it leaves.
 
-Σ_r ρ_r · max(0, g_r(y)) with g_r = Σ coefficient − bound is the maximum over multipliers
-0 ≤ λ_r ≤ ρ_r of Σ_r λ_r · g_r(y). So for any such λ
+Let g_r(y) = Σ coefficient − bound be the excess of row r, and ρ_r its weight. For multipliers 0 ≤ λ_r ≤ ρ_r
 
-    B(λ) = max_y local(y) − Σ_r λ_r · g_r(y)
+    B(λ) = max_y [local(y) − Σ_r λ_r · g_r(y)]
 
-bounds every labelling from above, and is one Viterbi pass: the rows' entries are added to the chain's
-labels and edges. Subgradient steps with Polyak's length (Held, Wolfe & Crowder 1974) bring B down to
-the optimum of the linear relaxation. The labellings met on the way are candidates, and the
-max-marginals under the best λ tell which labels no better labelling can have (reduced-cost fixing).
-Span agreement only costs more, so leaving it out keeps the bound. Where the relaxation leaves a
-gap, limited discrepancy search over the labels that are left mostly closes it in a few nodes.
+is one Viterbi pass: the rows' entries are added to the chain's labels and edges. Why it bounds every labelling from
+above: λ_r · g_r(y) ≤ ρ_r · max(0, g_r(y)) for such λ_r, so local(y) − penalty(y) ≤ local(y) − Σ_r λ_r · g_r(y) ≤ B(λ).
+Span agreement only costs more, so leaving it out keeps the bound. The same holds with y_t = l forced: a label whose
+max-marginal under λ is below the incumbent's objective is in no better labelling (reduced-cost fixing).
+
+B is convex with subgradient −g(y*) at the maximiser y*; steps λ ← clip(λ + α · g(y*), 0, ρ) of Polyak's length
+α = s · (B − target) / ‖g‖² (Held, Wolfe & Crowder 1974) bring it down to the optimum of the linear relaxation. The
+labellings y* met on the way are candidates. Where the relaxation leaves a gap, limited discrepancy search over the
+labels that are left mostly closes it in a few nodes.
 """
 
 from __future__ import annotations
@@ -27,66 +29,61 @@ from schemas.potentials import Floats, Potentials
 from schemas.problem import ANY, SLACK_TOLERANCE, Problem
 from schemas.settings import DiscrepancySettings
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.engine import TOLERANCE
-from workers.inference.core.incumbent import Race
-from workers.inference.search.discrepancy import search
+from workers.inference.core.incumbent import Search
+from workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
+from workers.inference.search.discrepancy import discrepancy_search
 
 MOST_CELLS = 20_000_000
-"""Lattices with more edges than this are left alone: the table takes 8 bytes a cell, twice."""
-
-ROUNDING = 1e-7
-"""Nats that the sums of many multipliers may be off; the bound is raised by as much."""
+"""Chains with more edges than this get no bound: the table takes 8 bytes an edge, twice."""
 
 ROUND = 50
-"""Steps between looks at what was found."""
+"""Steps after which the best labelling met is scored."""
 
 PATIENCE = 8
 """Steps without a better bound after which the step length is halved."""
 
 GUESS = 10.0
-"""Nats between bound and optimum that steps assume as long as no labelling keeps the hard rows."""
-
+"""Nats between bound and target that step lengths assume as long as no labelling keeps the hard rows."""
 
 STEPS = 200
 """Subgradient steps a round; the next round has the search's labelling as its target."""
 
 LEAST_STEP = 1e-4
-"""Steps this much shorter than Polyak's lead nowhere."""
+"""The least share s of Polyak's length that is worth a step."""
 
 
-def prove_rows(race: Race, *, nodes: int, tolerance: float) -> float:
-    """Improves the race's labelling; returns nats that no labelling of its problem exceeds.
+def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
+    """Improves the search's incumbent; returns nats that no labelling of its problem exceeds, −inf: infeasible.
 
-    A bound, a search with ``nodes`` expansions at most over the labels it leaves, and once more
-    with what the search found. Work: a unit a subgradient step or node. Ends where bound and
-    labelling meet within ``tolerance`` nats, or the race's budget is spent; −inf: infeasible.
+    Twice: a bound, then a tree search of at most ``nodes`` nodes over the labels that it leaves. Ends where bound and
+    incumbent are within ``tolerance`` nats, or the budget is spent. Work: a unit a subgradient step or node.
     """
-    problem = race.problem
-    allowed, bound = np.isfinite(problem.potentials.unary), race.top
+    problem = search.problem
+    allowed, bound = np.isfinite(problem.potentials.unary), search.top
     for _ in range(2):
-        dual = dual_bound(problem, allowed, race.labels, steps=STEPS, tolerance=tolerance)
-        race.work += dual.steps
-        race.offer(dual.labels)
+        dual = dual_bound(problem, allowed, search.labels, steps=STEPS, tolerance=tolerance)
+        search.work += dual.steps
+        search.offer(dual.labels)
         # What is not allowed any more scores no more than the labelling that ruled it out.
-        bound, allowed = min(bound, max(dual.bound, race.objective)), dual.allowed
-        if bound - race.objective <= tolerance or race.spent:
+        bound, allowed = min(bound, max(dual.bound, search.objective)), dual.allowed
+        if bound - search.objective <= tolerance or search.spent:
             return bound
-        if _search(race, allowed, nodes):
-            return race.objective
+        if _search(search, allowed, nodes):
+            return search.objective
     return bound
 
 
-def _search(race: Race, allowed: NDArray[np.bool_], nodes: int) -> bool:
-    """Searches the labels left; is the race's labelling now proven among them?"""
-    p = race.problem.potentials
+def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
+    """Searches the ``allowed`` labels (N, L); is the incumbent now proven to be the best of them?"""
+    p = search.problem.potentials
     left = replace(
-        race.problem,
+        search.problem,
         potentials=Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts),
     )
-    run = Race(left, budget=Budget(race.left.seconds, race.room(nodes)), incumbent=race.labels)
-    decoded = search(run, config=DiscrepancySettings())
-    race.work += run.work
-    race.offer(decoded.labels)
+    run = Search(left, budget=Budget(search.left.seconds, search.remaining(nodes)), incumbent=search.labels)
+    decoded = discrepancy_search(run, config=DiscrepancySettings())
+    search.work += run.work
+    search.offer(decoded.labels)
     return decoded.status in (Status.OPTIMAL, Status.INFEASIBLE)
 
 
@@ -142,13 +139,13 @@ def dual_bound(
     found = np.zeros(count, np.int32)
     taken = 0
     while taken < steps and dual.numbers[0] - objective > tolerance and dual.numbers[1] > LEAST_STEP:
-        _descend(dual, min(ROUND, steps - taken), objective, found)
+        _subgradient_steps(dual, min(ROUND, steps - taken), objective, found)
         taken += ROUND
         value = problem.score(found).objective
         if value > objective:
             best, objective = found.copy(), value
-    kept = allowed & (_best_with(dual) >= min(objective, least) - ROUNDING)
-    return DualBound(float(dual.numbers[0]) + ROUNDING, kept, best, taken, dual.best)
+    kept = allowed & (_best_with(dual) >= min(objective, least) - MULTIPLIER_ROUNDING)
+    return DualBound(float(dual.numbers[0]) + MULTIPLIER_ROUNDING, kept, best, taken, dual.best)
 
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
@@ -189,7 +186,7 @@ def _best_with(dual: _Dual) -> Floats:
 
 
 @kernel
-def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
+def _subgradient_steps(dual: Any, steps: int, target: float, found: Any) -> None:
     """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
     labels = np.empty(len(found), np.int32)
     excess = np.empty(len(dual.limit))
@@ -209,7 +206,7 @@ def _descend(dual: Any, steps: int, target: float, found: Any) -> None:
         if step == 0 or local - penalty > best_value:
             best_value = local - penalty
             found[:] = labels
-        if value < dual.numbers[0] - TOLERANCE:
+        if value < dual.numbers[0] - ROUNDING:
             dual.numbers[0] = value
             dual.best[:] = dual.now
             dual.counters[0] = 0

@@ -1,4 +1,16 @@
-"""Kernels of sentences over candidate spans: solved exactly under prices, and what each span loses."""
+"""Kernels of sentences over candidate spans: the best labelling under charges, and each span's max-marginal loss.
+
+A labelling of a sentence is a path through candidate spans and outside labels. With a charge θ_i on each span i and
+each outside label at a token, a semi-Markov Viterbi recursion (Sarawagi & Cohen 2004) over ends of spans gives the best
+charged score exactly:
+
+    reached[t, l] = max over spans i that end with label l at t: enter(start_i, opening_i) + inner_i − θ_i,
+                    or, for an outside label l: enter(t, l) + unary[t, l] − θ_{t},
+    enter(t, l)   = max over l' that l does not continue: reached[t − 1, l'] + transition[l', l]; 0 at a start.
+
+Invariant: reached[t, l] is the best charged score of the sentence's tokens up to t, of all paths on which no span
+crosses t + 1 and whose last label is l.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +24,12 @@ from workers.inference.core.agreement import Codec
 
 
 class Chains(NamedTuple):
-    """The sentences: candidate spans ordered by start, ``first`` (N + 1,) those of each token, ``inner``
-    (M,) nats from opening to last label, ``last`` (M,) that label."""
+    """The sentences of a document with M candidate spans, ordered by start.
+
+    ``bounds`` (S + 1,) are the sentences' first tokens; the spans that start at t are ``first[t]:first[t + 1]`` (N +
+    1,). ``inner`` (M,) is the score in nats of a span's labels and the transitions between them, ``last`` (M,) its last
+    label.
+    """
 
     unary: Floats
     transition: Floats
@@ -28,8 +44,11 @@ class Chains(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Scratch of the sentences: ``reached`` (N, L) is the best score of a prefix that ends here with a whole span
-    or an outside label, ``from_span`` and ``from_label`` (N, L) say by which span, or after which label."""
+    """Tables of the recursion: ``reached`` (N, L), and the choices behind it.
+
+    ``from_span`` (N, L) is the span that ends there, −1 for an outside label, whose predecessor is ``from_label``
+    (N, L). ``entered`` (T,) holds enter(t, opening) of each type at the current token.
+    """
 
     reached: Floats
     from_span: Ints
@@ -55,7 +74,7 @@ def inner_scores(unary: Any, transition: Any, codec: Any, start: Any, end: Any, 
 
 @kernel
 def lattice_for(chains: Any) -> Any:
-    """Scratch for all sentences."""
+    """Tables for all sentences, not filled."""
     shape = chains.unary.shape
     backward = np.empty(shape, np.int64), np.empty(shape, np.int64)
     return Lattice(np.empty(shape), *backward, np.empty(len(chains.codec.opening)))
@@ -63,9 +82,9 @@ def lattice_for(chains: Any) -> Any:
 
 @kernel_in_place
 def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
-    """Best score of sentence s in nats; `trace_sentence` has its labels.
+    """The best charged score of sentence s in nats, −inf where no path exists; `trace_sentence` gives its labels.
 
-    ``charge`` (M + N,) is taken off each span's score, and each outside label's at a token.
+    ``charge`` (M + N,) are the nats that each span, and an outside label at each token, is charged.
     """
     reached = lattice.reached
     outside = chains.codec.outside
@@ -116,7 +135,7 @@ def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -
 
 @kernel_in_place
 def _enter(chains: Any, reached: Any, t: Any, label: Any) -> Any:
-    """Best score of what stands before t given ``label`` opens there, and the label before it (−1: none)."""
+    """enter(t, label) of the module's recursion, and the label before t that it takes (−1: none)."""
     if chains.codec.opens_sentence[t]:
         return 0.0, -1
     best, before = -np.inf, -1
@@ -130,7 +149,10 @@ def _enter(chains: Any, reached: Any, t: Any, label: Any) -> Any:
 
 @kernel
 def chain_losses(chains: Any, charge: Any) -> Any:
-    """(M,) nats a sentence loses at least with each span, (N, L) with each outside label; charges are paid."""
+    """(M,) nats that the best path of a sentence with each span is below the best path; (N, L) with each outside label.
+
+    Charges are taken off on both sides. inf for labels that are not outside, and where there is no such path.
+    """
     count, width = chains.unary.shape
     lattice, remaining = lattice_for(chains), np.zeros((count, width))
     reached, opened = lattice.reached, lattice.entered

@@ -1,4 +1,10 @@
-"""Random draws of a Gibbs chain: what cannot change is settled by bounds on the mass of all that can."""
+"""Random draws of a Gibbs chain, most of which are decided by a bound before anything is computed.
+
+A site with the labels now (gain 0, weight 1) and other choices c of gain g_c nats, at temperature τ, keeps its labels
+with probability 1 / (1 + M), M = Σ_c exp(g_c / τ). If M ≤ B is known, then M / (1 + M) ≤ B / (1 + B), so a uniform draw
+U ≥ B / (1 + B) keeps them whatever M is. The labels now own the upper end of [0, 1), so that this is exact: the draw
+chooses the same with the bound as without it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +16,12 @@ from workers.compiling.kernel import inner_in_place
 from workers.inference.sampling.state import STATE
 
 CERTAIN = 40.0
-"""A margin of this many temperatures leaves less probability than a 53-bit uniform can show."""
+"""Temperatures: a choice that is so far below the labels now is less likely than a 53-bit uniform can show."""
 
 NEGLIGIBLE = np.exp(-CERTAIN)
 
 LARGEST_EXPONENT = 600.0
 """Keeps bounds on weights finite; no draw is above one of this size."""
-
-ROUNDING = 1e-9
-"""Nats added to what can be saved, so that it stays a bound."""
 
 
 @inner_in_place
@@ -34,11 +37,12 @@ def uniform(counters: Any) -> Any:
 
 @inner_in_place
 def draw_within(counters: Any, exponent: float, choices: int) -> Any:
-    """A uniform draw, or 2 where no draw could change anything.
+    """A uniform draw in (0, 1), or 2 where the site keeps its labels for certain.
 
-    ``exponent`` is the most that another choice gains locally plus what the document pays now for
-    rows, and the site for spans (a change cannot save more), over the temperature: the other
-    choices together have at most the mass (choices − 1) · exp(exponent).
+    ``exponent`` bounds g_c / τ of every other choice c: its best local gain, plus all penalties that a change could
+    save, which are those of all rows and of the spans at the site, over the temperature. So the other choices
+    together have a mass of at most B = (choices − 1) · exp(exponent). Without a draw where B is below what a
+    uniform can show; a draw U ≥ B is 2 as well, since B ≥ B / (1 + B).
     """
     if exponent < -CERTAIN:
         return 2.0
@@ -50,20 +54,20 @@ def draw_within(counters: Any, exponent: float, choices: int) -> Any:
 
 @inner_in_place
 def decided(draw: float, mass: float) -> Any:
-    """Does a draw keep the labels now, whose weight is 1, where all others together weigh at most ``mass``?"""
+    """Is ``draw`` ≥ B / (1 + B) for B = ``mass``, so that it keeps the labels now?"""
     return draw * (1.0 + mass) >= mass
 
 
 @inner_in_place
 def weigh(gain: Any, saved: float, temperature: float, weight: Any) -> None:
-    """Writes the most that each option weighs if it saves ``saved`` nats, the labels now weighing 1."""
+    """Writes exp((gain + saved) / τ): a bound on each option's weight if it saves at most ``saved`` nats."""
     for c in range(len(gain)):
         weight[c] = np.exp(min((gain[c] + saved) / temperature, LARGEST_EXPONENT))
 
 
 @inner_in_place
 def likeliest(weight: Any, tried: Any) -> Any:
-    """The option with most weight of those not tried, −1 where no draw could show any of them."""
+    """The option of most weight among those not tried, −1 where all are less likely than a uniform can show."""
     found, most = -1, NEGLIGIBLE
     for c in range(len(weight)):
         if not tried[c] and weight[c] > most:
@@ -73,9 +77,9 @@ def likeliest(weight: Any, tried: Any) -> Any:
 
 @inner_in_place
 def choose(gain: Any, tried: Any, current: int, draw: float, temperature: float) -> Any:
-    """Which of the options that are tried a draw chooses, the current one among them.
+    """The option that a draw chooses among those that are tried, the current one included.
 
-    The others come first in [0, 1), so that a draw above their bound keeps the current one.
+    The others own the lower part of [0, 1), so that a draw above the bound on their mass keeps the current one.
     """
     top, mass, reached = gain[current], 0.0, 0.0
     for c in range(len(gain)):

@@ -1,19 +1,22 @@
 """Annealed Gibbs sampling over a whole document: Finkel, Grenager & Manning (2005) §2 and §6.
 
-One sweep visits every token. Its label is resampled from the conditional given all others
-(eq. 1, 4 and 7), raised to 1/c (eq. 2) with c falling linearly from 1 towards 0. A blocked move
-follows at the same token, because a span of several tokens cannot change its type one label at a
-time: each slot there (a place where the local model could see a span) is resampled over {no span,
-one span of each type}. At some sweeps two neighbours are resampled together, which is how the
-first token of a span moves (alone it cannot: what follows would continue nothing). Now and then
-all spans of the same words are resampled over the types at once. Each is a Gibbs step over a set of
-labellings that looks the same from all its members, so the stationary distribution stays that of
-the model.
+The chain's distribution is p(y) ∝ exp(objective(y) / τ) over labellings, τ falling linearly from the start temperature
+towards 0. One sweep visits every token and resamples
 
-Most sites are certain. The mass of all other labels is bounded from the local margin and what the
-labels at the site pay now, which is remembered until their words are labelled otherwise somewhere;
-where a uniform draw falls above that bound nothing can change, and nothing more is computed. This is
-exact, not an approximation.
+- its label from p(y_t | all others) (eq. 1, 2, 4 and 7);
+- each slot that starts there (tokens that the local model could see as a span), over {no span, one span of each
+  type}: a span of several tokens cannot change its type one label at a time;
+- at some sweeps, it and its neighbour together: so the first token of a span moves, which it cannot alone, since what
+  follows would continue nothing;
+- at some sweeps, all occurrences of the same words over the types at once (`group_move`).
+
+Invariant: each step draws from p restricted to a set of labellings that depends only on what the step leaves as it is,
+so it is the same set from each of its members. Hence each step keeps p, at a constant τ. The answer is the best
+labelling seen; its bound is the local optimum V.
+
+Most sites are certain. The mass of all other labels is bounded from the local margin and from what the labels at the
+site cost now, which is cached until their words are labelled otherwise somewhere (`memory`); where a uniform draw falls
+above that bound nothing can change, and nothing more is computed (`draws`). This is exact, not an approximation.
 """
 
 from __future__ import annotations
@@ -30,10 +33,11 @@ from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.inference.core.agreement import codec, count_labels, empty_state, labels_cost
 from workers.inference.core.chain import max_messages
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
-from workers.inference.core.incumbent import Race, limited
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Search, limited
 from workers.inference.core.rows import row_penalty, row_state
 from workers.inference.core.spans import candidate_spans
+from workers.inference.numerics import ROUNDING
 from workers.inference.sampling.memory import UNKNOWN, readers_for
 from workers.inference.sampling.names import groups_of, places_of
 from workers.inference.sampling.settling import settle
@@ -74,34 +78,34 @@ def solve(
     """Runs ``config.chains`` annealed chains; the best labelling any of them saw is settled and returned.
 
     The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
-    is counted in labels, spans and places looked at; where the budget sets no limit, ``config.work`` does.
+    is counted in labels, spans and occurrences visited; where the budget sets no limit, ``config.work`` does.
     The bound is the local optimum, so a labelling without penalty at that optimum is proven, and where
     Viterbi's is that nothing is sampled.
     """
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    if race.settled:
-        return race.decoded(0.0)
-    first = race.viterbi if config.start == "viterbi" else None
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
+    first = search.viterbi if config.start == "viterbi" else None
     for number in range(config.chains):
-        if race.spent:
+        if search.spent:
             break
         start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
-        _run(new_chain(problem, config=config, rng=rng, start=start), race, config)
-    if config.settle and not race.spent:
-        settle(race, most_loss=config.slot_loss, hard_weight=config.hard_weight)
-    return race.decoded(0.0)
+        _run(new_chain(problem, config=config, rng=rng, start=start), search, config)
+    if config.settle and not search.spent:
+        settle(search, most_loss=config.slot_loss, hard_weight=config.hard_weight)
+    return search.decoded(0.0)
 
 
-def _run(chain: Chain, race: Race, config: GibbsSettings) -> None:
-    """All sweeps of a chain, or as many as the race has room for; offers the best labels seen."""
-    before, sweep = race.work, 0
-    while sweep < config.sweeps and not race.spent:
+def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
+    """All sweeps of a chain, or as many as the budget allows; offers the best labels seen."""
+    before, sweep = search.work, 0
+    while sweep < config.sweeps and not search.spent:
         last = min(config.sweeps, sweep - sweep % config.sweeps_a_check + config.sweeps_a_check)
-        limit = int(chain.counters[WORK]) + race.room(STEPS_A_LOOK)
+        limit = int(chain.counters[WORK]) + search.remaining(STEPS_A_LOOK)
         sweep += anneal(chain, _temperatures(config, range(sweep, last)), sweep, limit)
-        race.work = before + int(chain.counters[WORK])
-        if chain.numbers[BEST] > race.objective + TOLERANCE:
-            race.offer(chain.best)
+        search.work = before + int(chain.counters[WORK])
+        if chain.numbers[BEST] > search.objective + ROUNDING:
+            search.offer(chain.best)
 
 
 def _temperatures(config: GibbsSettings, steps: range) -> Floats:
@@ -130,7 +134,7 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         dirty=np.zeros(count, np.int64),
         is_dirty=np.zeros(count, np.bool_),
         margin=np.zeros(count),
-        pays=np.full(count, UNKNOWN),
+        cost_bound=np.full(count, UNKNOWN),
         readers=readers_for(spans),
         pair_gain=np.full(count, UNKNOWN),
         slots=_slots(spots, count),

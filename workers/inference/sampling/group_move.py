@@ -1,4 +1,4 @@
-"""A move of the Gibbs sampler: places of the same words change together."""
+"""A blocked move of the Gibbs sampler: occurrences of the same words change their type together."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ import numpy as np
 
 from workers.compiling.kernel import inner_in_place
 from workers.inference.core.agreement import count_labels, labels_cost
-from workers.inference.sampling.draws import ROUNDING, choose, uniform, weigh
+from workers.inference.numerics import ROUNDING
+from workers.inference.sampling.draws import choose, uniform, weigh
 from workers.inference.sampling.memory import forget_readers
-from workers.inference.sampling.state import ROWS, SPANS, advance, is_span, local_score, toil, touch, write
+from workers.inference.sampling.state import ROWS, SPANS, advance, count_work, is_span, local_score, touch, write
 
 
 @inner_in_place
 def resample_group(chain: Any, group: int, temperature: float) -> None:
-    """Resamples places of the same words together: all spans of one type or, in some groups, all left out.
+    """Resamples occurrences of the same words together: all get one type or, in some groups, all are left out.
 
-    Looks at all places of the group or at a random half, and changes them only if they agree now.
-    Which are looked at does not depend on their labels, and places that may be left out never
-    overlap, so the labellings among which it chooses look the same from each.
+    A step takes all occurrences of the group, or a random half of them, and drops those that are neither one span nor,
+    where that is a choice, left out. If the rest agree now, it draws one of the joint choices (each type; left out)
+    from their conditional distribution given all other labels; otherwise it does nothing.
+
+    Detailed balance: the random half does not depend on the labels, and occurrences that may be left out do not
+    overlap, so each of the joint choices, once made, gives the same set of choices again.
     """
     at, numbers, scratch = chain.at, chain.numbers, chain.scratch
-    toil(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
+    count_work(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
     count, current = _agreeing(at, chain.groups, group, chain.counters, scratch.members)
     if count == 0:
         return
-    toil(chain.counters, count * (len(at.codec.opening) + 1))
+    count_work(chain.counters, count * (len(at.codec.opening) + 1))
     members, option = scratch.members[:count], scratch.slot[0]
     choices = len(at.codec.opening) + int(chain.groups.may_leave[group])
     gain, weight, tried = scratch.gain[:choices], scratch.weight[:choices], scratch.tried[:choices]
@@ -65,11 +69,11 @@ def resample_group(chain: Any, group: int, temperature: float) -> None:
 
 @inner_in_place
 def _agreeing(at: Any, groups: Any, group: int, counters: Any, members: Any) -> Any:
-    """Writes the group's places, or a random half, where each is a span of one type or left out.
+    """Writes to ``members`` the occurrences that a step takes; returns their number, and the choice that they share.
 
-    Returns how many, none if they disagree, and what they are: a type, or the number of types where all
-    are left out. A place that is anything else now (part of a longer span, say, or left out where the
-    group may not be) is passed over.
+    The choice is a type, or the number of types where all are left out; the number is 0 where they disagree. An
+    occurrence that is neither a span nor left out (part of a longer span, say), or is left out where the group may not
+    be, is passed over.
     """
     type_of, types = at.codec.type_of, len(at.codec.opening)
     count, current = 0, -1
@@ -104,7 +108,7 @@ def _left_out(at: Any, first: int, last: int) -> Any:
 
 @inner_in_place
 def _write_group(rows: Any, at: Any, members: Any, choice: int, option: Any) -> Any:
-    """Makes all members spans of one type, or leaves them out; returns by how much the rows' penalty grew."""
+    """Makes all members spans of one type, or leaves them out; returns the growth of the rows' penalty in nats."""
     codec = at.codec
     grown = 0.0
     for m in range(len(members)):
@@ -133,7 +137,7 @@ def _group_local(at: Any, members: Any) -> Any:
 
 @inner_in_place
 def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
-    """Counts what the members are in (1) or out (−1)."""
+    """Counts the members' labels in (``change`` 1) or out (−1)."""
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]
         count_labels(spans, at.codec, at.labels, first, last, change)
@@ -141,14 +145,14 @@ def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
 
 @inner_in_place
 def _forget_group(chain: Any, members: Any) -> None:
-    """Forgets every price that the members are part of as they are labelled now."""
+    """Forgets every cached cost that was read from counts of the members as they are labelled now."""
     for m in range(len(members)):
-        forget_readers(chain.readers, chain.spans, chain.at, chain.pays, members[m, 0], members[m, 1])
+        forget_readers(chain.readers, chain.spans, chain.at, chain.cost_bound, members[m, 0], members[m, 1])
 
 
 @inner_in_place
 def _group_cost(spans: Any, at: Any, members: Any) -> Any:
-    """Nats that the members cost with what is counted, they not being; see `labels_cost`."""
+    """Nats that the members cost each other and what is counted; they themselves must not be, see `labels_cost`."""
     total = 0.0
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]

@@ -1,8 +1,8 @@
-"""Who has to know when counts change: what a chain remembers of prices, and which keys these were made of.
+"""Cache invalidation: which cached costs were computed from the counts of which keys.
 
-A remembered price is put down under every key it was read from, and forgotten when that key's counts
-change. Under each key stand only those who read it since it last changed, so that forgetting costs no more time
-than remembering did, however often the words stand in the document.
+A cost that is computed at a token is noted under every key whose counts it was read from, and is stale when one of
+these counts changes. Invariant: under a key stand exactly the tokens that read it since it last changed, for marking
+them stale removes them. So invalidation takes no more time than computing did, however often the words occur.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementStat
 UNKNOWN = np.inf
 
 LABELLED, AROUND = 0, 1
-"""What is read of a key: how many spans have it; how many longer spans or places left out do."""
+"""What is read of a key: the count of spans that have it; that of longer spans around it and occurrences left out."""
 
 
 class Readers(NamedTuple):
     """For G key tables, K keys of widths up to W and N tokens, the places where each key was read.
 
-    Those of key k of table g that read ``what`` are the first ``sizes[what, g, k]`` (2, G, K + 1) of
-    ``place[what, g, bounds[g, k]:]`` (2, G, P + N): token · (W + 1) + width − 1. The last key stands for all
-    together, which `Relation.DIFFERENT` reads. ``known`` (2, G, N · (W + 1)) marks the places that are there.
-    ``parts`` and ``all`` (G,) say of which tables parts, and all spans together, are read. The first
-    ``woken_count`` (1,) of ``woken`` (N,) are tokens whose reading is out of date, which ``is_woken`` (N,) marks.
+    The readers of count ``what`` of key k of table g are the first ``sizes[what, g, k]`` (2, G, K + 1) of
+    ``place[what, g, bounds[g, k]:]`` (2, G, P + N), as token · (W + 1) + width − 1. One key more stands for all keys
+    together, which `Relation.DIFFERENT` reads. ``known`` (2, G, N · (W + 1)) marks the places that are listed.
+    ``parts`` (G,) marks tables of which parts of spans are read, ``all`` (G,) those of which all spans together are.
+    The first ``stale_count`` (1,) of ``stale`` (N,) are tokens with a stale cost, which ``is_stale`` (N,) marks.
     """
 
     bounds: Ints
@@ -39,13 +39,13 @@ class Readers(NamedTuple):
     known: NDArray[np.bool_]
     parts: NDArray[np.bool_]
     all: NDArray[np.bool_]
-    woken: Ints
-    woken_count: Ints
-    is_woken: NDArray[np.bool_]
+    stale: Ints
+    stale_count: Ints
+    is_stale: NDArray[np.bool_]
 
 
 def readers_for(state: AgreementState) -> Readers:
-    """Room for all that may be read; nothing has been."""
+    """Arrays large enough for all that may be read; nothing has been."""
     tables, count, width = state.keys.shape
     ends = places_by_key(state)[1]
     tops = ends.max(initial=0) + count
@@ -66,8 +66,8 @@ def readers_for(state: AgreementState) -> Readers:
 
 
 @inner_in_place
-def put_down(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
-    """Notes under which keys the price of ``labels[first:last]`` stands; no span may be cut."""
+def note_labels(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+    """Notes all keys from which the cost of ``labels[first:last]`` is read; no span may be cut."""
     t = first
     while t < last:
         end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
@@ -121,56 +121,56 @@ def _note_all(readers: Any, state: Any, g: int, t: int) -> None:
 
 
 @inner_in_place
-def wake(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
-    """Lists in ``woken`` who read counts in which ``labels[first:last]`` stand; no span may be cut."""
+def mark_stale(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+    """Lists in ``stale`` the readers of all counts that ``labels[first:last]`` are part of; no span may be cut."""
     t = first
     while t < last:
         end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
         if codec.type_of[labels[t]] < 0:
             for g in state.watched:
                 for width in range(state.reach[g, t]):
-                    _wake_key(readers, AROUND, g, state.keys[g, t, width])
+                    _mark_key(readers, AROUND, g, state.keys[g, t, width])
         elif end - t <= state.keys.shape[2]:
             for g in range(len(state.keys)):
-                _wake_key(readers, LABELLED, g, state.keys[g, t, end - t - 1])
+                _mark_key(readers, LABELLED, g, state.keys[g, t, end - t - 1])
                 if readers.all[g]:
-                    _wake_key(readers, LABELLED, g, readers.bounds.shape[1] - 1)
+                    _mark_key(readers, LABELLED, g, readers.bounds.shape[1] - 1)
                 for width in range(end - t - 1 if readers.parts[g] else 0):
                     for start in range(t, end - width):
-                        _wake_key(readers, AROUND, g, state.keys[g, start, width])
+                        _mark_key(readers, AROUND, g, state.keys[g, start, width])
         t = end
 
 
 @inner_in_place
-def _wake_key(readers: Any, what: int, g: int, key: int) -> None:
+def _mark_key(readers: Any, what: int, g: int, key: int) -> None:
     if key == NO_KEY:
         return
-    step = readers.known.shape[2] // len(readers.woken)
+    step = readers.known.shape[2] // len(readers.stale)
     for i in range(readers.sizes[what, g, key]):
         place = readers.place[what, g, readers.bounds[g, key] + i]
         readers.known[what, g, place] = False
-        if not readers.is_woken[place // step]:
-            readers.is_woken[place // step] = True
-            readers.woken[readers.woken_count[0]] = place // step
-            readers.woken_count[0] += 1
+        if not readers.is_stale[place // step]:
+            readers.is_stale[place // step] = True
+            readers.stale[readers.stale_count[0]] = place // step
+            readers.stale_count[0] += 1
     readers.sizes[what, g, key] = 0
 
 
 @inner_in_place
-def forget_readers(readers: Any, state: Any, at: Any, pays: Any, first: int, last: int) -> None:
-    """Forgets every price that was read from counts in which the labels at ``first:last`` stand."""
-    wake(readers, state, at.codec, at.labels, first, last)
-    for i in range(readers.woken_count[0]):
-        readers.is_woken[readers.woken[i]] = False
-        forget_around(at, pays, readers.woken[i], readers.woken[i] + 1)
-    readers.woken_count[0] = 0
+def forget_readers(readers: Any, state: Any, at: Any, cost_bound: Any, first: int, last: int) -> None:
+    """Forgets every cost that was read from counts that the labels at ``first:last`` are part of."""
+    mark_stale(readers, state, at.codec, at.labels, first, last)
+    for i in range(readers.stale_count[0]):
+        readers.is_stale[readers.stale[i]] = False
+        forget_around(at, cost_bound, readers.stale[i], readers.stale[i] + 1)
+    readers.stale_count[0] = 0
 
 
 @inner_in_place
-def forget_around(at: Any, pays: Any, first: int, last: int) -> None:
-    """Forgets what is paid at ``first:last`` and wherever a span reaches it or stands beside it."""
+def forget_around(at: Any, cost_bound: Any, first: int, last: int) -> None:
+    """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach it or stand beside it."""
     low, high = region(at, first, last)
-    pays[max(0, low - 1) : high + 1] = UNKNOWN
+    cost_bound[max(0, low - 1) : high + 1] = UNKNOWN
 
 
 @inner_in_place

@@ -1,4 +1,4 @@
-"""Mentions of one name as a group: places whose labels should change together."""
+"""Occurrences of the same words as a group, whose labels should change together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from workers.inference.relaxation.ascent import memberships
 
 
 class Groups(NamedTuple):
-    """Start and end of each group's places (P, 2), the groups' bounds (Q + 1,), and which may be left out (Q,)."""
+    """The groups' occurrences, (P, 2) start and end; those of group q are ``pointer[q]:pointer[q + 1]`` (Q + 1,).
+
+    ``may_leave`` (Q,) says in which groups all occurrences may be left outside.
+    """
 
     places: NDArray[np.int64]
     pointer: NDArray[np.int64]
@@ -28,9 +31,9 @@ def places_of(spans: CandidateSpans) -> NDArray[np.int64]:
 
 
 def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]) -> Groups:
-    """The places of each key that has several, and, where longer places hold that key, those with it.
+    """A group for each key that occurs several times and, where longer ``places`` (M, 2) contain it, one with these.
 
-    Only in BIO, where spans of any types can stand side by side.
+    The former may be left out. None outside BIO: only there can spans of any types stand side by side.
     """
     if problem.labels.scheme is not Scheme.BIO:
         return Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
@@ -42,9 +45,12 @@ def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]
     follows = exact[1:, 1] == exact[:-1, 1]
     clear = places[exact[1:, 0], 0] >= places[exact[:-1, 0], 1]
     exact = exact[np.append(True, ~follows | clear)[: len(exact)]]
-    kin = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
-    bounds = [_bounds(part[:, 1]) for part in (exact, kin)]
-    kept = [part[np.repeat(np.diff(ends) > 1, np.diff(ends))] for part, ends in zip((exact, kin), bounds, strict=True)]
+    containing = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
+    bounds = [_bounds(part[:, 1]) for part in (exact, containing)]
+    kept = [
+        part[np.repeat(np.diff(ends) > 1, np.diff(ends))]
+        for part, ends in zip((exact, containing), bounds, strict=True)
+    ]
     ends = [_bounds(part[:, 1]) for part in kept]
     pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
     may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1

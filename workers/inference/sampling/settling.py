@@ -1,10 +1,12 @@
-"""What a sampler found is settled: each name under each type, and only what that reaches is solved again.
+"""Settling: the local search that closes a sampler's run.
 
-A sampler seldom turns all mentions of a name at once, least of all when their spans have to change with that
-("Washington" in "MaliVai Washington"). So all sentences are bettered by block descent
-(`workers.inference.relaxation.block_descent`), and then every name whose mentions differ is tried under each type, with
-block descent of the sentences that read what changed. A trial takes time in what it reaches, whatever the
-document's length.
+A sampler seldom changes all mentions of a name at once, least of all when their spans have to change with that
+("Washington" in "MaliVai Washington"). So all sentences are improved by block descent
+(`workers.inference.relaxation.block_descent`), and then each name whose mentions differ is tried under each type: a
+trial gives all of them that type, runs block descent on the sentences whose charges that changed, and is taken back
+unless it is the best. It takes time in the sentences that it reaches, not in the document's length.
+
+Invariant: the labels between trials are the best labelling met, so the objective never falls. It proves nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import numpy as np
 from schemas.potentials import Ints
 from schemas.problem import Problem
 from workers.inference.core.agreement import empty_state
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.core.spans import candidate_spans
-from workers.inference.relaxation.block_descent import LEAST_GAIN, Descent, start_at
+from workers.inference.numerics import ROUNDING
+from workers.inference.relaxation.block_descent import Descent, start_at
 from workers.inference.relaxation.relaxation import chains_of
 from workers.inference.sampling.names import Groups, groups_of, places_of
 from workers.inference.sampling.trials import (
-    TOIL,
+    WORK,
     Trial,
     better_all,
     close,
@@ -37,26 +40,27 @@ from workers.inference.sampling.trials import (
 )
 
 
-def settle(race: Race, *, most_loss: float, hard_weight: float) -> None:
-    """Offers the best labelling met from the race's best on, with spans that lose at most ``most_loss`` nats locally.
+def settle(search: Search, *, most_loss: float, hard_weight: float) -> None:
+    """Offers the best labelling that trials reach from the incumbent, with spans that lose at most ``most_loss`` nats.
 
-    Rows are not seen by the moves but by what is kept. ``hard_weight`` stands for infinite costs. The race's work
-    grows by the labels and spans looked at, and its budget ends the trials.
+    Trials are led by scores and agreement alone; what they reach is kept only if it is better with the rows, too.
+    ``hard_weight`` nats stand for infinite costs. The search's work grows by the labels and spans visited, and its
+    budget ends the trials.
     """
-    if not race.problem.agreements:
+    if not search.problem.agreements:
         return
-    settling = _Settling(race, most_loss, hard_weight)
+    settling = _Settling(search, most_loss, hard_weight)
     settling.run()
-    race.offer(settling.trial.base)
+    search.offer(settling.trial.base)
 
 
 class _Settling:
-    def __init__(self, race: Race, most_loss: float, hard_weight: float) -> None:
-        problem = race.problem
+    def __init__(self, search: Search, most_loss: float, hard_weight: float) -> None:
+        problem = search.problem
         state, spans = empty_state(problem, hard_weight), candidate_spans(problem, most_loss)
-        self.race, self.objective = race, race.objective
+        self.search, self.objective = search, search.objective
         self.groups: Groups = groups_of(problem, state, places_of(spans))
-        self.descent: Descent = start_at(chains_of(problem, spans), state, race.labels.astype(np.int32))
+        self.descent: Descent = start_at(chains_of(problem, spans), state, search.labels.astype(np.int32))
         self.trial: Trial = trial_of(self.descent)
         self.is_exact = _is_exact(problem)
 
@@ -70,18 +74,18 @@ class _Settling:
             undo(self.descent, self.trial)
         take_best(self.descent, self.trial)
         for first, last in pairwise(self.groups.pointer.tolist()):
-            if self.race.spent:
+            if self.search.spent:
                 return
             self._try(self.groups.places[first:last])
 
     def _try(self, places: Ints) -> None:
-        """The spans at these places (P, 2) under each type, where they are of several; the best is taken."""
+        """Tries the spans at these places (P, 2) under each type, if they have several types now; takes the best."""
         kinds = types_at(self.descent, self.trial, places)
         labelled = kinds >= 0
         self._count()
         if (kinds[labelled] == kinds.max()).all():
             return
-        for kind in range(len(self.race.problem.labels.types)):
+        for kind in range(len(self.search.problem.labels.types)):
             retype(self.descent, self.trial, places[labelled], kind)
             self._count()
             keep_if(self._is_better(), self.descent, self.trial)
@@ -91,23 +95,23 @@ class _Settling:
         take_best(self.descent, self.trial)
 
     def _is_better(self) -> bool:
-        """Do the labels now score more than the best so far? Rows cost something more, if anything."""
+        """Do the labels now score more than the best so far? The descent counts no rows: its value bounds the score."""
         reached = float(value(self.descent, self.trial))
-        if reached <= self.objective + LEAST_GAIN:
+        if reached <= self.objective + ROUNDING:
             return False
         if not self.is_exact:
-            self.race.work += len(self.race.problem)
-            reached = self.race.problem.score(self.descent.labels).objective
-            if reached <= self.objective + LEAST_GAIN:
+            self.search.work += len(self.search.problem)
+            reached = self.search.problem.score(self.descent.labels).objective
+            if reached <= self.objective + ROUNDING:
                 return False
         self.objective = reached
         return True
 
     def _count(self) -> None:
-        self.race.work += int(self.trial.numbers[TOIL])
-        self.trial.numbers[TOIL] = 0.0
+        self.search.work += int(self.trial.numbers[WORK])
+        self.trial.numbers[WORK] = 0.0
 
 
 def _is_exact(problem: Problem) -> bool:
-    """Is all that a labelling costs in what a descent pays?"""
+    """Does a descent count all that a labelling costs: are there no rows and no hard agreements?"""
     return not len(problem.rows) and all(np.isfinite(agreement.cost).all() for agreement in problem.agreements)

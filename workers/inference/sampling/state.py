@@ -22,7 +22,7 @@ NOW, BEST, ROWS, SPANS = 0, 1, 2, 3
 
 
 class Labelling(NamedTuple):
-    """Where a chain stands, ``labels`` (N,), and what scores it locally."""
+    """The labels (N,) of a chain now, and what scores them locally."""
 
     unary: Floats
     transition: Floats
@@ -44,12 +44,12 @@ class Slots(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Where a choice is worked out: labels to choose among, and what each choice means.
+    """Arrays for one choice: the labels to choose among, and what each choice gains and costs.
 
-    One label is chosen from ``single`` (L, 1), two from ``pairs`` (L², 2), those of a slot from ``slot``
-    (T + 1, N). Of C choices at most, ``gain`` (C,) are nats, exact where ``tried`` (C,), ``weight`` (C,) bounds
-    their probability against that of the labels now, ``row_growth`` and ``span_growth`` (C,) are what penalties
-    grow. ``members`` (P, 2) are places of one group.
+    One label is chosen from ``single`` (L, 1), two from ``pairs`` (L², 2), those of a slot from ``slot`` (T + 1, N). Of
+    C choices at most, ``gain`` (C,) are nats gained over the labels now: locally, and with all penalties where
+    ``tried`` (C,). ``weight`` (C,) bounds exp(gain / τ), ``row_growth`` and ``span_growth`` (C,) are by how many nats
+    penalties grow. ``members`` (P, 2) are occurrences of one group.
     """
 
     single: Labels
@@ -66,12 +66,13 @@ class Scratch(NamedTuple):
 class Chain(NamedTuple):
     """One Markov chain over labellings: all arrays that the kernels read and write.
 
-    ``best`` (N,) is the best labelling seen; ``dirty`` lists the positions at which it may differ from the
-    one now, ``is_dirty`` (N,) marks them. ``margin`` (N,) is the best local gain of any other label,
-    ``pays`` (N,) is what the labels at the token, and spans next to it, cost now at most, or `UNKNOWN`.
-    ``pair_gain`` (N,) is the best local gain of token t and the next together. ``numbers``:
-    objective now, best objective, penalty of rows and of spans now. ``counters``: random state, length of
-    ``dirty``, flips, steps of work, and the token at which the sweep goes on.
+    ``best`` (N,) is the best labelling seen; the first ``counters[DIRTY]`` of ``dirty`` (N,) are the tokens at which it
+    may differ from the labels now, which ``is_dirty`` (N,) marks. ``margin`` (N,) is the best local gain in nats of any
+    other label at a token, ``pair_gain`` (N,) that of other labels at t and t + 1 together. ``cost_bound`` (N,) bounds
+    the nats of agreement that a change at the token can save: what its labels, and the spans next to it, cost now.
+    `UNKNOWN` stands where a value has to be computed again. ``numbers`` (4,): objective now, best objective, penalty of
+    rows and of spans now, in nats. ``counters`` (5,): random state, length of ``dirty``, labels changed, work, and the
+    token at which the sweep goes on.
     """
 
     at: Labelling
@@ -79,7 +80,7 @@ class Chain(NamedTuple):
     dirty: Ints
     is_dirty: Any
     margin: Floats
-    pays: Floats
+    cost_bound: Floats
     readers: Readers
     pair_gain: Floats
     slots: Slots
@@ -139,7 +140,7 @@ def is_span(at: Any, start: int, end: int) -> Any:
 
 @inner_in_place
 def write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
-    """Sets labels and row sums; returns by how much the rows' penalty grew."""
+    """Sets labels and row sums; returns the growth of the rows' penalty in nats."""
     grown = 0.0
     for i in range(last - first):
         if len(rows.bound):
@@ -150,20 +151,20 @@ def write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
 
 
 @inner_in_place
-def toil(counters: Any, steps: int) -> None:
-    """Counts steps: labels, spans or places looked at, each some tens of nanoseconds."""
+def count_work(counters: Any, steps: int) -> None:
+    """Counts work: labels, spans or occurrences visited, each some tens of nanoseconds."""
     counters[WORK] += np.uint64(steps)
 
 
 @inner_in_place
 def touch(chain: Any, first: int, last: int) -> None:
-    """Notes that ``first:last`` changed: margins and slots near it, and where ``best`` may differ."""
+    """Follows a change of ``first:last``: recomputes margins, and forgets all that was read from these labels."""
     count, slots = len(chain.best), chain.slots
     chain.counters[FLIPS] += np.uint64(last - first)
     set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
-    forget_around(chain.at, chain.pays, first, last)
+    forget_around(chain.at, chain.cost_bound, first, last)
     near = slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]
-    toil(chain.counters, last - first + near[1] - near[0])
+    count_work(chain.counters, last - first + near[1] - near[0])
     for slot in range(near[0], near[1]):
         if slots.end[slot] >= first:
             slots.gain[slot] = UNKNOWN
@@ -177,7 +178,7 @@ def touch(chain: Any, first: int, last: int) -> None:
 
 @inner_in_place
 def advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> None:
-    """Follows the objective and the penalties, and keeps the labels if none seen were better."""
+    """Updates the objective and the penalties after a change, and ``best`` if the labels now are better."""
     numbers = chain.numbers
     numbers[NOW] += gain
     numbers[ROWS] = max(0.0, numbers[ROWS] + row_growth)

@@ -12,13 +12,14 @@ import numpy as np
 
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import count_labels, item_end, labels_cost, outside_cost, span_cost
-from workers.inference.sampling.draws import ROUNDING, choose, decided, draw_within, likeliest, uniform, weigh
+from workers.inference.numerics import ROUNDING
+from workers.inference.sampling.draws import choose, decided, draw_within, likeliest, uniform, weigh
 from workers.inference.sampling.group_move import resample_group
-from workers.inference.sampling.memory import UNKNOWN, forget_readers, put_down, region
-from workers.inference.sampling.state import NEXT, ROWS, WORK, advance, is_span, local_score, toil, touch, write
+from workers.inference.sampling.memory import UNKNOWN, forget_readers, note_labels, region
+from workers.inference.sampling.state import NEXT, ROWS, WORK, advance, count_work, is_span, local_score, touch, write
 
 SWEEPS_A_PAIR = 20
-"""Two neighbours are resampled together at every twentieth sweep: a pair has many labellings to weigh."""
+"""Two neighbours are resampled together at every twentieth sweep: a pair has L² labellings to weigh."""
 
 SWEEPS_A_GROUP = 20
 """Places of the same words change together at every twentieth sweep: what that misses is settled afterwards."""
@@ -49,35 +50,36 @@ def _swept(chain: Any, first: int, sweep: int, temperature: float, limit: int) -
     count, width = chain.at.unary.shape
     types, scratch = len(chain.at.codec.opening), chain.scratch
     opens_sentence, pair_gain = chain.at.codec.opens_sentence, chain.pair_gain
-    margin, pays, numbers, counters, slots = chain.margin, chain.pays, chain.numbers, chain.counters, chain.slots
+    margin, cost_bound, slots = chain.margin, chain.cost_bound, chain.slots
+    numbers, counters = chain.numbers, chain.counters
     for t in range(first, count):
         if t > first and int(counters[WORK]) >= limit:
             return t
-        toil(counters, 1 + slots.pointer[t + 1] - slots.pointer[t])
-        if pays[t] == UNKNOWN:
-            _remember(chain.readers, chain.spans, chain.at, t, pays, counters)
-        draw = draw_within(counters, (margin[t] + numbers[ROWS] + pays[t]) / temperature, width)
+        count_work(counters, 1 + slots.pointer[t + 1] - slots.pointer[t])
+        if cost_bound[t] == UNKNOWN:
+            _remember(chain.readers, chain.spans, chain.at, t, cost_bound, counters)
+        draw = draw_within(counters, (margin[t] + numbers[ROWS] + cost_bound[t]) / temperature, width)
         if draw < 1.0:
             _resample(chain, t, t + 1, scratch.single, draw, temperature)
         if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
             if pair_gain[t] == UNKNOWN:
                 pair_gain[t] = _best_pair(chain.at, t)
-            paid = numbers[ROWS] + _paid(chain.spans, chain.at, t, t + 2)
-            draw = draw_within(counters, (pair_gain[t] + paid) / temperature, width * width)
+            removable = numbers[ROWS] + _cost_now(chain.spans, chain.at, t, t + 2)
+            draw = draw_within(counters, (pair_gain[t] + removable) / temperature, width * width)
             if draw < 1.0:
                 _resample(chain, t, t + 2, scratch.pairs, draw, temperature)
         for slot in range(slots.pointer[t], slots.pointer[t + 1]):
             end = slots.end[slot]
             if slots.gain[slot] == UNKNOWN:
-                toil(counters, end - t)
+                count_work(counters, end - t)
                 slots.gain[slot] = _slot_options(chain.at, t, end, scratch.slot)[1]
-            paid = numbers[ROWS]
-            toil(counters, end - t)
+            removable = numbers[ROWS]
+            count_work(counters, end - t)
             for i in range(t, end):
-                if pays[i] == UNKNOWN:
-                    _remember(chain.readers, chain.spans, chain.at, i, pays, counters)
-                paid += pays[i]
-            draw = draw_within(counters, (slots.gain[slot] + paid) / temperature, types + 1)
+                if cost_bound[i] == UNKNOWN:
+                    _remember(chain.readers, chain.spans, chain.at, i, cost_bound, counters)
+                removable += cost_bound[i]
+            draw = draw_within(counters, (slots.gain[slot] + removable) / temperature, types + 1)
             if draw < 1.0:
                 choices = _slot_options(chain.at, t, end, scratch.slot)[0]
                 _resample(chain, t, end, scratch.slot[:choices], draw, temperature)
@@ -85,17 +87,17 @@ def _swept(chain: Any, first: int, sweep: int, temperature: float, limit: int) -
 
 
 @inner_in_place
-def _remember(readers: Any, spans: Any, at: Any, t: int, pays: Any, counters: Any) -> None:
-    """Works out what is paid at t, put down under all it is made of."""
+def _remember(readers: Any, spans: Any, at: Any, t: int, cost_bound: Any, counters: Any) -> None:
+    """Computes ``cost_bound[t]``, and notes every key whose counts it was read from."""
     low, high = region(at, t, t + 1)
-    toil(counters, high - low)
-    put_down(readers, spans, at.codec, at.labels, low, high)
-    pays[t] = _paid(spans, at, t, t + 1)
+    count_work(counters, high - low)
+    note_labels(readers, spans, at.codec, at.labels, low, high)
+    cost_bound[t] = _cost_now(spans, at, t, t + 1)
 
 
 @inner_in_place
-def _paid(spans: Any, at: Any, first: int, last: int) -> Any:
-    """Nats that the labels at ``first:last``, and spans next to it, cost now at most: pairs among them count twice."""
+def _cost_now(spans: Any, at: Any, first: int, last: int) -> Any:
+    """An upper bound in nats on what the labels at ``first:last``, and spans next to it, cost: pairs count twice."""
     low, high = region(at, first, last)
     total, t = ROUNDING, low
     while t < high:
@@ -110,15 +112,16 @@ def _paid(spans: Any, at: Any, first: int, last: int) -> Any:
 def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temperature: float) -> None:
     """Resamples ``first:last`` among ``options``; its labels now must be one of them.
 
-    Options are tried from the likeliest on: each has a bound, its local gain and all that may be
-    saved, until it is tried. Nothing changes as soon as the draw is above the mass that all others can have.
+    The weight of each option is bounded by its local gain and all that it could save. Options are scored exactly one by
+    one, the likeliest first, until the draw is decided: either it keeps the labels now by the bound on all others
+    (`decided`), or none is left whose weight a draw could show.
     """
     at, spans, numbers, count = chain.at, chain.spans, chain.numbers, len(options)
     low, high = region(at, first, last)
-    toil(chain.counters, high - low + count)
+    count_work(chain.counters, high - low + count)
     gain, weight, tried = chain.scratch.gain[:count], chain.scratch.weight[:count], chain.scratch.tried[:count]
     current = _local_gains(at, first, last, options, gain)
-    weigh(gain, _paid(spans, at, first, last) + numbers[ROWS], temperature, weight)
+    weigh(gain, _cost_now(spans, at, first, last) + numbers[ROWS], temperature, weight)
     weight[current] = 0.0
     if decided(draw, weight.sum()):
         return
@@ -135,7 +138,7 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
         elif option < 0:
             chosen, undecided = choose(gain, tried, current, draw, temperature), False
         else:
-            toil(chain.counters, high - low)
+            count_work(chain.counters, high - low)
             grown += write(chain.rows, at.labels, first, last, options[option])
             row_growth[option] = grown
             span_growth[option] = labels_cost(spans, at.codec, at.labels, low, high) - old_cost
@@ -145,9 +148,9 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
     write(chain.rows, at.labels, first, last, options[chosen])
     count_labels(spans, at.codec, at.labels, low, high, 1)
     if chosen != current:
-        forget_readers(chain.readers, spans, at, chain.pays, low, high)
+        forget_readers(chain.readers, spans, at, chain.cost_bound, low, high)
         copy_to(at.labels[first:last], options[current])
-        forget_readers(chain.readers, spans, at, chain.pays, low, high)
+        forget_readers(chain.readers, spans, at, chain.cost_bound, low, high)
         copy_to(at.labels[first:last], options[chosen])
         touch(chain, first, last)
         advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])

@@ -1,4 +1,8 @@
-"""Kernels of `settling`: a block descent that goes on where something changed, or is taken back."""
+"""Kernels of `settling`: a block descent that solves only sentences whose charges changed, and can be taken back.
+
+Invariant: a sentence that is not in the heap was last solved under the charges that it has now, or has no choice. So
+the descent is over when the heap is empty, as if it had passed over all sentences.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,18 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
 from workers.inference.core.agreement import item_end
-from workers.inference.relaxation.block_descent import MOST_PASSES, Descent, local_score, look, put_in, solve, taken_out
-from workers.inference.sampling.memory import Readers, note_outside, note_span, readers_for, wake
+from workers.inference.relaxation.block_descent import (
+    MOST_PASSES,
+    Descent,
+    charges_changed,
+    count_sentence,
+    local_score,
+    solve,
+    uncount_sentence,
+)
+from workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
 
-LOCAL, TOIL = 0, 1
+LOCAL, WORK = 0, 1
 """Places in ``numbers``."""
 
 
@@ -27,13 +39,13 @@ class Listed(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What a descent does, so that it can be taken back.
+    """What a descent changes, so that it can be taken back; N tokens, S sentences, M candidate spans.
 
-    ``readers`` say which sentences read what. The first ``size`` (1,) of ``heap`` (S,) are the sentences to look
-    at, as pass · S + sentence; ``waiting`` (S,) marks them. ``base`` (N,) are the labels before, ``changed`` the
-    sentences that differ from them, and ``looked`` those looked at since, for which ``seen`` (M + N,) is what
-    had been seen. ``best`` (N,) are the best labels tried, in the ``better`` sentences. ``old`` (N,) is scratch,
-    ``sentence`` (N,) is each token's. ``numbers`` (2,): nats that the labels score locally, and steps of work.
+    ``readers`` say which tokens read which counts. The first ``size`` (1,) of ``heap`` (S,) are the sentences to solve,
+    as pass · S + sentence; ``waiting`` (S,) marks them. ``base`` (N,) are the labels before the trial, ``changed`` the
+    sentences that differ from them, and ``looked`` those solved since, whose ``seen`` charges of before are in ``seen``
+    (M + N,). ``best`` (N,) are the best labels tried, in the ``better`` sentences. ``old`` (N,) is scratch,
+    ``sentence`` (N,) is each token's. ``numbers`` (2,): the labels' local score in nats, and work.
     """
 
     readers: Readers
@@ -52,7 +64,7 @@ class Trial(NamedTuple):
 
 
 def trial_of(descent: Descent) -> Trial:
-    """A trial from a descent's labels, with all sentences that have a choice still to be looked at."""
+    """A trial from a descent's labels; all sentences that have a choice are still to be solved."""
     bounds = descent.chains.bounds
     count = len(bounds) - 1
     trial = Trial(
@@ -87,13 +99,13 @@ def types_at(descent: Descent, trial: Trial, places: Ints) -> NDArray[np.int32]:
 
 @kernel_in_place
 def value(descent: Any, trial: Any) -> Any:
-    """What the labels reach, in nats, without rows."""
-    return trial.numbers[LOCAL] - descent.paid[0]
+    """The objective of the labels now, in nats, without rows."""
+    return trial.numbers[LOCAL] - descent.penalty[0]
 
 
 @kernel_in_place
 def better_all(descent: Any, trial: Any) -> None:
-    """Betters every sentence that waits, and all that read what this changes, until none can be bettered alone."""
+    """Solves every sentence in the heap, and those whose charges that changes, until the heap is empty."""
     sentences = len(trial.heap)
     while trial.size[0] > 0:
         code = _next(trial)
@@ -103,7 +115,7 @@ def better_all(descent: Any, trial: Any) -> None:
             return
         first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
         _read(descent, trial, s)
-        if not look(descent, first, last):
+        if not charges_changed(descent, first, last):
             continue
         copy_to(trial.old[first:last], descent.labels[first:last])
         if solve(descent, s):
@@ -112,7 +124,7 @@ def better_all(descent: Any, trial: Any) -> None:
 
 @kernel_in_place
 def retype(descent: Any, trial: Any, places: Any, kind: int) -> None:
-    """Makes the places (P, 2) spans of one type, and betters all that this reaches."""
+    """Makes the places (P, 2) spans of one type, then solves all sentences whose charges that changes."""
     codec, wanted = descent.chains.codec, trial.old
     for m in range(len(places)):
         s = trial.sentence[places[m, 0]]
@@ -130,7 +142,7 @@ def retype(descent: Any, trial: Any, places: Any, kind: int) -> None:
 
 @kernel_in_place
 def keep_if(is_better: bool, descent: Any, trial: Any) -> None:  # noqa: FBT001 — a kernel takes no keywords
-    """Remembers the labels now as the best tried, if they are: asked always, so that any document compiles it."""
+    """Keeps the labels now as the best tried, if ``is_better``. Called always, so that any document compiles it."""
     if not is_better:
         return
     _clear(trial.better)
@@ -143,21 +155,21 @@ def keep_if(is_better: bool, descent: Any, trial: Any) -> None:  # noqa: FBT001 
 
 @kernel_in_place
 def undo(descent: Any, trial: Any) -> None:
-    """Gives back the labels that were there before."""
+    """Restores the labels from before the trial."""
     for i in range(trial.changed.length[0]):
         _relabel(descent, trial, trial.changed.items[i], trial.base)
 
 
 @kernel_in_place
 def undo_looks(descent: Any, trial: Any) -> None:
-    """Gives back what had been seen before: with the labels of then, it is still so."""
+    """Restores the charges seen before the trial: with the labels of then they are right again."""
     for i in range(trial.looked.length[0]):
         _copy_seen(descent.chains, trial.looked.items[i], trial.seen, descent.seen)
 
 
 @kernel_in_place
 def take_best(descent: Any, trial: Any) -> None:
-    """Changes the labels to the best tried, which are those that further trials start from."""
+    """Changes the labels to the best tried, from which further trials start."""
     for i in range(trial.better.length[0]):
         s = trial.better.items[i]
         first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
@@ -169,7 +181,7 @@ def take_best(descent: Any, trial: Any) -> None:
 
 @kernel_in_place
 def close(trial: Any) -> None:
-    """Begins another trial."""
+    """Ends a trial: nothing has changed since."""
     _clear(trial.changed)
     _clear(trial.looked)
 
@@ -186,7 +198,7 @@ def _open(descent: Any, trial: Any) -> None:
 @kernel_in_place
 def _types_at(descent: Any, trial: Any, places: Any, kinds: Any) -> None:
     codec, labels = descent.chains.codec, descent.labels
-    trial.numbers[TOIL] += len(places)
+    trial.numbers[WORK] += len(places)
     for m in range(len(places)):
         start, end = places[m, 0], places[m, 1]
         opens = codec.opens_sentence[start] or not codec.continues[labels[start - 1], labels[start]]
@@ -197,7 +209,7 @@ def _types_at(descent: Any, trial: Any, places: Any, kinds: Any) -> None:
 
 @inner_in_place
 def _relabel(descent: Any, trial: Any, s: int, wanted: Any) -> None:
-    """Changes the labels of a sentence to those of ``wanted`` (N,). It is solved next."""
+    """Changes the labels of a sentence to those of ``wanted`` (N,), and puts it in the heap."""
     chains, labels = descent.chains, descent.labels
     first, last = chains.bounds[s], chains.bounds[s + 1]
     differs = False
@@ -207,9 +219,9 @@ def _relabel(descent: Any, trial: Any, s: int, wanted: Any) -> None:
         return
     _remember_seen(descent, trial, s)
     before = local_score(chains.unary, chains.transition, labels, first, last)
-    _wake_readers(descent, trial, s, labels, wanted, -1)
-    descent.paid[0] -= taken_out(descent, first, last)
-    descent.paid[0] += put_in(descent, wanted, first, last)
+    _mark_readers(descent, trial, s, labels, wanted, -1)
+    descent.penalty[0] -= uncount_sentence(descent, first, last)
+    descent.penalty[0] += count_sentence(descent, wanted, first, last)
     trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, labels, first, last) - before
     descent.seen[chains.first[first] : chains.first[last]] = np.nan
     _list(trial.changed, s)
@@ -218,29 +230,31 @@ def _relabel(descent: Any, trial: Any, s: int, wanted: Any) -> None:
 
 @inner_in_place
 def _moved(descent: Any, trial: Any, s: int, number: int) -> None:
-    """Notes that a sentence whose labels were ``old`` was bettered in pass ``number``."""
+    """Notes that a sentence whose labels were ``trial.old`` got better ones in pass ``number``."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
-    _wake_readers(descent, trial, s, trial.old, descent.labels, number)
+    _mark_readers(descent, trial, s, trial.old, descent.labels, number)
     trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, descent.labels, first, last)
     trial.numbers[LOCAL] -= local_score(chains.unary, chains.transition, trial.old, first, last)
     _list(trial.changed, s)
 
 
 @inner_in_place
-def _wake_readers(descent: Any, trial: Any, s: int, old: Any, new: Any, number: int) -> None:
-    """Lets all sentences wait that read what sentence s has labelled otherwise now: in this pass those after it, in
-    the next those before; before any pass, number −1, all in the first."""
+def _mark_readers(descent: Any, trial: Any, s: int, old: Any, new: Any, number: int) -> None:
+    """Puts all sentences in the heap that read counts which the change of sentence s from ``old`` to ``new`` changes.
+
+    Those after s come in this pass, ``number``, those before it in the next. −1 is no pass: all come in the first.
+    """
     chains, readers = descent.chains, trial.readers
     first, last = _changed_part(chains.codec, old, new, chains.bounds[s], chains.bounds[s + 1])
-    wake(readers, descent.state, chains.codec, old, first, last)
-    wake(readers, descent.state, chains.codec, new, first, last)
-    trial.numbers[TOIL] += last - first + readers.woken_count[0]
-    for i in range(readers.woken_count[0]):
-        readers.is_woken[readers.woken[i]] = False
-        other = trial.sentence[readers.woken[i]]
+    mark_stale(readers, descent.state, chains.codec, old, first, last)
+    mark_stale(readers, descent.state, chains.codec, new, first, last)
+    trial.numbers[WORK] += last - first + readers.stale_count[0]
+    for i in range(readers.stale_count[0]):
+        readers.is_stale[readers.stale[i]] = False
+        other = trial.sentence[readers.stale[i]]
         _wait(chains, trial, other, number if number >= 0 and other > s else number + 1)
-    readers.woken_count[0] = 0
+    readers.stale_count[0] = 0
 
 
 @inner_in_place
@@ -262,11 +276,11 @@ def _changed_part(codec: Any, old: Any, new: Any, first: int, last: int) -> Any:
 
 @inner_in_place
 def _read(descent: Any, trial: Any, s: int) -> None:
-    """Notes what the charges of a sentence are made of, and what had been seen of them."""
+    """Notes which counts the charges of a sentence are read from, and keeps the charges seen before."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _remember_seen(descent, trial, s)
-    trial.numbers[TOIL] += last - first + chains.first[last] - chains.first[first]
+    trial.numbers[WORK] += last - first + chains.first[last] - chains.first[first]
     for i in range(chains.first[first], chains.first[last]):
         note_span(trial.readers, descent.state, chains.start[i], chains.end[i])
     for t in range(first, last):
@@ -305,7 +319,7 @@ def _clear(listed: Any) -> None:
 
 @inner_in_place
 def _wait(chains: Any, trial: Any, s: int, number: int) -> None:
-    """Puts a sentence that has a choice into the heap, once."""
+    """Puts a sentence that has a candidate span into the heap, once."""
     if trial.waiting[s] or chains.first[chains.bounds[s]] == chains.first[chains.bounds[s + 1]]:
         return
     trial.waiting[s] = True
@@ -344,7 +358,7 @@ def _next(trial: Any) -> Any:
 
 @inner_in_place
 def _put_off(trial: Any, s: int) -> None:
-    """Leaves sentence s, and those that still wait, to the first pass of the next descent."""
+    """Leaves sentence s, and all others in the heap, to the first pass of the next descent."""
     size, sentences = trial.size[0], len(trial.heap)
     trial.size[0] = 0
     for i in range(size):

@@ -1,8 +1,11 @@
 """A* over labels from left to right: Chang et al. (2008) §3.2.
 
-A node's estimate is the loss that no completion avoids (`partial`): the chain's best completion,
-the least degree every linear row can still reach, and closed spans. It is admissible because no penalty is
-negative, so the first complete labelling taken from the queue is optimal.
+A node is a prefix; the queue is ordered by f, the loss that no completion avoids (`partial`): the chain's best
+completion, the least degree that every linear row can still reach, and closed spans. f is admissible because no penalty
+is negative, and a child's f is taken as no less than its parent's.
+
+Invariant: each labelling that is better than the incumbent has a prefix in the queue. So the least f in the queue
+bounds the loss of all of them, and the first complete labelling that is taken from the queue is optimal.
 """
 
 from __future__ import annotations
@@ -17,10 +20,18 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import AstarSettings
 from workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
-from workers.inference.core.incumbent import Race, limited
-from workers.inference.search.discrepancy import partial_loss
-from workers.inference.search.partial import Partial, chain_loss, expand, nodes_a_look, root_loss, start_partial
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Search, limited
+from workers.inference.numerics import ROUNDING
+from workers.inference.search.partial import (
+    Partial,
+    chain_loss,
+    complete_loss,
+    expand,
+    nodes_a_look,
+    root_loss,
+    start_partial,
+)
 from workers.inference.search.tree import Tree, add_node, grown, move, new_tree
 
 FIRST_SIZE = 1 << 12
@@ -50,31 +61,31 @@ def solve(
     a spent budget does.
     """
     del rng
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    if race.settled:
-        return race.decoded(0.0)
-    start = start_partial(problem, chain_loss(problem), top=race.top, limit=race.loss)
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
+    start = start_partial(problem, chain_loss(problem), top=search.top, limit=search.loss)
     if start is None:
-        return race.decoded(race.loss)
+        return search.decoded(search.loss)
     tree, queue = _first(start)
     look = nodes_a_look(start)
-    while not race.spent:
+    while not search.spent:
         before = int(tree.counters[2])
-        ended = _advance(start, tree, queue, race.loss - TOLERANCE, race.room(look))
-        race.work += int(tree.counters[2]) - before
+        ended = _advance(start, tree, queue, search.loss - ROUNDING, search.remaining(look))
+        search.work += int(tree.counters[2]) - before
         if ended == LEAF:
-            if race.offer(start.labels):
-                return race.decoded(min(partial_loss(start), race.loss))
+            if search.offer(start.labels):
+                return search.decoded(min(complete_loss(start), search.loss))
             # It breaks a hard row by a rounding of its sum, and so is no answer.
             _take(tree, queue)
         if ended == EMPTY:
-            return race.decoded(race.loss)
+            return search.decoded(search.loss)
         if ended == FULL:
             if len(tree.label) >= config.nodes:
                 break
             tree, queue = grown(tree), Queue(np.concatenate([queue.heap, np.zeros_like(queue.heap)]), queue.size)
-    least = float(tree.loss[queue.heap[0]]) if queue.size[0] else race.loss
-    return race.decoded(min(race.loss, max(least, root_loss(start))), cut_short=True)
+    least = float(tree.loss[queue.heap[0]]) if queue.size[0] else search.loss
+    return search.decoded(min(search.loss, max(least, root_loss(start))), cut_short=True)
 
 
 def _first(start: Partial) -> tuple[Tree, Queue]:

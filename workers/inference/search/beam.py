@@ -1,8 +1,10 @@
 """Beam search from left to right: Chang et al. (2008) §3.2.
 
-After each token the ``width`` partial labellings with the least estimated loss stay. Chang et al. estimate
-with the constraints as far as they are judged on a prefix; the estimate here (`partial`) also looks
-ahead, along the chain and in every row.
+After each token the ``width`` partial labellings with the least f stay, f being the loss that no completion avoids
+(`partial`). Chang et al. estimate with the constraints as far as they are judged on a prefix; f also looks ahead,
+along the chain and in every row.
+
+The bound: a labelling that is not met begins with a prefix that was dropped, so it loses at least the least f of those.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import BeamSettings
 from workers.compiling.kernel import kernel
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
-from workers.inference.core.incumbent import Race
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Search
+from workers.inference.numerics import ROUNDING
 from workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
 from workers.inference.search.tree import Tree, add_node, move, new_tree
 
@@ -38,31 +41,31 @@ def solve(
     labelling; without even that, the better of the Viterbi labelling and the incumbent comes back.
     """
     del rng
-    race = Race(problem, budget=budget, incumbent=incumbent)
-    if race.settled:
-        return race.decoded(0.0)
-    start = start_partial(problem, chain_loss(problem), top=race.top, limit=race.loss)
+    search = Search(problem, budget=budget, incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
+    start = start_partial(problem, chain_loss(problem), top=search.top, limit=search.loss)
     if start is None:
-        return race.decoded(race.loss)
+        return search.decoded(search.loss)
     tree = new_tree(start, 1 + len(problem) * config.width)
     frontier = np.zeros(1, np.int64)
     dropped = np.inf
     for t in range(len(problem)):
-        if race.room(1) == 0:
-            return race.decoded(root_loss(start))
-        width = 1 if _narrow(race, len(frontier) + len(problem) - t) else config.width
-        frontier, lost = _step(start, tree, frontier, t, width, race.loss - TOLERANCE)
+        if search.remaining(1) == 0:
+            return search.decoded(root_loss(start))
+        width = 1 if _narrow(search, len(frontier) + len(problem) - t) else config.width
+        frontier, lost = _step(start, tree, frontier, t, width, search.loss - ROUNDING)
         dropped = min(dropped, lost)
-        race.work = int(tree.counters[2])
+        search.work = int(tree.counters[2])
     # A leaf that breaks a hard row by a rounding of its sum is no answer; the next one may be.
-    any(race.offer(labels) for labels in _leaves(start, tree, frontier))
-    return race.decoded(max(root_loss(start), min(dropped, race.loss)))
+    any(search.offer(labels) for labels in _leaves(start, tree, frontier))
+    return search.decoded(max(root_loss(start), min(dropped, search.loss)))
 
 
-def _narrow(race: Race, nodes: int) -> bool:
+def _narrow(search: Search, nodes: int) -> bool:
     """Is the time spent, or does the budget allow only the ``nodes`` that a descent from here takes?"""
-    seconds, work = race.budget
-    return (seconds is not None and race.seconds >= seconds) or (work is not None and race.work + nodes >= work)
+    seconds, work = search.budget
+    return (seconds is not None and search.seconds >= seconds) or (work is not None and search.work + nodes >= work)
 
 
 def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:

@@ -2,8 +2,11 @@
 
 Each token is a variable whose domain is the few labels that the local model suggests for it; in
 the paper, those of the three overlapping class trigrams. Rewards for satisfied n-grams reach this engine as
-soft rows whose degree is an unsatisfied n-gram. Branch and bound over the domains finds the best
+soft rows whose degree is an unsatisfied n-gram. Branch and bound over the domains (`depth_first`) finds the best
 assignment (their §5.1 searches exhaustively too).
+
+The bound: a labelling within the domains loses no less than `depth_first` proves; any other has some y_t = l outside
+them, and so loses at least the smallest max-marginal loss of those labels.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem
 from schemas.settings import CspSettings
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race, limited
-from workers.inference.search.discrepancy import new_probe, open_loss, run
+from workers.inference.core.incumbent import Search, limited
+from workers.inference.search.depth_first import new_probe, open_loss, run
 from workers.inference.search.partial import chain_loss, root_loss, start_partial
 
 
@@ -36,23 +39,23 @@ def solve(
     chain; where that is more than the answer loses, the answer is proven for all labellings.
     """
     del rng
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    if race.settled:
-        return race.decoded(0.0)
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
     chain = chain_loss(problem)
-    domain = candidates(chain.loss, race.viterbi, most=config.candidates, margin=config.margin)
+    domain = candidates(chain.loss, search.viterbi, most=config.candidates, margin=config.margin)
     outside = float(chain.loss[~domain].min(initial=np.inf))
     p = problem.potentials
     within = chain_loss(
         Problem(Potentials(np.where(domain, p.unary, -np.inf), p.transition, p.sentence_starts), problem.labels)
     )
-    start = start_partial(problem, within, top=race.top, limit=race.loss)
+    start = start_partial(problem, within, top=search.top, limit=search.loss)
     if start is None:
-        return race.decoded(min(race.loss, outside))
-    probe = new_probe(start, loss=race.loss, most=np.inf, branching=len(problem.labels))
-    complete = run(race, start, probe)
-    least = race.loss if complete else max(root_loss(start), open_loss(probe))
-    return race.decoded(min(race.loss, least, outside), cut_short=not complete)
+        return search.decoded(min(search.loss, outside))
+    probe = new_probe(start, loss=search.loss, most=np.inf, branching=len(problem.labels))
+    complete = run(search, start, probe)
+    least = search.loss if complete else max(root_loss(start), open_loss(probe))
+    return search.decoded(min(search.loss, least, outside), cut_short=not complete)
 
 
 def candidates(loss: Floats, best: Labels, *, most: int, margin: float) -> NDArray[np.bool_]:

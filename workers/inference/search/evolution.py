@@ -3,7 +3,8 @@
 Starts from a best-first solution and its mutations. Each generation breeds as many offspring as
 there are individuals; parents and offspring together are ranked, and linear ranking with universal
 sampling (eq. 66) picks who survives (μ + λ). The best individual and the best that breaks nothing hard
-always do. Hard constraints weigh γs + i · γδ in generation i (eq. 67).
+always do. Hard constraints weigh γs + i · γδ in generation i (eq. 67). The bound is the local optimum V, since
+penalties are never negative.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import EvolutionSettings
 from workers.compiling.kernel import kernel
-from workers.inference.core.engine import TOLERANCE, UNLIMITED
-from workers.inference.core.incumbent import Race, limited
-from workers.inference.search.discrepancy import first_solution
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Search, limited
+from workers.inference.numerics import ROUNDING
+from workers.inference.search.depth_first import first_solution
+from workers.inference.search.incremental_score import IncrementalScore, evaluate, incremental_score
 from workers.inference.search.partial import chain_loss
 from workers.inference.search.variation import DRAWS, breed, mutate
-from workers.inference.search.walker import Walker, evaluate, new_walker
 
 
 class Population(NamedTuple):
@@ -48,50 +50,52 @@ def solve(
     Work is the number of labellings evaluated, and of nodes that the start took. The bound is the
     local optimum's, which proves a labelling without penalty that reaches it.
     """
-    race = Race(problem, budget=limited(budget, config.work), incumbent=incumbent)
-    return search(race, config=config, rng=rng)
+    search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
+    return evolve(search, config=config, rng=rng)
 
 
-def search(race: Race, *, config: EvolutionSettings, rng: np.random.Generator) -> Decoded:
-    """Evolves from the race's best labelling."""
-    if race.settled:
-        return race.decoded(0.0)
-    problem = race.problem
-    walker = new_walker(problem, race.labels)
-    population = _start(race, walker, config, rng)
+def evolve(search: Search, *, config: EvolutionSettings, rng: np.random.Generator) -> Decoded:
+    """Evolves from the search's incumbent."""
+    if search.closed:
+        return search.decoded(0.0)
+    problem = search.problem
+    current = incremental_score(problem, search.labels)
+    population = _start(search, current, config, rng)
     generation = 0
-    while not race.spent and not race.settled:
+    while not search.spent and not search.closed:
         offspring = np.empty_like(population.labels)
         draws = rng.random((len(offspring), DRAWS))
-        breed(walker.codec, population.labels, draws, np.array([config.mutation, config.shift]), offspring)
-        race.work += len(offspring)
-        population = _joined(population, _evaluated(walker, offspring))
+        breed(current.codec, population.labels, draws, np.array([config.mutation, config.shift]), offspring)
+        search.work += len(offspring)
+        population = _joined(population, _evaluated(current, offspring))
         weight = config.hard_weight + generation * config.hard_weight_step
-        population = _survivors(race, population, weight=weight, pressure=config.pressure, spin=rng.random())
+        population = _survivors(search, population, weight=weight, pressure=config.pressure, spin=rng.random())
         generation += 1
-    return race.decoded(0.0)
+    return search.decoded(0.0)
 
 
-def _start(race: Race, walker: Walker, config: EvolutionSettings, rng: np.random.Generator) -> Population:
+def _start(
+    search: Search, current: IncrementalScore, config: EvolutionSettings, rng: np.random.Generator
+) -> Population:
     """The best labelling known and a best-first one, then mutations of both in turn."""
     size = config.population
     found = first_solution(
-        race, chain=chain_loss(race.problem), branching=config.branching, nodes=race.room(config.start_nodes)
+        search, chain=chain_loss(search.problem), branching=config.branching, nodes=search.remaining(config.start_nodes)
     )
-    seeds = [race.labels] if found is None else [race.labels, found]
+    seeds = [search.labels] if found is None else [search.labels, found]
     if found is not None:
-        race.offer(found)
+        search.offer(found)
     labels = np.stack([seeds[i % len(seeds)] for i in range(size)]).astype(np.int32)
     draws = rng.random((size, 3))
     for i in range(len(seeds), size):
-        mutate(walker.codec, labels[i], draws[i, 0], config.shift, draws[i, 1], draws[i, 2])
-    race.work += size
-    return _evaluated(walker, labels)
+        mutate(current.codec, labels[i], draws[i, 0], config.shift, draws[i, 1], draws[i, 2])
+    search.work += size
+    return _evaluated(current, labels)
 
 
-def _evaluated(walker: Walker, labels: NDArray[np.int32]) -> Population:
+def _evaluated(current: IncrementalScore, labels: NDArray[np.int32]) -> Population:
     population = Population(labels, np.empty(len(labels)), np.empty(len(labels)))
-    _evaluate_all(walker, labels, population.soft, population.hard)
+    _evaluate_all(current, labels, population.soft, population.hard)
     return population
 
 
@@ -103,12 +107,12 @@ def _joined(one: Population, other: Population) -> Population:
     )
 
 
-def _survivors(race: Race, pool: Population, *, weight: float, pressure: float, spin: float) -> Population:
+def _survivors(search: Search, pool: Population, *, weight: float, pressure: float, spin: float) -> Population:
     """Half of the pool by rank; the best of all and the best that keeps hard constraints lead it."""
     fitness = pool.soft - weight * pool.hard
     feasible = np.where(pool.hard > 0, -np.inf, pool.soft)
-    if feasible.max() > race.objective + TOLERANCE:
-        race.offer(pool.labels[int(feasible.argmax())])
+    if feasible.max() > search.objective + ROUNDING:
+        search.offer(pool.labels[int(feasible.argmax())])
     chosen = sample_by_rank(fitness, len(fitness) // 2, pressure=pressure, spin=spin)
     chosen[:2] = fitness.argmax(), feasible.argmax()
     return Population(pool.labels[chosen], pool.soft[chosen], pool.hard[chosen])
@@ -125,7 +129,7 @@ def sample_by_rank(fitness: Floats, size: int, *, pressure: float, spin: float) 
 
 
 @kernel
-def _evaluate_all(walker: Any, labels: Any, soft: Any, hard: Any) -> None:
+def _evaluate_all(current: Any, labels: Any, soft: Any, hard: Any) -> None:
     for i in range(len(labels)):
-        local, penalty, degree = evaluate(walker, labels[i])
+        local, penalty, degree = evaluate(current, labels[i])
         soft[i], hard[i] = local - penalty, degree

@@ -1,10 +1,18 @@
 """A labelling decided left to right, with the loss that no completion of it avoids.
 
-This is the cursor of all tree searches here. `push` and `pop` keep local score, row sums (Stokman
-2011, eq. 60–63) and costs of closed spans; `expand` tells what each next label would lose at least:
-the loss of the best completion under the chain alone, plus what the rows must cost
-(`row_bound`), plus what closed spans already cost each other. Losses are in nats below the
-local optimum. Hard constraints are counted apart, so no large number stands for infinity.
+This is the cursor of all tree searches here. For a prefix y_1 … y_t, with V the local optimum,
+
+    f(y_1 … y_t) = V − max over completions of the local score              (max messages, exact)
+                 + Σ_r ρ_r · max(0, least activity of row r − bound_r)       (`row_bound`)
+                 + cost of the pairs of closed spans, and of outside labels with them.
+
+Why f bounds the loss of every completion from below: the local term is at least as good as any completion's, no
+completion brings a row below its least activity, and pairs of spans that both are closed stay; all other costs are ≥ 0.
+At t = N all three are exact, so f is the labelling's loss.
+
+`push` and `pop` keep local score, row sums (Stokman 2011, eq. 60–63) and costs of closed spans, and undo each other
+exactly: `pop` restores saved values, it does not subtract. `expand` gives f for each next label. Hard constraints are
+counted apart, so no large number stands for infinity.
 """
 
 from __future__ import annotations
@@ -29,8 +37,8 @@ from workers.inference.core.agreement import (
     span_cost,
 )
 from workers.inference.core.chain import max_messages
-from workers.inference.core.engine import TOLERANCE
-from workers.inference.core.row_bound import ROUNDING, RowBounds, root_penalty, row_bounds
+from workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
+from workers.inference.numerics import HARD_EXCESS, ROUNDING
 
 
 class Partial(NamedTuple):
@@ -87,13 +95,13 @@ def start_partial(problem: Problem, chain: ChainLoss, *, top: float, limit: floa
 
     None where nothing is left, which proves that every labelling loses at least ``limit``.
     """
-    alive = np.isfinite(chain.loss) & (chain.loss < limit - TOLERANCE)
+    alive = np.isfinite(chain.loss) & (chain.loss < limit - ROUNDING)
     if not alive.any(axis=1).all():
         return None
     bounds = row_bounds(problem, alive)
     least = root_penalty(bounds, problem.rows)
     if least > 0:
-        alive &= chain.loss < limit - least - TOLERANCE
+        alive &= chain.loss < limit - least - ROUNDING
         if least == np.inf or not alive.any(axis=1).all():
             return None
         bounds = row_bounds(problem, alive)
@@ -105,7 +113,7 @@ def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bound
     spans = empty_state(problem, np.inf)
     forbidden = np.isinf(spans.cost)
     excess = np.where(problem.rows.weight > 0, bounds.root - bounds.bound, 0.0)
-    cost = np.where(bounds.hard, excess > ROUNDING, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
+    cost = np.where(bounds.hard, excess > HARD_EXCESS, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
     return Partial(
         p.unary,
         p.transition,
@@ -138,6 +146,11 @@ def nodes_a_look(partial: Partial) -> int:
 def root_loss(partial: Partial) -> float:
     """Nats that every labelling of the alive labels loses at least; inf where none keeps the hard rows."""
     return np.inf if partial.root[1] > 0 else float(partial.root[0])
+
+
+def complete_loss(partial: Partial) -> float:
+    """The loss in nats of the cursor's labelling, which is complete."""
+    return float(partial.top[0] - partial.local[-1] + partial.penalty[-1])
 
 
 @kernel_in_place
@@ -245,7 +258,7 @@ def _last_end(p: Any, t: int) -> Any:
 
 @inner_in_place
 def _closing_cost(p: Any, end: int) -> Any:
-    """Nats and broken hard costs of the span that the decided labels leave open before ``end``."""
+    """Nats and broken hard constraints of the span that the decided labels leave open before ``end``."""
     if end == 0 or len(p.spans.table) == 0:
         return 0.0, 0.0
     kind = p.codec.type_of[p.labels[end - 1]]
@@ -257,7 +270,7 @@ def _closing_cost(p: Any, end: int) -> Any:
 
 @inner_in_place
 def _leaving_cost(p: Any, t: int) -> Any:
-    """Nats and broken hard costs of an outside label at t."""
+    """Nats and broken hard constraints that an outside label at t costs with the closed spans."""
     if len(p.spans.watching) == 0:
         return 0.0, 0.0
     return outside_cost(p.spans, t), outside_cost(p.hard_spans, t)
@@ -285,5 +298,5 @@ def _added(p: Any, e: int, t: int, b: int) -> Any:
 def _row_cost(p: Any, r: int, activity: float) -> Any:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:
-        return 1.0 if excess > ROUNDING else 0.0
+        return 1.0 if excess > HARD_EXCESS else 0.0
     return p.bounds.weight[r] * excess if excess > SLACK_TOLERANCE else 0.0

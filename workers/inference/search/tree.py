@@ -32,7 +32,7 @@ class Tree(NamedTuple):
 
 
 def new_tree(partial: Partial, size: int) -> Tree:
-    """A root alone, with room for ``size`` nodes."""
+    """A root alone, in arrays for ``size`` nodes."""
     return Tree(
         np.zeros(size, np.int64),
         np.zeros(size, np.int32),
@@ -44,7 +44,7 @@ def new_tree(partial: Partial, size: int) -> Tree:
 
 
 def grown(tree: Tree) -> Tree:
-    """The tree with twice the room."""
+    """The tree in arrays of twice the size."""
     return Tree(
         np.concatenate([tree.parent, np.zeros_like(tree.parent)]),
         np.concatenate([tree.label, np.zeros_like(tree.label)]),

@@ -26,23 +26,24 @@ from schemas.problem import Problem
 from schemas.settings import TwoStageSettings
 from workers.inference.core.chain import max_marginals, viterbi_score
 from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.cpsat.engine import UNITS_A_SECOND, LatticeSolution, solve_model
 from workers.inference.cpsat.lattice import build_model
+from workers.inference.numerics import UNIT_SLACK
 from workers.inference.two_stage.price import Band
 
 
 class _Stages:
     """One model after another, solved for one objective each, within one budget."""
 
-    def __init__(self, race: Race, config: TwoStageSettings, seed: int) -> None:
-        self.race, self.config, self.seed = race, config, seed
+    def __init__(self, search: Search, config: TwoStageSettings, seed: int) -> None:
+        self.search, self.config, self.seed = search, config, seed
         self.solving = 0
         self.finished = True
 
     def build(self, start: Labels, allowed: NDArray[np.bool_] | None = None) -> None:
         """A model of the labels ``allowed`` (N, L), hinted with ``start`` (N,)."""
-        problem, tolerance = self.race.problem, self.config.tolerance / 2.0
+        problem, tolerance = self.search.problem, self.config.tolerance / 2.0
         lattice = build_model(problem, start=start, allowed=allowed, tolerance=tolerance)
         self.lattice = replace(lattice, offset=0.0)
         self.offset = lattice.offset
@@ -56,7 +57,7 @@ class _Stages:
         constraint = self.lattice.model.proto.constraints.add()
         constraint.linear.vars.extend(list(costs))
         constraint.linear.coeffs.extend(list(costs.values()))
-        constraint.linear.domain.extend([0, math.floor(nats * self.lattice.scale + 1e-6)])
+        constraint.linear.domain.extend([0, math.floor(nats * self.lattice.scale + UNIT_SLACK)])
 
     def least(self, costs: dict[int, int]) -> LatticeSolution:
         """Solves for the least cost; notes where the budget ended it."""
@@ -65,19 +66,19 @@ class _Stages:
         objective.coeffs.clear()
         objective.vars.extend(list(costs))
         objective.coeffs.extend(list(costs.values()))
-        seconds, work = self.race.budget
+        seconds, work = self.search.budget
         own = self.config.deterministic_seconds * UNITS_A_SECOND - self.solving
-        units = own if work is None else work - self.race.work
+        units = own if work is None else work - self.search.work
         tolerance = self.config.tolerance / 2.0
         solution = solve_model(
             self.lattice,
-            self.race.problem,
+            self.search.problem,
             tolerance=tolerance,
             deterministic_seconds=max(1.0, units) / UNITS_A_SECOND,
             seed=self.seed,
-            seconds=None if seconds is None else seconds - self.race.seconds,
+            seconds=None if seconds is None else seconds - self.search.seconds,
         )
-        self.race.work += solution.work
+        self.search.work += solution.work
         self.solving += solution.work
         self.finished &= solution.infeasible or (solution.labels is not None and self._solved(solution, costs))
         return solution
@@ -85,7 +86,7 @@ class _Stages:
     def _solved(self, solution: LatticeSolution, costs: dict[int, int]) -> bool:
         """Is the labelling within the tolerance of the bound on these costs?"""
         assert solution.labels is not None
-        problem = self.race.problem
+        problem = self.search.problem
         local = problem.potentials.score(solution.labels)
         value = self.offset - local if costs is self.local else problem.score(solution.labels).penalty
         return value <= -solution.bound + 2.0 * self.config.tolerance
@@ -108,35 +109,35 @@ def solve(
     alone prices answer most documents and prune the others. Work is in milliseconds of CP-SAT's
     deterministic time, and in subgradient steps and nodes for the prices.
     """
-    race = Race(problem, budget=budget, incumbent=None)
-    if race.settled or len(problem) > config.most_tokens:
-        return _answer(race, race.viterbi, incumbent, finished=race.settled)
-    band = (1.0 - config.tau) * (race.top - worst_score(problem.potentials))
-    start = race.viterbi
-    stages = _Stages(race, config, int(rng.integers(2**31)))
-    if race.objective == -np.inf:
+    search = Search(problem, budget=budget, incumbent=None)
+    if search.closed or len(problem) > config.most_tokens:
+        return _answer(search, search.viterbi, incumbent, finished=search.closed)
+    band = (1.0 - config.tau) * (search.top - worst_score(problem.potentials))
+    start = search.viterbi
+    stages = _Stages(search, config, int(rng.integers(2**31)))
+    if search.objective == -np.inf:
         stages.build(start)
         nearest = stages.least(stages.local)
         if nearest.infeasible:
-            return race.decoded(np.inf)
+            return search.decoded(np.inf)
         if nearest.labels is None or not stages.finished:
-            return _answer(race, start if nearest.labels is None else nearest.labels, incumbent, finished=False)
-        band, start = max(band, race.top - problem.potentials.score(nearest.labels)), nearest.labels
-    near = _Near(race, config, start, band)
-    if near.proven or race.spent:
-        return _answer(race, near.labels, incumbent, finished=near.proven)
+            return _answer(search, start if nearest.labels is None else nearest.labels, incumbent, finished=False)
+        band, start = max(band, search.top - problem.potentials.score(nearest.labels)), nearest.labels
+    near = _Near(search, config, start, band)
+    if near.proven or search.spent:
+        return _answer(search, near.labels, incumbent, finished=near.proven)
     best = _second_stage(stages, near)
-    return _answer(race, best, incumbent, finished=stages.finished)
+    return _answer(search, best, incumbent, finished=stages.finished)
 
 
 class _Near:
     """Labellings within ``band`` nats of the local optimum: the best known, and which labels others can have."""
 
-    def __init__(self, race: Race, config: TwoStageSettings, start: Labels, band: float) -> None:
+    def __init__(self, search: Search, config: TwoStageSettings, start: Labels, band: float) -> None:
         self.labels, self.width, self.proven = start, band, False
-        self.loss = race.top - _document_scores(race.problem)
+        self.loss = search.top - _document_scores(search.problem)
         self.tolerance = config.tolerance
-        self.priced = None if race.problem.agreements else Band(race, start, band, config.tolerance)
+        self.priced = None if search.problem.agreements else Band(search, start, band, config.tolerance)
         if self.priced is not None:
             self.priced.narrow()
             self.labels, self.proven = self.priced.best.labels, self.priced.proven
@@ -146,11 +147,11 @@ class _Near:
         near: NDArray[np.bool_] = self.loss <= self.width + self.tolerance
         return near if self.priced is None else near & self.priced.allowed()
 
-    def settle(self, labels: Labels, loss: float) -> None:
+    def narrow_to(self, labels: Labels, loss: float) -> None:
         """From now on only labellings that cost no more, and lose no more, than ``labels`` (N,) count."""
         self.labels, self.width = labels, loss
         if self.priced is not None:
-            self.priced.settle(labels)
+            self.priced.narrow_to(labels)
 
 
 def worst_score(potentials: Potentials) -> float:
@@ -170,25 +171,25 @@ def _document_scores(problem: Problem) -> Floats:
 
 def _second_stage(stages: _Stages, near: _Near) -> Labels:
     """Least penalty within the band, then best local score at that penalty."""
-    race, tolerance = stages.race, stages.config.tolerance
+    search, tolerance = stages.search, stages.config.tolerance
     stages.build(near.labels, near.allowed())
-    stages.at_most(stages.local, near.width + stages.offset - race.top + tolerance / 2.0)
+    stages.at_most(stages.local, near.width + stages.offset - search.top + tolerance / 2.0)
     first = stages.least(stages.penalty)
     if first.labels is None or not stages.finished:
         return near.labels if first.labels is None else first.labels
-    penalty = race.problem.score(first.labels).penalty
-    near.settle(first.labels, race.top - race.problem.potentials.score(first.labels))
+    penalty = search.problem.score(first.labels).penalty
+    near.narrow_to(first.labels, search.top - search.problem.potentials.score(first.labels))
     stages.build(near.labels, near.allowed())
     stages.at_most(stages.penalty, penalty)
     second = stages.least(stages.local)
-    if second.labels is None or race.problem.score(second.labels).penalty > penalty + tolerance:
+    if second.labels is None or search.problem.score(second.labels).penalty > penalty + tolerance:
         return first.labels
     return second.labels
 
 
-def _answer(race: Race, labels: Labels, incumbent: Labels | None, *, finished: bool) -> Decoded:
+def _answer(search: Search, labels: Labels, incumbent: Labels | None, *, finished: bool) -> Decoded:
     """The labelling found, or the incumbent where that scores higher, as a decoded document."""
-    race.restart(labels)
+    search.restart(labels)
     if incumbent is not None:
-        race.offer(incumbent)
-    return race.decoded(0.0, cut_short=not finished)
+        search.offer(incumbent)
+    return search.decoded(0.0, cut_short=not finished)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.problem import Problem
-from workers.inference.core.incumbent import Race
+from workers.inference.core.incumbent import Search
 from workers.inference.relaxation.row_dual import dual_bound, prove_rows
 
 FIRST_PRICE = 1.0
@@ -54,14 +54,14 @@ class Corner:
 
 @dataclass
 class Band:
-    """Labellings of ``race.problem`` (rows alone) within ``width`` nats of the local optimum.
+    """Labellings of ``search.problem`` (rows alone) within ``width`` nats of the local optimum.
 
     ``best`` is the least penalty found among them, at the least loss; ``floor`` (nats) is below that
-    of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing hard. The
-    race counts the work and keeps the time.
+    of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing hard. Work is added
+    to ``search``.
     """
 
-    race: Race
+    search: Search
     nearest: Labels
     width: float
     tolerance: float
@@ -87,7 +87,7 @@ class Band:
             near = corner.loss <= self.width + self.tolerance
             if near:
                 self._take(corner)
-            if self.proven or self.race.spent:
+            if self.proven or self.search.spent:
                 return
             if outside and corner.at(price) >= min(inside.at(price), outside.at(price)) - self.tolerance:
                 return
@@ -99,7 +99,7 @@ class Band:
             else:
                 return
 
-    def settle(self, labels: Labels) -> None:
+    def narrow_to(self, labels: Labels) -> None:
         """Narrows the band to labellings that lose and cost no more than ``labels`` (N,)."""
         self.best = self._corner(labels, 0.0, proven=False)
         self.width = self.best.loss
@@ -114,17 +114,17 @@ class Band:
             self.best.labels,
             steps=STEPS,
             tolerance=self.tolerance,
-            least=self.race.top - most,
+            least=self.search.top - most,
         )
-        self.race.work += dual.steps
+        self.search.work += dual.steps
         return dual.allowed
 
     def _solve(self, price: float) -> Corner:
-        race = self.race
-        run = Race(self._at(price), budget=race.left, incumbent=self.best.labels)
-        bound = run.objective if run.settled else prove_rows(run, nodes=NODES, tolerance=self.tolerance)
-        race.work += run.work
-        floor = (race.top - bound - self.width) / price
+        search = self.search
+        run = Search(self._at(price), budget=search.left, incumbent=self.best.labels)
+        bound = run.objective if run.closed else prove_rows(run, nodes=NODES, tolerance=self.tolerance)
+        search.work += run.work
+        floor = (search.top - bound - self.width) / price
         if floor > self.floor:
             self.floor, self.price = floor, price
         return self._corner(run.labels, price, proven=bound - run.objective <= self.tolerance)
@@ -136,12 +136,12 @@ class Band:
             self.best = corner
 
     def _at(self, price: float) -> Problem:
-        rows = self.race.problem.rows
-        return replace(self.race.problem, rows=replace(rows, weight=price * rows.weight))
+        rows = self.search.problem.rows
+        return replace(self.search.problem, rows=replace(rows, weight=price * rows.weight))
 
     def _corner(self, labels: Labels, price: float, *, proven: bool) -> Corner:
-        score = self.race.problem.score(labels)
-        return Corner(labels, self.race.top - score.local, score.penalty, price, proven)
+        score = self.search.problem.score(labels)
+        return Corner(labels, self.search.top - score.local, score.penalty, price, proven)
 
 
 def _crossing(inside: Corner, outside: Corner) -> float:

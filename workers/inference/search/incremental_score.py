@@ -1,8 +1,10 @@
-"""A complete labelling that moves to another one by their differences.
+"""Incremental evaluation of complete labellings: each is scored by its differences from the one before.
 
-Local score, degrees of linear rows and costs of spans follow, so evaluating a labelling costs
-time in how far it is from the last one. Soft penalties (nats) and degrees of hard constraints are kept
-apart: an engine that lets hard weights grow (Stokman 2011, eq. 67) prices the latter itself.
+Row activities and counts of spans are updated where the labels differ, so an evaluation takes time in how far the
+labelling is from the last one, but for the local score and the sum over rows. Soft penalties (nats) and degrees of hard
+constraints are kept apart: an engine that lets hard weights grow (Stokman 2011, eq. 67) weighs the latter itself.
+
+Invariant: after `evaluate` the activities, counts and ``values`` are those of ``labels``, up to rounding.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from workers.inference.core.agreement import (
 from workers.inference.core.rows import RowState, row_state, set_label
 
 
-class Walker(NamedTuple):
-    """Where the walk stands. ``values`` (2,): nats and hard degree of the spans of ``labels`` (N,).
+class IncrementalScore(NamedTuple):
+    """The labelling evaluated last, ``labels`` (N,), and its parts. ``values`` (2,): nats and hard degree of its spans.
 
     ``rows`` weighs soft rows alone; ``hard_rows`` (H,) are the ids of the others. The two span
     states share their counts; ``hard_spans`` costs 1 where the agreement forbids.
@@ -48,11 +50,11 @@ class Walker(NamedTuple):
     values: Floats
 
 
-def new_walker(problem: Problem, labels: Labels) -> Walker:
-    """A walk that starts at ``labels`` (N,)."""
+def incremental_score(problem: Problem, labels: Labels) -> IncrementalScore:
+    """The evaluation of ``labels`` (N,), from which others follow."""
     spans = empty_state(problem, np.inf)
     forbidden = np.isinf(spans.cost)
-    walker = Walker(
+    current = IncrementalScore(
         problem.potentials.unary,
         problem.potentials.transition,
         labels.copy(),
@@ -63,50 +65,50 @@ def new_walker(problem: Problem, labels: Labels) -> Walker:
         spans._replace(cost=forbidden.astype(np.float64)),
         np.zeros(2),
     )
-    count_spans(walker, 0, len(problem), 1)
-    return walker
+    count_spans(current, 0, len(problem), 1)
+    return current
 
 
 @kernel
-def evaluate(w: Any, target: Any) -> Any:
-    """Moves to ``target`` (N,); returns its local score, soft penalty (both nats) and hard degree."""
-    if len(w.spans.table):
-        _move_spans(w, target)
+def evaluate(at: Any, target: Any) -> Any:
+    """Evaluates ``target`` (N,): its local score, soft penalty (both nats) and hard degree."""
+    if len(at.spans.table):
+        _move_spans(at, target)
     else:
-        _set_labels(w, target)
-    soft, hard = w.values[0], w.values[1]
-    for r in range(len(w.rows.bound)):
-        soft += w.rows.weight[r] * max(0.0, w.rows.activity[r] - w.rows.bound[r])
-    for r in w.hard_rows:
-        excess = w.rows.activity[r] - w.rows.bound[r]
+        _set_labels(at, target)
+    soft, hard = at.values[0], at.values[1]
+    for r in range(len(at.rows.bound)):
+        soft += at.rows.weight[r] * max(0.0, at.rows.activity[r] - at.rows.bound[r])
+    for r in at.hard_rows:
+        excess = at.rows.activity[r] - at.rows.bound[r]
         hard += excess if excess > SLACK_TOLERANCE else 0.0
-    return _local(w, target), soft, hard
+    return _local(at, target), soft, hard
 
 
 @inner
-def _move_spans(w: Any, target: Any) -> None:
+def _move_spans(at: Any, target: Any) -> None:
     # All old spans leave before any label changes: labels changed in part may join spans that neither side has.
     parts = np.empty((len(target), 2), np.int64)
     found = 0
     t = 0
     while t < len(target):
-        if w.labels[t] == target[t]:
+        if at.labels[t] == target[t]:
             t += 1
             continue
-        low, high = _crossed(w.codec, w.labels, target, t)
-        count_spans(w, low, high, -1)
+        low, high = _crossed(at.codec, at.labels, target, t)
+        count_spans(at, low, high, -1)
         parts[found, 0], parts[found, 1] = low, high
         found += 1
         t = high
-    _set_labels(w, target)
+    _set_labels(at, target)
     for i in range(found):
-        count_spans(w, parts[i, 0], parts[i, 1], 1)
+        count_spans(at, parts[i, 0], parts[i, 1], 1)
 
 
 @inner_in_place
-def _set_labels(w: Any, target: Any) -> None:
+def _set_labels(at: Any, target: Any) -> None:
     for t in range(len(target)):
-        set_label(w.rows, w.labels, t, target[t])
+        set_label(at.rows, at.labels, t, target[t])
 
 
 @inner_in_place
@@ -126,31 +128,31 @@ def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
 
 
 @kernel_in_place
-def count_spans(w: Any, first: int, last: int, change: int) -> None:
+def count_spans(at: Any, first: int, last: int, change: int) -> None:
     """Counts spans and outside labels of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
     t = first
     while t < last:
-        kind = w.codec.type_of[w.labels[t]]
-        end = item_end(w.codec.continues, w.codec.opens_sentence, w.labels, t, last)
+        kind = at.codec.type_of[at.labels[t]]
+        end = item_end(at.codec.continues, at.codec.opens_sentence, at.labels, t, last)
         if kind >= 0:
             if change < 0:
-                add_span(w.spans, t, end, kind, change)
-            w.values[0] += change * span_cost(w.spans, t, end, kind)
-            w.values[1] += change * span_cost(w.hard_spans, t, end, kind)
+                add_span(at.spans, t, end, kind, change)
+            at.values[0] += change * span_cost(at.spans, t, end, kind)
+            at.values[1] += change * span_cost(at.hard_spans, t, end, kind)
             if change > 0:
-                add_span(w.spans, t, end, kind, change)
-        elif len(w.spans.watching):
-            w.values[0] += change * outside_cost(w.spans, t)
-            w.values[1] += change * outside_cost(w.hard_spans, t)
-            add_outside(w.spans, t, change)
+                add_span(at.spans, t, end, kind, change)
+        elif len(at.spans.watching):
+            at.values[0] += change * outside_cost(at.spans, t)
+            at.values[1] += change * outside_cost(at.hard_spans, t)
+            add_outside(at.spans, t, change)
         t = end
 
 
 @inner_in_place
-def _local(w: Any, labels: Any) -> Any:
+def _local(at: Any, labels: Any) -> Any:
     total = 0.0
     for t in range(len(labels)):
-        total += w.unary[t, labels[t]]
-        if not w.codec.opens_sentence[t]:
-            total += w.transition[labels[t - 1], labels[t]]
+        total += at.unary[t, labels[t]]
+        if not at.codec.opens_sentence[t]:
+            total += at.transition[labels[t - 1], labels[t]]
     return total

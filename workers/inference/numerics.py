@@ -1,0 +1,60 @@
+"""The error budget: every tolerance under `workers.inference`, from the rounding of a float to ``config.tolerance``.
+
+An answer is optimal where bound and objective are within ``config.tolerance`` nats, `TOLERANCE` by default. All that
+is lost before has to fit into that. From the bottom up, with u = 2⁻⁵³, the relative error of one operation, and n terms
+x in a sum, which is off by (n − 1) · u · Σ|x| at most and by about √n · u · Σ|x| in practice (Higham 2002, ch. 4):
+
+- **A row's activity** has coefficients near 1: off by 1000² · u ≈ 1e-10 for a thousand entries. `SLACK_TOLERANCE` is
+  ten times that and belongs to the objective: a row exceeded by no more holds. A search sums in another order than
+  `Problem.score`, so it gives a branch up from `HARD_EXCESS` on only: what lies between is for the score to judge.
+- **A local score** of 10⁴ tokens, two terms of 3 nats each, is off by √(2 · 10⁴) · u · 6 · 10⁴ ≈ 9e-10: `ROUNDING`.
+  It protects both ways. What is pruned loses more than D + `ROUNDING`, so that nothing as good as the incumbent is
+  pruned; and what replaces the incumbent is better by more than `ROUNDING`, so that no search circles among equals.
+  The error grows with n^(3/2): it meets `TOLERANCE`, a thousand times `ROUNDING`, at 10⁶ tokens in one document.
+- **Prices** are added to a sentence and taken off a group, and may be far greater than any score. `RELATIVE_ROUNDING`
+  of their sum, 90 · u, is taken off the bound: √n · u for 8000 of them. Prices of 10⁵ nats together reach `ROUNDING`.
+- **Multipliers on rows** are moved in place step by step: 200 steps at 10⁴ nats leave 200 · u · 10⁴ ≈ 2e-10 a cell,
+  and 500 such cells on a path 1e-7: `MULTIPLIER_ROUNDING`, which raises the bound and widens what stays allowed.
+- **CP-SAT** has integers. Numbers within `INTEGRAL_DRIFT` of whole multiples are taken as these, a hundredth of
+  `SLACK_TOLERANCE`, so that no row changes sides. Products that are whole but for rounding are brought back by
+  `UNIT_ROUNDING` of a unit, and a bound in nats that becomes one in units is loosened by `UNIT_SLACK` of one: both make
+  the model looser, never tighter. Rounding costs down to units takes a quarter or half of ``config.tolerance``, and
+  the solver's own gap as much (`cpsat.lattice.build_model`, `cpsat.engine.solve_model`).
+- **The ascent** of prices ends at `NEGLIGIBLE_GAP`, a tenth of `TOLERANCE`, and a rise of the bound by less than
+  `TOLERANCE` is no progress there: it could not make an open document optimal.
+
+So, of 1e-6 nats: 1e-7 where the ascent may stop, 1e-7 for multipliers, 1e-9 for sums. The checker of certificates
+(`workers.certificates`) computes in integers, and shares none of this. Values are written out: in floating point
+1e-6 / 1000 is not 1e-9.
+"""
+
+from __future__ import annotations
+
+from schemas.problem import SLACK_TOLERANCE
+
+TOLERANCE = 1e-6
+"""Nats within which bound and objective prove an answer, unless ``config.tolerance`` says otherwise."""
+
+ROUNDING = 1e-9
+"""Nats within which two sums of the same terms are taken as equal."""
+
+RELATIVE_ROUNDING = 1e-14
+"""Rounding of a sum, as a share of its terms' magnitude."""
+
+NEGLIGIBLE_GAP = 1e-7
+"""Nats between bound and objective that are not worth another step."""
+
+MULTIPLIER_ROUNDING = 1e-7
+"""Nats that sums of many multipliers on rows may be off."""
+
+HARD_EXCESS = 2.0 * SLACK_TOLERANCE
+"""A search takes a hard row as broken above this excess only, in the row's units."""
+
+INTEGRAL_DRIFT = 1e-11
+"""A row's numbers are taken as integral if that moves no sum of them by more: decimals, not what only looks whole."""
+
+UNIT_ROUNDING = 1e-9
+"""Share of an integer unit that a product may be off a whole number."""
+
+UNIT_SLACK = 1e-6
+"""Share of an integer unit by which a bound on integer costs is loosened."""

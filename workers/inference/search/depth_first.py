@@ -1,0 +1,174 @@
+"""Depth first branch and bound over labels from left to right, as a library: the engines choose its limits.
+
+A node is a prefix y_1 … y_t. Its estimate f (`partial.expand`) is a loss that no completion of it avoids:
+f(y_1 … y_t) ≤ loss(y) for every labelling y that begins with it. Children are tried by rising f. One is cut off
+
+1. where f ≥ the loss of the best labelling known (`LOSS_TO_BEAT`),
+2. where f exceeds M (`MOST_LOSS`),
+3. where `BRANCHING` of its siblings have a smaller f.
+
+Invariant: a labelling that has not been met yet begins with a child that is still to be tried, or with one that was
+cut off. Those of the first rule are no better than the best; those of the others lose no less than the least f that
+these rules cut off (`LEAST_CUT`). So the lower of that and of the least f still to be tried bounds the loss of whatever
+is better (`open_loss`). When nothing is left to try and `LEAST_CUT` is no lower than the loss of the best, the best is
+optimal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from workers.compiling.kernel import inner, kernel
+from workers.inference.core.incumbent import Search
+from workers.inference.numerics import ROUNDING
+from workers.inference.search.partial import (
+    ChainLoss,
+    Partial,
+    complete_loss,
+    expand,
+    nodes_a_look,
+    pop,
+    push,
+    start_partial,
+)
+
+UNEXPANDED = -1
+"""In place of a number of children."""
+
+LOSS_TO_BEAT, MOST_LOSS, LEAST_CUT = range(3)
+"""Places in ``limits``."""
+
+POSITION, BRANCHING, EXPANDED, AT_LEAF = range(4)
+"""Places in ``counters``."""
+
+
+class Probe(NamedTuple):
+    """One depth-first search: for each position its children (N, L) by rising loss, how many, and which is next.
+
+    ``limits`` (3,) in nats: the loss to beat, M, and the least loss of what M and the branching cut off. ``counters``
+    (4,): the position, −1 at the end; the branching; nodes expanded; whether the last call ended at a leaf.
+    """
+
+    label: Labels
+    loss: Floats
+    children: NDArray[np.int64]
+    following: NDArray[np.int64]
+    limits: Floats
+    counters: NDArray[np.int64]
+
+
+def new_probe(partial: Partial, *, loss: float, most: float, branching: int) -> Probe:
+    """A search that has not begun."""
+    shape = partial.unary.shape
+    count = np.zeros(shape[0], np.int64)
+    count[0] = UNEXPANDED
+    return Probe(
+        np.zeros(shape, np.int32),
+        np.full(shape, np.inf),
+        count,
+        np.zeros(shape[0], np.int64),
+        np.array([loss, most, np.inf]),
+        np.array([0, branching, 0, 0], np.int64),
+    )
+
+
+def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: int) -> Labels | None:
+    """The first labelling that best-first descent finds to keep all hard constraints, within ``nodes``."""
+    start = start_partial(search.problem, chain, top=search.top, limit=np.inf)
+    if start is None:
+        return None
+    probe = new_probe(start, loss=np.inf, most=np.inf, branching=branching)
+    found = next_leaf(start, probe, nodes)
+    search.work += int(probe.counters[EXPANDED])
+    return start.labels.copy() if found else None
+
+
+def run(search: Search, partial: Partial, probe: Probe) -> bool:
+    """Runs the probe to its end (True) or that of the budget (False); offers the search every better labelling."""
+    look = nodes_a_look(partial)
+    while probe.counters[POSITION] >= 0:
+        before = int(probe.counters[EXPANDED])
+        found = next_leaf(partial, probe, search.remaining(look))
+        search.work += int(probe.counters[EXPANDED]) - before
+        # One that breaks a hard row by a rounding of its sum is no answer, and nothing to beat.
+        if found and search.offer(partial.labels):
+            probe.limits[LOSS_TO_BEAT] = min(search.loss, complete_loss(partial))
+        if search.spent:
+            break
+    return bool(probe.counters[POSITION] < 0)
+
+
+def open_loss(probe: Probe) -> float:
+    """Every labelling that the probe has not seen loses at least this, or is no better than the best."""
+    least = float(probe.limits[LEAST_CUT])
+    for t in range(int(probe.counters[POSITION]) + 1):
+        if probe.children[t] == UNEXPANDED:
+            # Not expanded yet: covered by the loss of the child that leads here.
+            least = min(least, float(probe.loss[t - 1, probe.following[t - 1] - 1]) if t else 0.0)
+        elif probe.following[t] < probe.children[t]:
+            least = min(least, float(probe.loss[t, probe.following[t]]))
+    return least
+
+
+@kernel
+def next_leaf(p: Any, probe: Any, nodes: int) -> Any:
+    """Goes on until a better labelling is complete in `Partial.labels` (True), or at most ``nodes`` expansions."""
+    count = len(p.labels)
+    t = probe.counters[POSITION]
+    if probe.counters[AT_LEAF]:
+        pop(p, t)
+        probe.counters[AT_LEAF] = 0
+    stop = probe.counters[EXPANDED] + nodes
+    while t >= 0:
+        if probe.children[t] == UNEXPANDED:
+            if probe.counters[EXPANDED] >= stop:
+                break
+            _branch(p, probe, t)
+        k = probe.following[t]
+        if k >= probe.children[t] or probe.loss[t, k] >= probe.limits[LOSS_TO_BEAT] - ROUNDING:
+            t -= 1
+            if t >= 0:
+                pop(p, t)
+            continue
+        push(p, t, probe.label[t, k])
+        probe.following[t] = k + 1
+        if t == count - 1:
+            probe.counters[POSITION], probe.counters[AT_LEAF] = t, 1
+            return True
+        t += 1
+        probe.children[t] = UNEXPANDED
+        probe.following[t] = 0
+    probe.counters[POSITION] = t
+    return False
+
+
+@inner
+def _branch(p: Any, probe: Any, t: int) -> None:
+    """Children of the node at t by rising loss, equal ones by label; notes what the last two rules cut off."""
+    width = probe.label.shape[1]
+    losses = np.empty(width)
+    expand(p, t, losses)
+    probe.counters[EXPANDED] += 1
+    kept = 0
+    for b in range(width):
+        if losses[b] >= probe.limits[LOSS_TO_BEAT] - ROUNDING:
+            continue
+        if losses[b] > probe.limits[MOST_LOSS]:
+            probe.limits[LEAST_CUT] = min(probe.limits[LEAST_CUT], losses[b])
+            continue
+        j = kept
+        while j > 0 and probe.loss[t, j - 1] > losses[b]:
+            probe.loss[t, j], probe.label[t, j] = probe.loss[t, j - 1], probe.label[t, j - 1]
+            j -= 1
+        probe.loss[t, j], probe.label[t, j] = losses[b], b
+        kept += 1
+    branching = probe.counters[BRANCHING]
+    if kept > branching:
+        probe.limits[LEAST_CUT] = min(probe.limits[LEAST_CUT], probe.loss[t, branching])
+        kept = branching
+    probe.children[t], probe.following[t] = kept, 0
