@@ -7,15 +7,13 @@ multipliers 0 ≤ λ ≤ weight of linear rows, a labelling y scores no more tha
     Σ_sentences max_y [local(y) − prices of y's items − λ · row entries of y]
     + Σ_groups max_u [prices of the items u that it is given − penalty of u] + Σ_r λ_r · bound_r:
 
-with y and its items in place of both maxima the prices cancel, and a row costs at least λ · (entries − bound). What
-a maximum loses with an item, so does the bound: where too little is left, no labelling with the item matters, and it
-is struck out before the next prices.
+with y and its items in place of both maxima the prices cancel, and a row costs at least λ · (entries − bound). An item
+with which a maximum loses more than is left above the limit is struck out before the next prices.
 
 In a group every slot (a token that all its items share, so that one of them is used at most) takes a role (a type of
-a span of these words, or around them, or left outside), and n and m of two roles cost n·m times the price of their
-pair. With charges c of the roles, counts n in a box gain no more than Σ_slots max(0, price − c) + max_n [c·n −
-penalty(n)], whose last part is linear in every count, so a corner of the box has it. What leaves out a role, a pair
-(such as those of one role), or a penalty (of values that differ) only raises the bound.
+a span of these words, or around them, or left outside); n and m of two roles cost n·m times the price of their pair.
+With charges c of the roles, counts n in a box gain no more than Σ_slots max(0, price − c) + max_n [c·n − penalty(n)],
+whose last part is linear in every count: a corner has it. What is left out, as pairs of one role, only raises that.
 
 A proof is one list of integers, read strictly and from left to right. Prices hold until they are set anew, and in
 both branches; ``type`` is −1 for an outside label; a box has a charge for each role that its group's items have.
@@ -56,6 +54,8 @@ Alive = list[NDArray[np.bool_]]
 """By last token i, (n, K) items that end there: by first token, i − n + 1 to i, and kind: types, outside labels."""
 Item = tuple[int, int, int]
 """Start and end (exclusive), tokens, and type of a span; type −1: any outside label at a token."""
+Prices = tuple[dict[int, int], dict[tuple[int, int], "Group"]]
+"""Multipliers of rows, and groups by key table and key."""
 
 
 class CertificateError(InputError):
@@ -79,10 +79,6 @@ class Group(NamedTuple):
     boxes: list[tuple[list[int], list[int], list[int]]]
 
 
-Prices = tuple[dict[int, int], dict[tuple[int, int], Group]]
-"""Multipliers of rows, and groups by key table and key."""
-
-
 class Reader:
     """Takes a proof's integers one by one."""
 
@@ -104,10 +100,7 @@ def require(holds: object, fault: str) -> None:
 
 
 def check(problem: Problem, bound: float, proof: Sequence[int]) -> None:
-    """Returns if ``proof`` proves that no labelling scores more than ``bound`` + `TOLERANCE` nats.
-
-    Raises `CertificateError` otherwise.
-    """
+    """Raises `CertificateError` unless it proves that no labelling scores more than ``bound`` + `TOLERANCE` nats."""
     require(abs(bound) <= 1e6, f"a bound of {bound} nats")
     limit = math.floor(math.ldexp(bound + TOLERANCE, BITS))
     ground, reader = Ground(problem), Reader(proof)
@@ -143,8 +136,7 @@ class Ground:
         self.tables = list({id(a.key): a.key for a in problem.agreements}.values())
         require(all((x >= 0).all() for x in (rows.weight, *(a.cost for a in problem.agreements))), "a penalty below 0")
         require((np.abs([*rows.bound, *rows.coefficient]) <= 1e9).all(), "a row with what is no number, or too large")
-        before = rows.previous[np.isin(rows.position, p.sentence_starts)]
-        require((before == ANY).all(), "a row with a label before a sentence")
+        require((rows.previous[np.isin(rows.position, p.sentence_starts)] == ANY).all(), "a label before a sentence")
         illegal = p.unary[p.sentence_starts][:, ~labels.legal_start], p.transition[~labels.legal_transition]
         require(all((scores == -np.inf).all() for scores in illegal), "it allows what the label set forbids")
 
@@ -219,12 +211,11 @@ class Ground:
 
     def repriced(self, reader: Reader, old: Prices) -> Prices:
         """The old prices with those that the next stage sets."""
-        rows, groups = dict(old[0]), dict(old[1])
+        rows, groups, weight = dict(old[0]), dict(old[1]), self.problem.rows.weight
         for _ in range(reader.take()):
-            r = reader.take(0, len(self.problem.rows) - 1)
+            r = reader.take(0, len(weight) - 1)
             rows[r] = reader.take()
-            fault = f"row {r} has a multiplier above its weight"
-            require(Fraction(rows[r], 1 << BITS) <= self.problem.rows.weight[r], fault)
+            require(Fraction(rows[r], 1 << BITS) <= weight[r], f"row {r} has a multiplier above its weight")
         for _ in range(reader.take()):
             table, key = reader.take(0, len(self.tables) - 1), reader.take()
             groups[table, key] = self.group(reader, table, key)
@@ -244,10 +235,7 @@ class Ground:
         return Group(members, self._pairs(table, width)[np.ix_(roles, roles)], _boxes(reader, len(roles)))
 
     def role(self, table: int, key: int, item: Item) -> tuple[int, int]:
-        """The slot of an item, and its role: type + T times its relation's place in `RELATIONS`.
-
-        Raises `CertificateError` where it has no part in the group.
-        """
+        """A group's item's slot and role (type + T · place in `RELATIONS`). Raises `CertificateError` for others."""
         (start, end, kind), keys, fault = item, self.tables[table], f"{item} has no part in group {key}"
         require(start < end <= len(keys) and kind < self.types and self.begin[start] == self.begin[end - 1], fault)
         require(end - start <= (keys.shape[1] if kind >= 0 else 1), fault)
