@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test units integration test-slow lint format lock benchmarks picture clean
+.PHONY: help demo test units-a-g units-h-z integration test-slow lint format lock benchmarks picture clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -21,15 +21,18 @@ demo: $(READY)  ## label a small made-up corpus end to end, and see where everyt
 	$(BIN)/python -m flows.cli.demo
 
 test: lint  ## all checks and tests but the slow ones
-	$(MAKE) --jobs 2 --output-sync=target units integration
+	$(MAKE) --jobs 2 --output-sync=target integration units-a-g units-h-z
 
-units: $(READY)  ## tests of parts, without real services
-	$(BIN)/python -m pytest --ignore tests/integration --durations 15
+units-a-g: $(READY)  ## tests of parts, without real services: files test_a to test_g
+	$(BIN)/python -m pytest --durations 15 tests/test_[a-g]*.py
+
+units-h-z: $(READY)  ## the same: files test_h to test_z
+	$(BIN)/python -m pytest --durations 15 tests/test_[h-z]*.py
 
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
-test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow that goes away
+test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow and Ray that go away
 	$(BIN)/python -m pytest -m slow
 
 lint: $(READY)  ## style, types and import order

@@ -282,7 +282,7 @@ def test_options_inside_of_options_keep_what_stands_beside_them() -> None:
     two = parse_options(["evolution.work=null", "discrepancy.branching=4"], AnytimeSettings, owner="anytime")
     assert (two.evolution.work, two.evolution.population, two.discrepancy.branching) == (None, 30, 4)
     for wrong in ("sampler=7", "sampler", "samplers.sweeps=7", "rounds.sweeps=7"):
-        with pytest.raises(OptionError, match=r"want NAME=VALUE; options of certify: sampler\.…, rounds"):
+        with pytest.raises(OptionError, match=r"want NAME=VALUE; options of certify: work, sampler\.…, rounds"):
             option_values([wrong], CertifySettings, owner="certify")
     for wrong in ("sampler.sweeps", "sampler.sweep=7", "sampler.=7", "sampler.sweeps.most=7"):
         with pytest.raises(OptionError, match=r"want NAME=VALUE; options of certify, sampler: work, sweeps"):

@@ -19,7 +19,7 @@ from workers.constraints.constraint_set import Unconstrained
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.plan import plan
 from workers.inference.registry import EngineError
-from workers.labelling import shard as shard_module
+from workers.labelling import labelled as labelled_module
 from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
 from workers.labelling.report import report_of
@@ -62,7 +62,7 @@ def test_output_does_not_depend_on_order_or_on_what_is_scored_together(
     constraints = consistency()
     key = key_of(constraints)
     run(plan(corpus, shard_bytes=1), tmp_path / "a", key, constraints)
-    monkeypatch.setattr(shard_module, "SCORE_TOKENS", 150)
+    monkeypatch.setattr(labelled_module, "SCORE_TOKENS", 150)
     run(plan(corpus, shard_bytes=1)[::-1], tmp_path / "b", key, constraints)
     assert content(tmp_path / "a") == content(tmp_path / "b")
 

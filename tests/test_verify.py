@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,21 +29,23 @@ from workers.synthesis.made_up import synthesize
 KEY: dict[str, object] = {"engine": "certify", "options": {}, "certificates": True}
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus of two shards of four documents, and a whole run over it with certificates."""
+    folder = tmp_path_factory.mktemp("made")
+    documents = synthesize(8, seed=3, kind="news")
+    write_corpus(documents, folder / "corpus", source="made up", layout=IngestSettings(group_documents=4))
+    publish_run(folder / "out", folder / "corpus", key_of(consistency(), **KEY))
+    return folder
+
+
 @pytest.fixture
-def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A whole run with certificates over two shards of four documents."""
-    write_corpus(
-        synthesize(8, seed=3, kind="news"),
-        tmp_path / "corpus",
-        source="made up",
-        layout=IngestSettings(group_documents=4),
-    )
+def out(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that run, to be looked at and damaged."""
     constraints = consistency()
     monkeypatch.setattr(flow, "open_model", lambda name, registry: OpenModel(HashModel(), Path(name)))
     monkeypatch.setattr(flow, "open_constraints", lambda opened, files, consistency: constraints)
-    folder = tmp_path / "out"
-    publish_run(folder, tmp_path / "corpus", key_of(constraints, **KEY))
-    return folder
+    return shutil.copytree(made / "out", tmp_path / "out", symlinks=True)
 
 
 def publish_run(out: Path, corpus: Path, key: RunKey) -> None:
@@ -113,15 +116,16 @@ def test_another_model_or_corpus_is_refused(out: Path, tmp_path: Path, monkeypat
         patch.setattr(HashModel, "digest", "another")
         with pytest.raises(VerifyError, match="the model model is not what this run was made from"):
             verify(str(out))
-    write_corpus(synthesize(9, seed=3, kind="news"), tmp_path / "corpus", source="made up", overwrite=True)
+    write_corpus(synthesize(9, seed=3, kind="news"), tmp_path / "other", source="made up")
+    write_sources(out, Sources(corpus=str(tmp_path / "other"), model="model", constraints=(), consistency=True))
     with pytest.raises(VerifyError, match=r"the corpus .* is not what this run was made from"):
         verify(str(out))
 
 
-def test_certificates_are_of_certify_alone_and_have_to_be_asked_for(tmp_path: Path, out: Path) -> None:
+@pytest.mark.usefixtures("out")
+def test_certificates_are_of_certify_alone_and_have_to_be_asked_for(made: Path, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="engine gibbs writes no certificates; use --engine certify"):
         key_of(consistency(), certificates=True)
-    publish_run(tmp_path / "without", tmp_path / "corpus", key_of(consistency(), engine="certify", options={}))
+    publish_run(tmp_path / "without", made / "corpus", key_of(consistency(), engine="certify", options={}))
     with pytest.raises(VerifyError, match="a run without certificates"):
         verify(str(tmp_path / "without"))
-    assert out.is_dir()

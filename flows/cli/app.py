@@ -323,10 +323,7 @@ def engines(*, as_json: Json = False) -> None:
     from flows.cli import catalogue
 
     entries = catalogue.engines()
-    if as_json:
-        print_json(json.dumps({"engines": [entry.model_dump() for entry in entries]}))
-        return
-    Console().print(catalogue.listing(entries))
+    catalogue.show("engines", entries, catalogue.listing(entries), as_json=as_json)
 
 
 @app.command(epilog="Example: concord readers")
@@ -335,10 +332,7 @@ def readers(*, as_json: Json = False) -> None:
     from flows.cli import catalogue
 
     entries = catalogue.readers()
-    if as_json:
-        print_json(json.dumps({"readers": [entry.model_dump() for entry in entries]}))
-        return
-    Console().print(catalogue.listing(entries))
+    catalogue.show("readers", entries, catalogue.listing(entries), as_json=as_json)
 
 
 def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:

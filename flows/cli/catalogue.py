@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flows.cli.arguments import print_json
 from flows.cli.plain_tables import text_table
 from schemas.reports import EngineReport, EntryReport, OptionReport
 from schemas.settings import Settings
@@ -46,6 +47,14 @@ def templates() -> list[EntryReport]:
         EntryReport(name=name, summary=_first_line(template.__doc__), options=options_of(template))
         for name, template in TEMPLATES.items()
     ]
+
+
+def show(name: str, entries: Sequence[EntryReport], table: RenderableType, *, as_json: bool) -> None:
+    """Entries on standard output: one object with them under ``name``, or the table."""
+    if as_json:
+        print_json(json.dumps({name: [entry.model_dump() for entry in entries]}))
+        return
+    Console().print(table)
 
 
 def options_of(kind: type[Settings]) -> tuple[OptionReport, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -93,11 +92,8 @@ def explain(
 @app.command(epilog="Example: concord constraints templates")
 def templates(*, as_json: Json = False) -> None:
     """List the templates and the keys each takes."""
-    from flows.cli.catalogue import templates as all_templates
+    from flows.cli import catalogue
     from flows.cli.constraints_tables import templates_table
 
-    entries = all_templates()
-    if as_json:
-        print_json(json.dumps({"templates": [entry.model_dump() for entry in entries]}))
-        return
-    Console().print(templates_table(entries))
+    entries = catalogue.templates()
+    catalogue.show("templates", entries, templates_table(entries), as_json=as_json)

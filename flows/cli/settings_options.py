@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from annotated_types import Ge, Le
+from annotated_types import Ge
 from pydantic.fields import FieldInfo
 
 from schemas.settings import Settings
@@ -62,13 +62,8 @@ def _options(kind: type[Settings], apart: tuple[str, ...], above: tuple[str, ...
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     flags = [f"--{name.replace('_', '-')}"]
     text = str(field.description)
-    bounds: dict[str, Any] = {}
-    for limit in field.metadata:
-        if isinstance(limit, Ge):
-            bounds["min"] = limit.ge
-        elif isinstance(limit, Le):
-            bounds["max"] = limit.le
-    option = typer.Option(*flags, help=f"{text[0].upper()}{text[1:].rstrip('.')}.", **bounds)
+    least: Any = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
+    option = typer.Option(*flags, help=f"{text[0].upper()}{text[1:].rstrip('.')}.", min=least)
     annotation = Annotated[field.annotation, option]  # type: ignore[name-defined]  # made at run time
     return inspect.Parameter(
         name,

@@ -17,10 +17,12 @@ from tests.integration.conftest import PYTHON, World, free_port, markers
 from tests.integration.processes import command_line, descendants, gone
 from tests.integration.test_run import wait_until
 
-LONG = ("--option", "sweeps=200000", "--option", "work=null", "--workers", "1")
+LONG = ("--option", "sweeps=40000", "--option", "work=null", "--workers", "1")
 """A run that cannot end by itself before Ray is dead."""
 
 PARTS = ("gcs/gcs_server", "raylet/raylet ")
+
+pytestmark = pytest.mark.slow
 
 
 QUIET = ("--include-dashboard", "false", "--disable-usage-stats")

@@ -141,7 +141,7 @@ def flow_runs(world: World) -> list[Any]:
 def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
     assert reference["documents"] == 48
     names = {run["name"] for run in flow_runs(world) if run["state_type"] == "COMPLETED"}
-    assert "test with gibbs" in names
+    assert "test with model" in names
 
 
 def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:

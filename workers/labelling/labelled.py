@@ -34,8 +34,8 @@ class Labelled:
     ``refused`` are the documents that cannot be labelled, by their place in the batch, with the reason;
     the lists have the others, in order. ``first`` holds the Viterbi labels of each document, ``before``
     their score under the constraints. ``infeasible`` counts documents without an answer that keeps the
-    hard constraints, ``infeasible_rejected`` those among ``refused``. ``cpu_seconds`` of this process went into
-    each document's decoding.
+    hard constraints, ``infeasible_rejected`` those among ``refused``. ``cpu_seconds`` are this process's
+    while the engine was at each document.
     """
 
     decoded: list[Decoded] = field(default_factory=list)
@@ -134,9 +134,10 @@ def _label(
     """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
     if isinstance(problem, DocumentError):
         raise problem
-    started = time.process_time()
     first = viterbi(problem.potentials)
+    started = time.process_time()
     decoded = decoder(problem, document.doc_id)
+    cpu_seconds = time.process_time() - started
     same = np.array_equal(decoded.labels, first)
     before = Score(decoded.local, decoded.degree, decoded.penalties) if same else problem.score(first)
     if breaks_something_hard(decoded):
@@ -149,7 +150,7 @@ def _label(
         if proof is not None and decoded.status is Status.BY_SOLVER:
             decoded = replace(decoded, status=Status.OPTIMAL)
     labelled.decoded.append(decoded)
-    labelled.cpu_seconds.append(time.process_time() - started)
+    labelled.cpu_seconds.append(cpu_seconds)
     labelled.first.append(first)
     labelled.before.append(before)
 
