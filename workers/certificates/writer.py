@@ -232,7 +232,7 @@ class _Proof:
         table = np.full((len(place), roles), -np.inf)
         for _, price, slot, role in undecided:
             table[place[slot], role] = max(table[place[slot], role], price)
-        boxes = Boxes(table, group.pairs.astype(np.float64)).split()
+        boxes = Boxes(table, (group.pairs + group.pairs.T).astype(np.float64)).split()
         if sure:
             owed = (len(sure) * group.pairs[:, -1]).tolist()
             most = sum(prices.values()) + sum(int(group.pairs[role, -1]) for *_, role in undecided)
