@@ -72,31 +72,6 @@ def check_bound(ground: Ground, alive: Alive, prices: Prices, labellings: list[L
             assert survives(ground, left, labelling) or labelling.units <= limit + ALMOST, labelling.labels
 
 
-@settings(max_examples=150)
-@given(st.integers(0, 10**9))
-def test_under_any_prices_the_bound_holds_of_each_item_and_of_what_is_left(seed: int) -> None:
-    problem = small_problem(seed)
-    labellings = labellings_of(problem)
-    rng, ground = np.random.default_rng(seed), Ground(problem)
-    alive, prices = ground.everything, NONE
-    for _ in range(3):
-        if not labellings:
-            return
-        check_bound(ground, alive, prices, labellings)
-        limit = int(rng.choice([labelling.units for labelling in labellings])) - 1
-        _, alive = ground.narrowed(alive, prices, limit)
-        labellings = [labelling for labelling in labellings if labelling.units > limit + ALMOST]
-        assert all(survives(ground, alive, labelling) for labelling in labellings)
-        prices = ground.repriced(Reader(made_up_stage(rng, ground)), prices)
-        check_bound(ground, alive, prices, labellings)
-    token, label = int(rng.integers(len(problem))), int(rng.integers(len(problem.labels)))
-    for has in (True, False):
-        branch = ground.branched(alive, token, label, has=has)
-        kept = [labelling for labelling in labellings if (labelling.labels[token] == label) == has]
-        assert all(survives(ground, branch, labelling) for labelling in kept)
-        check_bound(ground, branch, prices, kept)
-
-
 def one_labelling(unary: Floats, transition: float = 0.0, *, rows: LinearRows | None = None) -> Problem:
     """All tokens are x; nothing else is possible."""
     scores = np.stack([np.full(len(unary), -np.inf), unary], axis=1)
@@ -273,3 +248,78 @@ def test_a_place_that_is_left_out_for_sure_is_not_charged_by_its_group_again() -
     proof = [1, 0, 1, 0, int(key[0, 0]), *members, *boxes, -1]
     assert accepts(problem, -0.7, proof)
     assert not accepts(problem, -0.8, proof)
+
+
+def test_a_bound_that_is_no_number_is_refused() -> None:
+    with pytest.raises(CertificateError, match="a bound of nan nats"):
+        check(grown(1.0), float("nan"), [0, -1])
+
+
+def faulty(**changes: list[int]) -> list[int]:
+    """A proof for two tokens of one word with one fault."""
+    whole = {
+        "stages": [1],
+        "rows": [0],
+        "head": [1, 0, 0],
+        "members": [2, 0, 1, 0, UNIT, 1, 2, 1, UNIT],
+        "boxes": [-1, 0, 0],
+        "end": [-1],
+    }
+    return [n for part in (whole | changes).values() for n in part]
+
+
+@pytest.mark.parametrize(
+    ("proof", "fault"),
+    [
+        ([], "ends after 0 numbers"),
+        (faulty(end=[]), "ends after"),
+        (faulty(end=[-1, 0]), "1 numbers too many"),
+        (faulty(end=[5, 0, 0, -1, 0, -1]), "is 5, not one of -1 to 1"),
+        (faulty(stages=[-1]), "is -1, not one of 0 to"),
+        (faulty(head=[1, 7, 0]), "is 7, not one of 0 to 0"),
+        (faulty(head=[1, 0, 3]), "no part in group 3"),
+        (faulty(rows=[1, 0, 5]), "number"),
+        (faulty(members=[2, 0, 1, 0, UNIT, 0, 1, 0, UNIT]), "is there twice"),
+        (faulty(members=[2, 0, 1, 0, UNIT, 9, 10, 1, UNIT]), "no part in group"),
+        (faulty(members=[2, 0, 2, 0, UNIT, 1, 2, 1, UNIT]), "no part in group"),
+        (faulty(members=[2, 0, 1, 0, 1 << 62, 1, 2, 1, UNIT]), "not one of 0 to"),
+        (faulty(members=[2, 0, 1, 0, -1, 1, 2, 1, UNIT]), "not one of 0 to"),
+        (faulty(boxes=[2, 0]), "is 2, not one of -1 to 1"),
+    ],
+)
+def test_a_faulty_proof_is_named(proof: list[int], fault: str) -> None:
+    labels = LabelSet.bio(["PER", "ORG"])
+    starts = np.array([0, 1], np.int64)
+    key = naive_keys([4, 4], starts.tolist(), 1)
+    potentials = Potentials(np.array([[0.0, 2.0, 0, 1, 0], [0.0, 1, 0, 2.0, 0]]), np.zeros((5, 5)), starts)
+    agreement = SpanAgreement(0, Relation.EXACT, key, 3.0 * (1.0 - np.eye(2)))
+    problem = Problem(potentials.legal(labels), labels, ("exact",), LinearRows.none(), (agreement,))
+    with pytest.raises(CertificateError, match=fault):
+        check(problem, 4.0, proof)
+    with pytest.raises(CertificateError, match="too high"):
+        check(problem, 2.0, faulty())
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**9))
+def test_under_any_prices_the_bound_holds_of_each_item_and_of_what_is_left(seed: int) -> None:
+    problem = small_problem(seed)
+    labellings = labellings_of(problem)
+    rng, ground = np.random.default_rng(seed), Ground(problem)
+    alive, prices = ground.everything, NONE
+    for _ in range(3):
+        if not labellings:
+            return
+        check_bound(ground, alive, prices, labellings)
+        limit = int(rng.choice([labelling.units for labelling in labellings])) - 1
+        _, alive = ground.narrowed(alive, prices, limit)
+        labellings = [labelling for labelling in labellings if labelling.units > limit + ALMOST]
+        assert all(survives(ground, alive, labelling) for labelling in labellings)
+        prices = ground.repriced(Reader(made_up_stage(rng, ground)), prices)
+        check_bound(ground, alive, prices, labellings)
+    token, label = int(rng.integers(len(problem))), int(rng.integers(len(problem.labels)))
+    for has in (True, False):
+        branch = ground.branched(alive, token, label, has=has)
+        kept = [labelling for labelling in labellings if (labelling.labels[token] == label) == has]
+        assert all(survives(ground, branch, labelling) for labelling in kept)
+        check_bound(ground, branch, prices, kept)

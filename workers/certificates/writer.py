@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.decoded import Budget
 from schemas.labels import Labels
 from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
@@ -34,7 +35,6 @@ from workers.certificates.checker import (
 )
 from workers.inference.core.chain import viterbi_score
 from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED
 from workers.inference.relaxation.relaxation import Prices as Learned
 from workers.inference.relaxation.relaxation import relax
 from workers.inference.relaxation.row_dual import STEPS, dual_bound
@@ -45,6 +45,10 @@ MOST_PRICE = 1 << 48
 """Units that a price or a multiplier is cut at: 256 nats."""
 MOST_TRIES = 4
 """Times that prices are learned anew on what the last ones left."""
+MOST_WORK = 20_000_000_000
+"""Units of work, as `relax` counts them, after which a document gets no certificate."""
+LOOK_WORK = 200
+"""Units of work for each item that a look with the checker's eyes is at."""
 
 
 Name = tuple[int, int]
@@ -61,8 +65,8 @@ class _Step(NamedTuple):
 def prove(problem: Problem, labels: Labels, bound: float, *, nodes: int) -> list[int] | None:
     """A proof, as `workers.certificates.checker` describes it, that no labelling scores more than ``bound`` nats.
 
-    ``labels`` (N,) is the best labelling known. None where ``nodes`` do not do, the numbers do not fit, or there is
-    no labelling.
+    ``labels`` (N,) is the best labelling known. None where ``nodes`` or `MOST_WORK` do not do, the numbers do not
+    fit, or there is no labelling.
     """
     if not np.isfinite([bound, problem.score(labels).objective]).all():
         return None
@@ -86,10 +90,10 @@ class _Proof:
         self.problem = self.ground.problem
         self.numbers: list[int] = []
         self.limit = math.floor(math.ldexp(self.bound + TOLERANCE, BITS))
-        self.objective = self.problem.score(self.labels).objective
+        self.effort = Effort(Budget(None, MOST_WORK))
 
     def closes(self) -> bool:
-        """Writes the nodes, depth first; False where there would be too many."""
+        """Writes the nodes, depth first; False where there would be too many, or the effort is spent."""
         waiting: list[tuple[Alive, Prices]] = [(self.ground.everything, ({}, {}))]
         while waiting:
             alive, prices = waiting.pop()
@@ -100,7 +104,7 @@ class _Proof:
                 self.numbers.append(LEAF)
                 continue
             choice = self._branch(alive, prices)
-            if choice is None or self.nodes <= len(waiting) + 1:
+            if choice is None or self.nodes <= len(waiting) + 1 or self.effort.spent:
                 return False
             self.numbers += choice
             waiting += [(self.ground.branched(alive, *choice, has=has), prices) for has in (True, False)]
@@ -108,7 +112,7 @@ class _Proof:
 
     def _priced(self, alive: Alive, prices: Prices) -> tuple[list[list[int]], Alive, Prices, bool]:
         """The stages of a node, what they leave alive, the prices last set, and whether they close it."""
-        total, alive = self.ground.narrowed(alive, prices, self.limit)
+        total, alive = self._looked(alive, prices)
         if total <= self.limit:
             return [], alive, prices, True
         first, start = alive, prices
@@ -118,12 +122,12 @@ class _Proof:
             for step in self._learned(alive):
                 stage = self._stage(step, prices, alive)
                 new = self.ground.repriced(Reader(stage), prices)
-                reached, left = self.ground.narrowed(alive, new, self.limit)
+                reached, left = self._looked(alive, new)
                 if reached <= self.limit:
                     return self._shortest(first, start, step, [*stages, stage]), alive, new, True
                 if reached < total or _size(left) < _size(alive):
                     stages, total, alive, prices = [*stages, stage], reached, left, new
-            total, alive = self.ground.narrowed(alive, prices, self.limit)
+            total, alive = self._looked(alive, prices)
             stages.append(NOTHING_NEW)
             if total <= self.limit:
                 return stages, alive, prices, True
@@ -131,10 +135,15 @@ class _Proof:
                 break
         return stages, alive, prices, False
 
+    def _looked(self, alive: Alive, prices: Prices) -> tuple[int, Alive]:
+        """What the checker will see: the bound, and what it leaves alive."""
+        self.effort.work += LOOK_WORK * sum(own.size for own in alive)
+        return self.ground.narrowed(alive, prices, self.limit)
+
     def _shortest(self, alive: Alive, prices: Prices, step: _Step, stages: list[list[int]]) -> list[list[int]]:
         """The last step alone where it does, else all ``stages``."""
         stage = self._stage(step, prices, alive)
-        total, _ = self.ground.narrowed(alive, self.ground.repriced(Reader(stage), prices), self.limit)
+        total, _ = self._looked(alive, self.ground.repriced(Reader(stage), prices))
         return [stage] if total <= self.limit else stages
 
     def _learned(self, alive: Alive) -> Iterator[_Step]:
@@ -145,6 +154,7 @@ class _Proof:
         if viterbi_score(left) == -np.inf:
             return  # nothing is left: one more look closes the node
         dual = dual_bound(self.problem, allowed, self.labels, steps=STEPS, tolerance=0.0)
+        self.effort.work += dual.steps * p.unary.size
         units = _units(dual.multipliers)
         rows = {int(r): int(units[r]) for r in np.flatnonzero(units)}
         if rows:
@@ -152,8 +162,11 @@ class _Proof:
         unary = left.unary - self._charges(dual.multipliers)
         charged = replace(self.problem, potentials=replace(left, unary=unary), rows=LinearRows.none())
         objective = charged.score(self.labels).objective
-        for prices in relax(charged, self.labels, objective, Effort(UNLIMITED), least_pruned=0.0).rounds:
-            yield _Step(rows, prices)
+        last: Learned | None = None
+        for prices in relax(charged, self.labels, objective, self.effort, least_pruned=0.0).rounds:
+            if last is None or not all(map(np.array_equal, prices, last)):
+                yield _Step(rows, prices)
+            last = prices
 
     def _charges(self, multipliers: Floats) -> Floats:
         """(N, L) what rows charge for labels; prices are learned as if they charged nothing for pairs of labels."""
@@ -232,7 +245,8 @@ class _Proof:
         table = np.full((len(place), roles), -np.inf)
         for _, price, slot, role in undecided:
             table[place[slot], role] = max(table[place[slot], role], price)
-        boxes = Boxes(table, (group.pairs + group.pairs.T).astype(np.float64)).split()
+        pairs = (group.pairs + group.pairs.T).astype(np.float64)
+        boxes = Boxes(table, pairs, self.effort).split()
         if sure:
             owed = (len(sure) * group.pairs[:, -1]).tolist()
             most = sum(prices.values()) + sum(int(group.pairs[role, -1]) for *_, role in undecided)
