@@ -19,18 +19,24 @@ def accepts(problem: Problem, bound: float, proof: list[int]) -> bool:
     return True
 
 
+def belongs(ground: Ground, table: int, key: int, item: Item) -> bool:
+    """Has an item a part in a group?"""
+    try:
+        ground.role(table, key, item)
+    except CertificateError:
+        return False
+    return True
+
+
 def items_of(ground: Ground, table: int, key: int) -> list[Item]:
     """All items that have a part in a group."""
-    found = []
-    for last, first in enumerate(ground.begin.tolist()):
-        for start in range(first, last + 1):
-            for kind in range(-1 if start == last else 0, ground.types):
-                try:
-                    ground.role(table, key, (start, last + 1, kind))
-                except CertificateError:
-                    continue
-                found.append((start, last + 1, kind))
-    return found
+    return [
+        (start, last + 1, kind)
+        for last, first in enumerate(ground.begin.tolist())
+        for start in range(first, last + 1)
+        for kind in range(-1 if start == last else 0, ground.types)
+        if belongs(ground, table, key, (start, last + 1, kind))
+    ]
 
 
 def made_up_boxes(rng: np.random.Generator, roles: int, depth: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from fractions import Fraction
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from schemas.labels import Labels, LabelSet, Scheme
 from schemas.potentials import Floats, Potentials
 from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
-from tests.made_up_proofs import UNIT, accepts, made_up_stage
+from tests.made_up_proofs import UNIT, accepts, belongs, made_up_stage
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, naive_keys, naive_spans, random_problem
 from workers.certificates.checker import MOST, Alive, CertificateError, Ground, Item, Prices, Reader, check
 
@@ -120,6 +121,13 @@ def test_rows_are_rounded_in_favour_of_every_labelling(seed: int) -> None:
         assert 0 <= total + multiplier * excess < 8
 
 
+@pytest.mark.parametrize("multiplier", [1, 2, 3, 1001])
+def test_the_bound_of_a_row_is_rounded_up(multiplier: int) -> None:
+    ground = Ground(one_labelling(np.zeros(6), rows=one_row(np.ones(6), 0.5, 5.0)))
+    total, _ = ground.narrowed(ground.everything, ({0: multiplier}, {}), 0)
+    assert 0 <= total + multiplier * Fraction(11, 2) < 1
+
+
 def test_a_row_within_its_tolerance_costs_nothing() -> None:
     thirds = np.full(3, (1.0 + 0.9 * SLACK_TOLERANCE) / 3.0)
     problem = one_labelling(np.zeros(3), rows=one_row(thirds, 1.0, np.inf))
@@ -141,8 +149,8 @@ def test_penalties_are_rounded_down(seed: int) -> None:
         Potentials(unary, np.zeros((5, 5)), starts).legal(labels), labels, ("e",), LinearRows.none(), (agreement,)
     )
     ground, units = Ground(problem), int(exactly(cost))
-    # At most none of the first role; or one, and the second role is charged what they cost.
-    boxes = [0, 0, -1, 1 << 50, 0, -1, 0, units]
+    # At most none of the first role; or one, and the second role is charged a unit more than they cost.
+    boxes = [0, 0, -1, 1 << 50, 0, -1, 0, units + 1]
     group = [0, 0, 2, 0, 1, 0, 4 * UNIT, 1, 2, 1, 4 * UNIT, *boxes]
     total, _ = ground.narrowed(ground.everything, ground.repriced(Reader([0, 1, *group]), NONE), 0)
     assert 0 <= total + exactly(cost) < 2
@@ -298,6 +306,38 @@ def test_a_faulty_proof_is_named(proof: list[int], fault: str) -> None:
         check(problem, 4.0, proof)
     with pytest.raises(CertificateError, match="too high"):
         check(problem, 2.0, faulty())
+
+
+def taken(ground: Ground, items: list[Item]) -> list[int]:
+    """A stage with prices so high that every group takes all of the items, and bounds of that which are exact."""
+    price, groups = 1 << 58, list[list[int]]()
+    for table, keys in enumerate(ground.tables):
+        for key in np.unique(keys[keys >= 0]).tolist():
+            roles = {item: ground.role(table, key, item)[1] for item in items if belongs(ground, table, key, item)}
+            places, boxes = sorted(set(roles.values())), list[int]()
+            for place, role in enumerate(places):
+                fewer = [price if other == role else 0 for other in places]
+                boxes += [place, list(roles.values()).count(role) - 1, -1, *fewer]
+            members = [n for item in roles for n in (*item, price)]
+            groups.append([table, key, len(roles), *members, *boxes, -1, *[0] * len(places)])
+    return [0, len(groups), *itertools.chain(*groups)]
+
+
+def test_groups_that_take_a_labelling_charge_no_more_than_it_pays() -> None:
+    tight = tried = 0
+    for seed in range(100):
+        problem = small_problem(3 * seed + 1)
+        for labelling in labellings_of(problem)[::60]:
+            unary = np.full_like(problem.potentials.unary, -np.inf)
+            chosen = np.arange(len(problem)), labelling.labels
+            unary[chosen] = problem.potentials.unary[chosen]
+            only = dataclasses.replace(problem, potentials=dataclasses.replace(problem.potentials, unary=unary))
+            ground = Ground(only)
+            prices = ground.repriced(Reader(taken(ground, labelling.items)), NONE)
+            total, _ = ground.narrowed(ground.everything, prices, 0)
+            assert total >= labelling.units - ALMOST
+            tight, tried = tight + (total <= labelling.units + ALMOST), tried + 1
+    assert tight > 0.5 * tried > 100
 
 
 @settings(max_examples=150)
