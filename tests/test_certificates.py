@@ -16,6 +16,7 @@ from schemas.settings import CertifySettings
 from tests.made_up_proofs import accepts, made_up_node
 from tests.oracle import LABEL_SETS, enumerate_best, naive_keys, random_problem
 from tests.test_second_best import crowded, ranked
+from workers.certificates import writer
 from workers.certificates.checker import TOLERANCE, Ground, check
 from workers.certificates.writer import prove
 from workers.inference.certify import engine as certify
@@ -118,6 +119,17 @@ def test_what_certify_proves_gets_a_certificate_that_proves_no_more(seed: int) -
     check(problem, decoded.bound, proof)
     # Less than the labelling scores is no bound, however little less.
     assert not accepts(problem, decoded.objective - SLACK, proof)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_prices_alone_prove_what_has_few_conflicts_until_the_work_is_spent(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = names(seed, 0.5)
+    decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))
+    assert prove(problem, decoded.labels, decoded.bound, nodes=1) is not None
+    monkeypatch.setattr(writer, "MOST_WORK", 1_000)
+    assert prove(problem, decoded.labels, decoded.bound, nodes=60) is None
 
 
 @pytest.mark.parametrize("seed", range(6))
