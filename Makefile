@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test units-a-g units-h-z integration test-slow lint format lock benchmarks picture clean
+.PHONY: help demo test units-a-g units-h-z integration test-slow coverage api lint format lock benchmarks picture clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -34,6 +34,15 @@ integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow 
 
 test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow and Ray that go away
 	$(BIN)/python -m pytest -m slow
+
+coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, which Python does not see, are left out
+	mkdir -p build
+	$(BIN)/python -m coverage run -m pytest tests/test_*.py
+	$(BIN)/python -m coverage report
+
+api: $(READY)  ## the reference of all modules from their docstrings, to build/api
+	@# pdoc cannot resolve the annotations of named tuples, and shows them as they are written.
+	$(BIN)/python -W "ignore:Error parsing type annotation" -m pdoc --output-directory build/api flows schemas workers
 
 lint: $(READY)  ## style, types and import order
 	$(BIN)/ruff check .

@@ -27,8 +27,7 @@ from problems import citation_task, citations
 
 from schemas.problem import Problem
 from schemas.settings import CertifySettings, TextSettings
-from workers.certificates.checker import TOLERANCE, check
-from workers.certificates.proof import CertificateError
+from workers.certificates.checker import TOLERANCE, CertificateError, check
 from workers.certificates.writer import prove
 from workers.constraints.constraint_set import build_problems
 from workers.corpus.plan import plan

@@ -38,9 +38,7 @@ def main() -> None:
     """Cross-validates every feature set."""
     parser = options(__doc__, features=SETS[0])
     parser.add_argument("--clusters", help="cluster file; sets that need one are left out without it")
-    parser.add_argument(
-        "--sets", nargs="+", default=SETS, help="feature sets; the first is the base of comparisons"
-    )
+    parser.add_argument("--sets", nargs="+", default=SETS, help="feature sets; the first is the base of comparisons")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--trainer", default="sgd")
     parser.add_argument("--c2", nargs="+", type=float, default=[1.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from prefect.runtime import flow_run
@@ -17,6 +18,12 @@ NAMED = 8
 """Failed shards that one message names; a report has them all."""
 
 
+def failed_message(errors: Sequence[str], shards: int) -> str:
+    """How many of so many shards failed, and why the first `NAMED` of them did."""
+    more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
+    return f"{len(errors)} of {shards} shards failed: {'; '.join([*errors[:NAMED], *more])}"
+
+
 class ShardsFailedError(ShardsError):
     """Some shards failed; the others are done, and the same call tries the failed ones again.
 
@@ -25,9 +32,7 @@ class ShardsFailedError(ShardsError):
 
     def __init__(self, report: RunReport) -> None:
         every = report.shards_done + report.shards_skipped + report.shards_failed
-        more = [f"and {len(report.errors) - NAMED} more"] if len(report.errors) > NAMED else []
-        reasons = "; ".join([*report.errors[:NAMED], *more])
-        super().__init__(f"{report.shards_failed} of {every} shards failed: {reasons}")
+        super().__init__(failed_message(report.errors, every))
         self.report = report
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from flows.cluster.cluster import Job, cluster
+from flows.cluster.cluster import cluster
 from flows.jobs import (
     NothingLabelledError,
     ShardsFailedError,
@@ -46,10 +46,11 @@ from schemas.settings import Settings
 from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.parquet import CorpusError
-from workers.corpus.plan import SHARD_BYTES, survey
+from workers.corpus.plan import SHARD_BYTES, distinct, survey
 from workers.corpus.shards import Shard, read_batch
 from workers.evaluation.conlleval import EntityCounts
 from workers.labelling.labelled import check_settings
+from workers.remote.label import LABEL, LabelParts
 
 
 class Request(Settings):
@@ -205,19 +206,20 @@ def _label(
 ) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``."""
     skipped = sum(shard.id in done for shard in shards)
-    todo = list({shard.id: shard for shard in shards if shard.id not in done}.values())  # equal rows once
+    todo = distinct([shard for shard in shards if shard.id not in done])
     if not todo:
         return _Work(skipped=skipped)
-    job = Job(opened.model, constraints, key, Path(request.out) / STORE, _sample(todo, key))
+    store = Path(request.out).absolute() / STORE
+    given = LabelParts(opened.model, constraints, key, store, _sample(todo, key))
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0
     with cluster(request.ray, workers=request.workers) as running:
         started = time.monotonic()
         with meter("labelling", sum(shard.rows for shard in todo)) as bar:
-            for answer in running.label_shards(todo, job):
+            for answer in running.run(LABEL, todo, given):
                 if answer.result is None:
-                    errors.append(redact(f"{answer.shard.place}: {answer.error}"))
+                    errors.append(answer.failure)
                     continue
                 marker = answer.result.marker
                 done[answer.shard.id] = marker

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -254,6 +255,11 @@ class Score:
     degree: Floats
     penalties: Floats
 
+    @classmethod
+    def of(cls, decoded: Decoded) -> Score:
+        """What an engine's answer scores."""
+        return cls(decoded.local, decoded.degree, decoded.penalties)
+
     @property
     def penalty(self) -> float:
         """Σ_k ρ_k · degree_k; inf where a hard constraint is broken."""
@@ -263,6 +269,13 @@ class Score:
     def objective(self) -> float:
         """local − penalty."""
         return self.local - self.penalty
+
+
+class KeyTables(NamedTuple):
+    """The G distinct tables of A agreements, and (A,) which of them each agreement compares by."""
+
+    tables: tuple[NDArray[np.int32], ...]
+    used: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +295,17 @@ class Problem:
     def __len__(self) -> int:
         return len(self.potentials)
 
+    @cached_property
+    def key_tables(self) -> KeyTables:
+        """The key tables, each once however many agreements share it."""
+        tables: list[NDArray[np.int32]] = []
+        used: list[int] = []
+        for agreement in self.agreements:
+            shared = [i for i, table in enumerate(tables) if table is agreement.key]
+            used += shared or [len(tables)]
+            tables += [] if shared else [agreement.key]
+        return KeyTables(tuple(tables), np.array(used, np.int64))
+
     def score(self, labels: Labels) -> Score:
         """The single definition of the objective, for a labelling (N,)."""
         degree = np.zeros(len(self.constraint_names))
@@ -292,11 +316,9 @@ class Problem:
         np.add.at(penalties, self.rows.constraint[broken], by_row[broken] * self.rows.weight[broken])
         if self.agreements:
             spans = self.labels.spans(labels, self.potentials.sentence_starts)
-            named: dict[int, NamedSpans] = {}
-            for agreement in self.agreements:
-                table = id(agreement.key)
-                if table not in named:
-                    named[table] = NamedSpans.of(agreement.key, spans)
+            tables, used = self.key_tables
+            named = [NamedSpans.of(table, spans) for table in tables]
+            for agreement, table in zip(self.agreements, used.tolist(), strict=True):
                 pairs, cost = agreement.degree_and_penalty(named[table])
                 degree[agreement.constraint] += pairs
                 penalties[agreement.constraint] += cost
@@ -311,9 +333,13 @@ class Problem:
         work: int = 0,
         seconds: float = 0.0,
         improvements: Sequence[Improvement] = (),
+        score: Score | None = None,
     ) -> Decoded:
-        """What an engine returns: its labelling as this problem scores it, with its proof."""
-        score = self.score(labels)
+        """What an engine returns: its labelling as this problem scores it, with its proof.
+
+        ``score`` is what `Problem.score` says of the labels, for who has asked it before.
+        """
+        score = self.score(labels) if score is None else score
         return Decoded(
             labels,
             score.local,

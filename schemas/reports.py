@@ -65,6 +65,52 @@ class ClusterReport(Report):
     out: str
 
 
+class LengthFigures(Report):
+    """Lengths in tokens; ``p25`` is the shortest that a quarter of all does not exceed, and so on."""
+
+    mean: float
+    shortest: int
+    p25: int
+    median: int
+    p75: int
+    p95: int
+    p99: int
+    longest: int
+
+
+class SpanFigures(Report):
+    """Spans of one type, and the tokens in them."""
+
+    spans: int
+    tokens: int
+
+
+class CorpusReport(Report):
+    """What ``concord corpus stats --json`` prints. Nothing in it depends on the number of workers.
+
+    ``rejected`` rows could not be read, ``repeated`` of them have the id of an earlier row. ``unknown`` is the share
+    of tokens that a model does not know as words, null without one. ``scheme`` is that of all gold labels together,
+    null without any; ``labels`` has the tokens of each, ``spans`` what they encode by type. ``errors`` say which
+    parts of the corpus are not counted, and why.
+    """
+
+    corpus: str
+    documents: int
+    with_gold: int
+    rejected: int
+    repeated: int
+    sentences: int
+    tokens: int
+    unknown_tokens: int | None
+    unknown: float | None
+    scheme: str | None
+    labels: dict[str, int]
+    spans: dict[str, SpanFigures]
+    document_tokens: LengthFigures
+    sentence_tokens: LengthFigures
+    errors: tuple[str, ...] = ()
+
+
 class OptionReport(Report):
     """An option of an engine, trainer or reader, or a key of a constraint template.
 

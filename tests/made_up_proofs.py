@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from schemas.problem import Problem
-from workers.certificates.checker import BITS, Ground, check
-from workers.certificates.proof import CertificateError, Item
+from workers.certificates.checker import BITS, CertificateError, Ground, Item, check
 
 UNIT = 1 << BITS
 """Of a nat."""
@@ -20,19 +19,24 @@ def accepts(problem: Problem, bound: float, proof: list[int]) -> bool:
     return True
 
 
+def belongs(ground: Ground, table: int, key: int, item: Item) -> bool:
+    """Has an item a part in a group?"""
+    try:
+        ground.role(table, key, item)
+    except CertificateError:
+        return False
+    return True
+
+
 def items_of(ground: Ground, table: int, key: int) -> list[Item]:
     """All items that have a part in a group."""
-    found = []
-    for first, last in ground.sentences:
-        for start in range(first, last):
-            for end in range(start + 1, last + 1):
-                for kind in range(-1 if end == start + 1 else 0, len(ground.opening)):
-                    try:
-                        ground.role(table, key, Item(start, end, kind))
-                    except CertificateError:
-                        continue
-                    found.append(Item(start, end, kind))
-    return found
+    return [
+        (start, last + 1, kind)
+        for last, first in enumerate(ground.begin.tolist())
+        for start in range(first, last + 1)
+        for kind in range(-1 if start == last else 0, ground.types)
+        if belongs(ground, table, key, (start, last + 1, kind))
+    ]
 
 
 def made_up_boxes(rng: np.random.Generator, roles: int, depth: int) -> list[int]:
@@ -51,11 +55,11 @@ def made_up_group(rng: np.random.Generator, ground: Ground) -> list[int]:
     items = [item for item in items_of(ground, table, key) if rng.random() < 0.8]
     roles = len({ground.role(table, key, item)[1] for item in items})
     prices = [n for item in items for n in (*item, int(3.0 * rng.random() ** 2 * UNIT))]
-    return [table, key, len(items), *prices, roles, *made_up_boxes(rng, roles, 3)]
+    return [table, key, len(items), *prices, *made_up_boxes(rng, roles, 3)]
 
 
 def made_up_stage(rng: np.random.Generator, ground: Ground) -> list[int]:
-    weights = [min(float(w), 4.0) for w in ground.rows.weight]
+    weights = [min(float(w), 4.0) for w in ground.problem.rows.weight]
     rows = [n for r, w in enumerate(weights) for n in (r, int(rng.random() * w * UNIT))]
     groups = [made_up_group(rng, ground) for _ in range(int(rng.integers(4)) if ground.tables else 0)]
     groups = [group for group in groups if group]

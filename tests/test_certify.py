@@ -18,6 +18,7 @@ from workers.inference.certify.components import Pruned, part_of
 from workers.inference.core.chain import viterbi, viterbi_score
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import candidate_spans
 from workers.inference.relaxation.relaxation import relax
 from workers.inference.sampling import gibbs
@@ -46,7 +47,7 @@ def test_pruning_keeps_every_better_labelling(seed: int) -> None:
         incumbent = enumerate_best(problem)[1]
     loss = best - incumbent + 1e-9
     sentences = len(problem.potentials.sentence_starts)
-    pruned = Pruned.of(problem, loss)
+    pruned = Pruned.of(Prepared.of(problem), loss)
     allowed = pruned.allowed(np.full(sentences, loss))
     alive = pruned.alive_spans(np.full(sentences, loss))
     kept = set(zip(alive.start.tolist(), alive.end.tolist(), alive.type.tolist(), strict=True))
@@ -63,7 +64,7 @@ def test_pruning_keeps_every_better_labelling(seed: int) -> None:
 def test_candidate_spans_lose_what_enumeration_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, tokens=int(rng.integers(1, 5)), rows=False)
-    found = candidate_spans(problem, 50.0)
+    found = candidate_spans(Prepared.of(problem), 50.0)
     losses = dict(
         zip(
             zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True),
@@ -89,10 +90,10 @@ def test_components_score_apart_what_they_score_together(seed: int) -> None:
     sampled = gibbs.solve(problem, config=GibbsSettings(sweeps=20), rng=np.random.default_rng(seed)).labels
     local = viterbi(problem.potentials)
     loss = viterbi_score(problem.potentials) - problem.score(sampled).objective
-    pruned = Pruned.of(problem, loss)
+    pruned = Pruned.of(Prepared.of(problem), loss)
     components = pruned.components(np.full(8, loss))
     assert len(np.unique(np.concatenate([np.zeros(0), *components]))) == sum(len(c) for c in components)
-    parts = [part_of(problem, component, pruned.sentence) for component in components]
+    parts = [part_of(Prepared.of(problem), component, pruned.sentence) for component in components]
     mixed = local.copy()
     apart = problem.potentials.score(local)
     for part, tokens in parts:
@@ -147,7 +148,7 @@ def test_relaxing_bounds_the_optimum_and_keeps_it(seed: int) -> None:
     incumbent = gibbs.solve(problem, config=GibbsSettings(sweeps=2), rng=np.random.default_rng(seed)).labels
     if problem.score(incumbent).objective == -np.inf:
         incumbent = labels
-    relaxed = relax(problem, incumbent, problem.score(incumbent).objective, Effort(UNLIMITED))
+    relaxed = relax(Prepared.of(problem), incumbent, problem.score(incumbent), Effort(UNLIMITED))
     assert problem.score(relaxed.labels).objective >= problem.score(incumbent).objective
     assert max(relaxed.bound, problem.score(relaxed.labels).objective) >= best - 1e-6
     if problem.score(relaxed.labels).objective < best - 1e-6:

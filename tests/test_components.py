@@ -16,6 +16,7 @@ from schemas.potentials import Potentials
 from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, random_problem
 from workers.inference.certify.components import Pruned, part_of
+from workers.inference.core.prepared import Prepared
 
 
 @settings(max_examples=120)
@@ -29,8 +30,8 @@ def test_components_hold_all_that_labellings_within_the_loss_pay(seed: int) -> N
     losses = local.max() - local
     most_loss = float(rng.choice(losses[np.isfinite(losses)])) + 1e-9
     by_sentence = np.full(len(problem.potentials.sentence_starts), most_loss)
-    pruned = Pruned.of(problem, most_loss)
-    parts = [part_of(problem, component, pruned.sentence) for component in pruned.components(by_sentence)]
+    pruned = Pruned.of(Prepared.of(problem), most_loss)
+    parts = [part_of(Prepared.of(problem), component, pruned.sentence) for component in pruned.components(by_sentence)]
     for y in labellings[losses <= most_loss - 1e-9]:
         apart = sum(part.score(y[tokens]).penalty for part, tokens in parts)
         assert problem.score(y).penalty == pytest.approx(apart, abs=1e-8), y
@@ -57,7 +58,7 @@ def test_a_row_that_can_only_just_be_met_holds_nothing_together(bound: float, to
         np.zeros(1, np.int32),
     )
     potentials = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([0, 1], np.int64))
-    pruned = Pruned.of(Problem(potentials, labels, ("row",), rows), 1.0)
+    pruned = Pruned.of(Prepared(potentials, labels, ("row",), rows), 1.0)
     assert len(pruned.components(np.ones(2))) == together
 
 
@@ -106,7 +107,7 @@ def test_components_are_those_of_all_pairs(seed: int) -> None:
     kept = tuple(a for a in problem.agreements if a.relation is not Relation.DIFFERENT)
     problem = replace(problem, agreements=kept)
     sentences = len(problem.potentials.sentence_starts)
-    pruned = Pruned.of(problem, 1e6)
+    pruned = Pruned.of(Prepared.of(problem), 1e6)
     found = [set(part.tolist()) for part in pruned.components(np.full(sentences, 1e6))]
     assert found == joined(pruned)
 
@@ -116,5 +117,5 @@ def test_a_pair_of_labels_that_a_row_counts_can_break_it() -> None:
     ints, floats = np.ones(1, np.int32), np.ones(1)
     rows = LinearRows(np.array([0, 1], np.int64), ints, ints, ints, floats, 0.5 * floats, floats, 0 * ints)
     potentials = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([0], np.int64))
-    pruned = Pruned.of(Problem(potentials, labels, ("row",), rows), 1.0)
+    pruned = Pruned.of(Prepared(potentials, labels, ("row",), rows), 1.0)
     assert len(pruned.components(np.ones(1))) == 1

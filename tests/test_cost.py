@@ -17,6 +17,7 @@ from workers.inference.certify.components import Pruned
 from workers.inference.core.chain import viterbi
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import document_rng
+from workers.inference.core.prepared import Prepared
 from workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, workspace_for
 from workers.inference.relaxation.relaxation import Relaxed, relax
 from workers.inference.sampling import gibbs
@@ -57,7 +58,7 @@ def test_certify_relaxes_nothing_when_its_work_is_spent(monkeypatch: pytest.Monk
 def relaxed(tokens: int, work: int | None) -> tuple[Problem, Effort, Relaxed]:
     problem, effort = repeated(tokens), Effort(Budget(work=work))
     labels = np.full(tokens, np.flatnonzero(problem.labels.type_of < 0)[0], np.int32)
-    return problem, effort, relax(problem, labels, problem.score(labels).objective, effort)
+    return problem, effort, relax(Prepared.of(problem), labels, problem.score(labels), effort)
 
 
 @pytest.mark.parametrize("work", [0, 30_000, 300_000, 3_000_000, 10_000_000])
@@ -104,7 +105,7 @@ def test_a_group_of_many_slots_is_looked_at_in_few_boxes() -> None:
 def test_joins_of_a_word_forty_thousand_times_end() -> None:
     """Pair by pair these would be billions of looks."""
     problem = repeated(40_000)
-    pruned = Pruned.of(problem, 1e6)
+    pruned = Pruned.of(Prepared.of(problem), 1e6)
     whole = pruned.components(np.full(len(problem), 1e6))
     assert [part.tolist() for part in whole] == [list(range(len(problem)))]
 

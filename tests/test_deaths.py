@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cluster.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, UnlabelledError, Work
+from flows.cluster.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, GivenUpError, Work
 from workers.corpus.parquet import ParquetLocation
 from workers.corpus.shards import Shard
 
@@ -68,7 +68,7 @@ def test_a_worker_that_was_killed_by_others_blames_no_document() -> None:
     again = [work for part in parts for work in deaths.survived(part)]
     assert again == [whole]
     assert deaths.lost(whole) == [whole]
-    with pytest.raises(UnlabelledError, match="of none of its documents alone"):
+    with pytest.raises(GivenUpError, match="of none of its documents alone"):
         deaths.lost(whole)
 
 

@@ -20,11 +20,13 @@ from workers.corpus.readers.registry import READERS
 from workers.inference.registry import SOLVERS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
-LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -73,6 +75,17 @@ def known_options(line: str) -> set[str] | None:
     return options()[""] | benchmark_options() if line.startswith("--") else None
 
 
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are reached by, as most hosts make it of their words."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_an_anchor_is_made_of_the_words_of_a_heading(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A tour, by `use`\n```\n# no heading\n```\n## What it shows\n")
+    assert anchors(tmp_path / "a.md") == {"a-tour-by-use", "what-it-shows"}
+
+
 @pages
 def test_every_option_that_is_named_is_there(page: Path) -> None:
     for line in code(page):
@@ -94,8 +107,12 @@ def test_every_command_that_is_named_is_there(page: Path) -> None:
 @pages
 def test_every_link_and_file_is_there(page: Path) -> None:
     text = page.read_text()
-    for target in LINK.findall(text):
-        assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+    for target, anchor in LINK.findall(FENCE.sub("", text)):
+        if "://" in target:
+            continue
+        file = page.parent / target if target else page
+        assert file.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name}: {target}#{anchor}"
     for span in SPAN.findall(FENCE.sub("", text)):
         named = re.fullmatch(r"(?:docs|flows|workers|schemas|infra|benchmarks|tests)/[\w./-]*", span)
         assert named is None or (ROOT / span).exists() or "NAME" in span, f"{page.name}: {span}"

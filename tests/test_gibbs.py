@@ -12,12 +12,14 @@ from schemas.labels import Labels, LabelSet, Scheme
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from tests.oracle import enumerate_best, enumerate_marginals, random_labelling, random_problem
-from workers.inference.core.agreement import codec, count_labels, empty_state, labels_cost
+from workers.inference.core.agreement import codec, count_labels, labels_cost
 from workers.inference.core.chain import viterbi
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.rows import row_penalty, row_state, set_label
 from workers.inference.sampling import gibbs
 from workers.inference.sampling.diagnostics import diagnose, effective_samples, split_rhat
-from workers.inference.sampling.state import WORK
+from workers.inference.sampling.names import sites_of
+from workers.inference.sampling.state import WORK, Chain
 from workers.inference.sampling.sweep import anneal
 
 HARD = 30.0
@@ -68,7 +70,7 @@ def labelling(problem: Problem, rng: np.random.Generator) -> Labels:
 def test_agreement_sums_equal_the_score(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = soft_problem(seed)
-    state, arrays, labels = empty_state(problem, HARD), codec(problem), labelling(problem, rng)
+    state, arrays, labels = Prepared.of(problem).empty_state(HARD), codec(problem), labelling(problem, rng)
     cost = labels_cost(state, arrays, labels, 0, len(problem))
     count_labels(state, arrays, labels, 0, len(problem), 1)
     by_agreements = problem.score(labels).penalty - float((problem.rows.degree(labels) * problem.rows.weight).sum())
@@ -80,10 +82,17 @@ def test_agreement_sums_equal_the_score(seed: int) -> None:
     assert not state.left_out.any()
 
 
+def chain_of(problem: Problem, seed: int) -> Chain:
+    """A chain from a random labelling."""
+    prepared, config = Prepared.of(problem), GibbsSettings()
+    sites, rng = sites_of(prepared, config.slot_loss), np.random.default_rng(seed)
+    return gibbs.new_chain(prepared, sites, hard_weight=config.hard_weight, rng=rng, start=None)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_no_change_saves_more_than_what_is_remembered_that_a_token_pays(seed: int) -> None:
     problem = soft_problem(seed, most=12, rows=False)
-    chain = gibbs.new_chain(problem, config=GibbsSettings(), rng=np.random.default_rng(seed), start=None)
+    chain = chain_of(problem, seed)
     labels, kinds = chain.at.labels, len(problem.labels)
     for sweep in range(15):
         anneal(chain, np.array([2.0]), sweep, sys.maxsize)
@@ -134,9 +143,7 @@ def test_the_work_budget_stops_the_chain() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_chain_that_stops_anywhere_goes_on_there(seed: int) -> None:
     problem = soft_problem(seed, most=12)
-    chains = [
-        gibbs.new_chain(problem, config=GibbsSettings(), rng=np.random.default_rng(seed), start=None) for _ in range(2)
-    ]
+    chains = [chain_of(problem, seed) for _ in range(2)]
     temperatures = np.linspace(2.0, 0.1, 30)
     assert anneal(chains[0], temperatures, 0, sys.maxsize) == 30
     sweep = 0

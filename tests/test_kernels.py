@@ -21,6 +21,9 @@ def kernels() -> Iterator[Dispatcher]:
 
 
 KERNELS = {f"{kernel.py_func.__module__}.{kernel.py_func.__name__}": kernel for kernel in kernels()}
+GENERIC = {"copy_to", "_mix", "_hash", "hash_runs"}
+"""Kernels that take arrays or numbers of several types."""
+
 IN_PLACE = sorted(name for name, kernel in KERNELS.items() if kernel.targetoptions.get("_nrt") is False)
 
 
@@ -37,3 +40,11 @@ def test_what_is_in_place_calls_only_what_is(name: str) -> None:
     called = [known[used] for used in code.co_names if isinstance(known.get(used), Dispatcher)]
     apart = [other for other in called if other.targetoptions.get("inline") != "always"]
     assert not [other.py_func.__name__ for other in apart if other.targetoptions["_nrt"]]
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_kernels_say_what_they_take(name: str) -> None:
+    """A type checker knows what a kernel does with the fields of a tuple then."""
+    function = KERNELS[name].py_func
+    taken = {key for key, kind in function.__annotations__.items() if kind == "Any" and key != "return"}
+    assert not taken or function.__name__ in GENERIC

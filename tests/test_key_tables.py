@@ -17,10 +17,11 @@ from tests.oracle import enumerate_best, naive_keys, naive_objective, random_lab
 from tests.referees.problems import Kind, problem_of_kind
 from tests.test_engines import EXACT, check_answer, run
 from workers.constraints.consistency import span_keys
-from workers.inference.core.agreement import codec, empty_state, labels_cost
+from workers.inference.core.agreement import codec, labels_cost
 from workers.inference.core.chain import viterbi
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import candidate_spans
 from workers.inference.relaxation.ascent import BEST, ascend, ascent_from
 from workers.inference.relaxation.groups import PricedGroups
@@ -66,7 +67,7 @@ def test_what_engines_count_is_what_the_score_charges() -> None:
     for seed in range(60):
         problem = crossed(seed)
         labels = random_labelling(rng, LABELS, problem.potentials.sentence_starts, len(problem))
-        counted = labels_cost(empty_state(problem, 1e3), codec(problem), labels, 0, len(labels))
+        counted = labels_cost(Prepared.of(problem).empty_state(1e3), codec(problem), labels, 0, len(labels))
         assert counted == pytest.approx(problem.score(labels).penalty), seed
 
 
@@ -110,7 +111,8 @@ def test_a_key_of_words_names_one_length(seed: int) -> None:
 
 def test_spans_that_make_no_labelling_bound_everything() -> None:
     """Nothing is traced through a sentence that the spans left cannot make: its path would be whatever memory held."""
-    chains = chains_of(crossed(0), candidate_spans(crossed(0), -1.0))
+    problem = Prepared.of(crossed(0))
+    chains = chains_of(problem, candidate_spans(problem, -1.0))
     assert len(chains.start) == 0
     ints = np.zeros(0, np.int64)
     groups = PricedGroups(ints, ints, np.zeros(1, np.int64), np.zeros(1, np.int64), ints, np.zeros((0, 0, 0)))
@@ -123,7 +125,7 @@ def test_a_problem_with_nothing_better_is_not_relaxed() -> None:
     problem = crossed(1)
     labels = viterbi(problem.potentials)
     p = problem.potentials
-    objective = problem.score(labels).objective
+    score = problem.score(labels)
     worse = Potentials(p.unary - 10.0, p.transition, p.sentence_starts)
-    relaxed = relax(replace(problem, potentials=worse), labels, objective, Effort(UNLIMITED))
-    assert (relaxed.bound, relaxed.objective) == (objective, objective)
+    relaxed = relax(Prepared.of(replace(problem, potentials=worse)), labels, score, Effort(UNLIMITED))
+    assert (relaxed.bound, relaxed.objective) == (score.objective, score.objective)

@@ -12,6 +12,7 @@ from tests.oracle import enumerate_best, random_labelling, random_problem
 from workers.constraints.consistency import span_keys
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search
+from workers.inference.sampling.names import sites_of
 from workers.inference.sampling.settling import settle
 
 LABELS = LabelSet.bio(["PER", "LOC"])
@@ -21,7 +22,7 @@ HARD = 50.0
 def settled(problem: Problem, start: Labels, *, most_loss: float) -> Labels:
     search = Search(problem, budget=UNLIMITED, incumbent=None)
     search.restart(start)
-    settle(search, most_loss=most_loss, hard_weight=HARD)
+    settle(search, sites_of(search.problem, most_loss), hard_weight=HARD)
     return search.labels
 
 

@@ -177,6 +177,7 @@ COMMANDS = {
     "ingest": (command("ingest", "conll", "{source}", "--out", "{out}"), ("source", "out")),
     "synthesize": (command("synthesize", "--documents", "3", "--out", "{out}"), ("out",)),
     "evaluate": (command("evaluate", "--predictions", "{predictions}", "--gold", "{corpus}"), ("predictions",)),
+    "stats": (command("corpus", "stats", "{corpus}", "--model", "{model}"), ("corpus", "model")),
     "chains": (command("chains", "--corpus", "{corpus}", "--model", "{model}"), ("corpus", "model")),
     "check": (command("constraints", "check", "{file}", "--corpus", "{corpus}"), ("file", "corpus")),
     "explain": (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +13,7 @@ import ray
 from flows.cluster import cluster
 from flows.cluster.pool import Pool
 from flows.progress import explained
+from workers.remote.count import COUNT, CountParts
 
 
 def test_a_long_wait_is_explained_and_a_short_one_is_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,8 +32,6 @@ def test_a_cold_machine_is_told_that_it_compiles(
     monkeypatch.setattr(ray, "put", lambda part: part)
     monkeypatch.setattr(cluster.Cluster, "_warm_nodes", lambda *_: time.sleep(0.2))
     monkeypatch.setattr(cluster, "explained", partial(explained, after=0.01))
-    key = SimpleNamespace(code="")
-    job: Any = SimpleNamespace(model=None, constraints=None, key=key, store=Path(), sample=object())
     unused: Any = None
-    assert list(cluster.Cluster(1, unused, unused).label_shards([], job)) == []
-    assert capsys.readouterr().err == cluster.COMPILING + "\n"
+    assert list(cluster.Cluster(1, unused, unused).run(COUNT, [], CountParts())) == []
+    assert capsys.readouterr().err == cluster.STARTING + "\n"

@@ -15,10 +15,10 @@ from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CpSatSettings
 from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.test_certify import names_in_sentences
-from workers.inference.core.agreement import empty_state
 from workers.inference.core.chain import viterbi, viterbi_score
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import candidate_spans
 from workers.inference.cpsat import engine as cpsat
 from workers.inference.relaxation import relaxation
@@ -39,7 +39,7 @@ def test_the_bound_holds_and_no_better_labelling_is_struck_out(
         start = enumerate_best(problem)[0]
     if problem.score(start).objective == -np.inf:
         pytest.skip("no labelling is possible")
-    relaxed = relax(problem, start, problem.score(start).objective, Effort(UNLIMITED))
+    relaxed = relax(Prepared.of(problem), start, problem.score(start), Effort(UNLIMITED))
     best = enumerate_best(problem)[1]
     reached = problem.score(relaxed.labels).objective
     assert problem.score(start).objective <= reached <= best + 1e-9
@@ -56,7 +56,7 @@ def test_the_bound_is_close_where_names_conflict(seed: int) -> None:
     start = viterbi(problem.potentials)
     exact = cpsat.solve(problem, config=CpSatSettings(deterministic_seconds=60.0), rng=np.random.default_rng(0))
     assert exact.certified
-    relaxed = relax(problem, start, problem.score(start).objective, Effort(UNLIMITED))
+    relaxed = relax(Prepared.of(problem), start, problem.score(start), Effort(UNLIMITED))
     assert relaxed.bound >= exact.objective - 1e-5
     # Without prices the bound is the local optimum; prices must win back most of what agreement costs.
     assert viterbi_score(problem.potentials) - relaxed.bound > 0.5 * (
@@ -174,10 +174,10 @@ def test_counts_beyond_the_limit_are_bounded_together(price: float) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_sentences_solved_one_by_one_never_lose(seed: int) -> None:
     problem = names_in_sentences(seed, 8)
-    spans = candidate_spans(problem, 20.0)
-    state = empty_state(problem, 1000.0)
+    spans = candidate_spans(Prepared.of(problem), 20.0)
+    state = Prepared.of(problem).empty_state(1000.0)
     labels = viterbi(problem.potentials)
-    descent = start_at(chains_of(problem, spans), state, labels)
+    descent = start_at(chains_of(Prepared.of(problem), spans), state, labels)
     assert descend(descent, UNLIMITED_WORK) == pytest.approx(problem.score(labels).objective)
     finish(descent)
     start = problem.score(viterbi(problem.potentials)).objective
@@ -185,7 +185,7 @@ def test_sentences_solved_one_by_one_never_lose(seed: int) -> None:
     assert not state.counts.any()
     assert not state.holders.any()
     settled = labels.copy()
-    descend(start_at(chains_of(problem, spans), state, settled), UNLIMITED_WORK)
+    descend(start_at(chains_of(Prepared.of(problem), spans), state, settled), UNLIMITED_WORK)
     assert settled.tolist() == labels.tolist()
 
 
@@ -201,6 +201,6 @@ def test_thirty_mentions_change_their_type_together() -> None:
     potentials = Potentials(unary, np.zeros((len(names), len(names))), starts).legal(names)
     problem = Problem(potentials, names, ("exact",), LinearRows.none(), (SpanAgreement(0, Relation.EXACT, key, cost),))
     incumbent = np.tile(np.array([names.opening[0], 0], np.int32), sentences)
-    relaxed = relax(problem, incumbent, problem.score(incumbent).objective, Effort(UNLIMITED))
+    relaxed = relax(Prepared.of(problem), incumbent, problem.score(incumbent), Effort(UNLIMITED))
     assert relaxed.labels[0::6].tolist() == [names.opening[1]] * 10
     assert relaxed.bound == pytest.approx(problem.score(relaxed.labels).objective, abs=1e-6)

@@ -17,7 +17,6 @@ import typer
 
 import flows.reprocess
 from flows.cli.failures import Exit, reported
-from flows.cluster.cluster import Job
 from flows.cluster.pool import Done
 from flows.jobs import NothingLabelledError, ShardsFailedError
 from flows.reprocess import Request, label_corpus
@@ -30,7 +29,7 @@ from tests.made_runs import HashModel, consistency
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.shards import Shard
 from workers.labelling.output import REJECTS
-from workers.labelling.shard import label_shard
+from workers.remote.task import P, R, Task
 from workers.storage.files import OutputError
 from workers.synthesis.made_up import synthesize
 
@@ -40,10 +39,10 @@ CONSTRAINTS = consistency()
 class Here:
     """In the place of a cluster: a failed shard is one whose place cannot be written to, as in a worker."""
 
-    def label_shards(self, shards: Sequence[Shard], job: Job) -> Iterator[Done]:
+    def run(self, task: Task[P, R], shards: Sequence[Shard], parts: P) -> Iterator[Done[R]]:
         for shard in shards:
             try:
-                result = label_shard(shard, model=job.model, constraints=job.constraints, key=job.key, store=job.store)
+                result = task.run(shard, parts)
             except OutputError as error:
                 yield Done(shard, None, str(error))
             else:

@@ -40,6 +40,7 @@ from workers.inference.core.agreement import codec
 from workers.inference.core.chain import viterbi
 from workers.inference.core.engine import UNLIMITED, document_rng
 from workers.inference.core.incumbent import Search
+from workers.inference.core.prepared import Prepared
 from workers.inference.registry import SOLVERS
 from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
 from workers.inference.search.incremental_score import evaluate, incremental_score
@@ -80,7 +81,7 @@ def all_losses(problem: Problem) -> tuple[Labels, Floats]:
 
 def started(problem: Problem) -> Partial:
     top = problem.potentials.score(viterbi(problem.potentials))
-    start = start_partial(problem, chain_loss(problem), top=top, limit=np.inf)
+    start = start_partial(Prepared.of(problem), chain_loss(Prepared.of(problem)), top=top, limit=np.inf)
     assert start is not None
     return start
 
@@ -245,7 +246,7 @@ def test_a_walk_evaluates_as_the_problem_scores(seed: int) -> None:
     problem = small(seed)
     rng = np.random.default_rng(seed)
     starts = problem.potentials.sentence_starts
-    current = incremental_score(problem, random_labelling(rng, problem.labels, starts, len(problem)))
+    current = incremental_score(Prepared.of(problem), random_labelling(rng, problem.labels, starts, len(problem)))
     for _ in range(20):
         labels = random_labelling(rng, problem.labels, starts, len(problem))
         local, soft, hard = evaluate(current, labels)
@@ -354,7 +355,7 @@ def test_csp_is_exact_over_its_candidates(seed: int) -> None:
     problem = small(seed)
     config = CspSettings(candidates=2, margin=6.0)
     best = viterbi(problem.potentials)
-    domain = csp.candidates(chain_loss(problem).loss, best, most=2, margin=6.0)
+    domain = csp.candidates(chain_loss(Prepared.of(problem)).loss, best, most=2, margin=6.0)
     labellings, loss = all_losses(problem)
     inside = domain[np.arange(len(problem)), labellings].all(axis=1)
     decoded = csp.solve(problem, config=config, rng=document_rng(0, ""))

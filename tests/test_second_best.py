@@ -15,16 +15,18 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
+from schemas.problem import ANY, LinearRows, Problem, Relation, Score, SpanAgreement
 from schemas.settings import CertifySettings
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, naive_keys, random_labelling, random_problem
 from workers.inference.certify import engine as certify
 from workers.inference.core.chain import viterbi_score
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import candidate_spans
 from workers.inference.relaxation import relaxation
-from workers.inference.relaxation.relaxation import SPAN, relax
+from workers.inference.relaxation.ascent import SPAN
+from workers.inference.relaxation.relaxation import relax
 from workers.inference.search.partial import chain_loss, root_loss, start_partial
 
 PEOPLE, NAMES = LabelSet.bio(["PER"]), LabelSet.bio(["PER", "ORG"])
@@ -91,10 +93,15 @@ def near_tie(problem: Problem) -> Ranked | None:
     return ranked(replace(problem, potentials=Potentials(unary, p.transition, p.sentence_starts)))
 
 
+def scored(objective: float) -> Score:
+    """So many nats, all of them local."""
+    return Score(objective, np.zeros(0), np.zeros(0))
+
+
 def check_relaxed(found: Ranked, incumbent: int) -> None:
     """What the relaxation says from an incumbent holds of every labelling that is better."""
     labels, score = found.labellings[incumbent], float(found.scores[incumbent])
-    relaxed = relax(found.problem, labels.copy(), score, Effort(UNLIMITED))
+    relaxed = relax(Prepared.of(found.problem), labels.copy(), scored(score), Effort(UNLIMITED))
     assert relaxed.bound >= found.scores[0] - 1e-9
     possible = np.isfinite(relaxed.problem.potentials.unary)
     for better in found.labellings[found.scores > score + 1e-6]:
@@ -126,8 +133,9 @@ def test_under_any_prices_every_labelling_loses_what_is_said(block: int) -> None
 def check_prices(rng: np.random.Generator, found: Ranked) -> None:
     """Made-up prices, high where the best labelling pays them: the bound, and what items lose at least."""
     problem, top = found.problem, viterbi_score(found.problem.potentials)
-    relaxed = relaxation._Relaxation(problem, top, found.labellings[-1], top - 900.0, Effort(UNLIMITED))
-    spans = candidate_spans(problem, 900.0)
+    incumbent = found.labellings[-1], scored(top - 900.0)
+    relaxed = relaxation._Relaxation(Prepared.of(problem), top, *incumbent, Effort(UNLIMITED))
+    spans = candidate_spans(Prepared.of(problem), 900.0)
     listed = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
     wanted = np.append([span in spans_of(found, 0) for span in listed], problem.labels.type_of[found.labellings[0]] < 0)
     members = relaxed._members(spans, np.ones(len(spans), np.bool_))
@@ -187,8 +195,9 @@ def test_a_search_starts_with_all_labels_of_what_is_a_little_better() -> None:
     paying = 0
     for seed in range(120):
         problem = random_problem(np.random.default_rng(seed), labels=LABEL_SETS[seed % 4], tokens=3, agreements=False)
-        found, top = ranked(problem), viterbi_score(problem.potentials)
-        partial = start_partial(problem, chain_loss(problem), top=top, limit=top - float(found.scores[0]) + CLOSE)
+        found, prepared = ranked(problem), Prepared.of(problem)
+        top = prepared.viterbi_score
+        partial = start_partial(prepared, chain_loss(prepared), top=top, limit=top - float(found.scores[0]) + CLOSE)
         assert partial is not None
         assert partial.alive[np.arange(3), found.labellings[0]].all()
         paying += root_loss(partial) > 0.0

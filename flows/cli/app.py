@@ -20,12 +20,15 @@ from flows.cli.arguments import (
     ModelName,
     Options,
     Overwrite,
+    Ray,
     Seed,
     Tracking,
+    Workers,
     print_json,
 )
 from flows.cli.clusters_cli import app as clusters_app
 from flows.cli.constraints_cli import app as constraints_app
+from flows.cli.corpus_cli import app as corpus_app
 from flows.cli.failures import Exit, reported
 from flows.cli.settings_options import takes
 from flows.progress import say
@@ -47,6 +50,7 @@ app.add_typer(clusters_app, name="clusters")
 app.add_typer(constraints_app, name="constraints")
 export = typer.Typer(help="Write models for other programs.", no_args_is_help=True)
 app.add_typer(export, name="export")
+app.add_typer(corpus_app, name="corpus")
 
 
 def _show_version(*, wanted: bool) -> None:
@@ -216,8 +220,8 @@ def reprocess(
     shard_kib: Annotated[
         int, typer.Option(min=1, help="KiB of text a shard, about; less for few documents that take long.")
     ] = 256,
-    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")] = None,
+    ray: Ray = None,
+    workers: Workers = None,
     tracking: Tracking = None,
     as_json: Json = False,
     settings: dict[str, Any],

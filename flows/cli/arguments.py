@@ -20,6 +20,8 @@ Engine = Annotated[str, typer.Option(help="How documents are decoded; `concord e
 Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; many are joined.")]
 Consistency = Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")]
 Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
+Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 

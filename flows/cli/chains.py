@@ -19,8 +19,8 @@ from schemas.reports import ChainsReport, DocumentChains
 from schemas.settings import GibbsSettings
 from workers.constraints.constraint_set import build_problems
 from workers.corpus.plan import plan
-from workers.inference.core.chain import viterbi
 from workers.inference.core.engine import document_rng
+from workers.inference.core.prepared import Prepared
 from workers.inference.sampling.diagnostics import diagnose
 
 SWEEPS = 1000
@@ -74,8 +74,8 @@ def diagnose_chains(
 
 
 def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chains: int, seed: int) -> DocumentChains:
-    rng = document_rng(seed, document.doc_id)
-    found = diagnose(problem, config=config, rng=rng, chains=chains)
+    rng, prepared = document_rng(seed, document.doc_id), Prepared.of(problem)
+    found = diagnose(prepared, config=config, rng=rng, chains=chains)
     return DocumentChains(
         doc_id=document.doc_id,
         tokens=len(document),
@@ -83,7 +83,7 @@ def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chai
         effective_samples=found.effective_samples,
         flips=found.flips,
         best=found.best,
-        viterbi=problem.score(viterbi(problem.potentials)).objective,
+        viterbi=prepared.first.objective,
         mixed=found.split_rhat < RHAT_LIMIT,
         objective=tuple(tuple(chain.tolist()) for chain in found.objective),
     )

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import ray
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # not in its stubs
@@ -19,16 +19,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flows.cluster.deaths import ClusterError
 from flows.cluster.interrupts import Interrupts, noted_interrupts
-from flows.cluster.pool import Done, Pool, reason
+from flows.cluster.pool import Done, Order, Pool, reason
 from flows.cluster.ray_folder import RayFolder, ray_folder
 from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from flows.progress import explained, say
-from schemas.document import Document
-from schemas.run import RunKey
-from workers.constraints.constraint_set import ConstraintSet
+from workers.compiling.code import workers_digest
 from workers.corpus.shards import Shard
-from workers.labelling.remote import warm_node
-from workers.models.model import Model
+from workers.remote.actor import warm_node
+from workers.remote.task import Parts, Task
 
 KNOCK_SECONDS = 10.0
 """How long a cluster may take to open a connection."""
@@ -44,8 +42,8 @@ ensure_token_if_auth_enabled(None, create_token_if_missing=False)
 GcsClient(address=sys.argv[1]).get_all_node_info(timeout=10)
 """
 
-COMPILING = "compiling kernels, once a machine and version: about a minute"
-"""What is said where the warm-up takes long."""
+STARTING = "starting workers; kernels are compiled once a machine and version, which takes about a minute"
+"""What is said where that takes long."""
 
 WORKER_MEMORY = 500 << 20
 """Bytes an actor asks Ray for; what it really uses depends on the model and the shard's size."""
@@ -54,16 +52,8 @@ WORKER_MEMORY = 500 << 20
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """What Ray reads of the environment to find its token."""
 
-
-class Job(NamedTuple):
-    """What every worker needs, put into Ray's object store once by the driver."""
-
-    model: Model
-    constraints: ConstraintSet
-    key: RunKey
-    store: Path
-    sample: Document | None = None
-    """Any document of the corpus, to compile the numba kernels on."""
+P = TypeVar("P", bound=Parts)
+R = TypeVar("R")
 
 
 class Cluster(NamedTuple):
@@ -73,20 +63,19 @@ class Cluster(NamedTuple):
     interrupts: Interrupts
     watch: Watch
 
-    def label_shards(self, shards: Sequence[Shard], job: Job, *, memory: int = WORKER_MEMORY) -> Iterator[Done]:
-        """Labels shards on a pool of actors, the largest first; gives each as it ends, in any order.
+    def run(self, task: Task[P, R], shards: Sequence[Shard], parts: P) -> Iterator[Done[R]]:
+        """Does a task of `TASKS` on shards, on a pool of actors, largest first; gives each as it ends, in any order.
 
-        A shard that fails is given with its error and the rest goes on. A document that ends whoever labels it is
+        A shard that fails is given with its error and the rest goes on. A document that ends whoever works on it is
         a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where the workers run other code than
         the driver or die one after another, and where Ray dies; and what Ctrl-C and SIGTERM raise.
         """
-        shared = [ray.put(part) for part in (job.model, job.constraints, job.key, job.store.absolute())]
-        pool = Pool.of(shards, shared, job.key, memory=memory, insist=self.insist)
+        order = Order(task.name, [ray.put(parts)], workers_digest(), parts.text, WORKER_MEMORY)
+        pool = Pool.of(shards, order, insist=self.insist)
         try:
             pool.fill(min(self.workers, len(shards)))
-            if job.sample is not None:
-                with explained(COMPILING):
-                    self._warm_nodes(shared, job.sample)  # while the actors start; none has a shard yet
+            with explained(STARTING):
+                self._warm_nodes(order)  # while the actors start; none has a shard yet
             while pool.flying:
                 yield from pool.answers(self.wait(list(pool.flying)))
         finally:
@@ -107,21 +96,21 @@ class Cluster(NamedTuple):
             time.sleep(EVERY_SECONDS)
             self.interrupts.check()
 
-    def _warm_nodes(self, shared: list[Any], sample: Document) -> None:
+    def _warm_nodes(self, order: Order) -> None:
         """One process a node compiles first: numba's caches race when many processes start cold.
 
-        One that dies of the sample is not the end: its shard is what meets the document again.
+        One that dies of it is not the end: its shard is what meets the document again.
         """
-        task: Any = ray.remote(num_cpus=0, max_retries=0)(warm_node)
+        warm: Any = ray.remote(num_cpus=0, max_retries=0)(warm_node)
         alive = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         there = [NodeAffinitySchedulingStrategy(node, soft=False) for node in alive]
-        calls = [task.options(scheduling_strategy=node).remote(*shared[:3], sample) for node in there]
-        for call in calls:
+        given = (order.task, order.code, order.shared)
+        for call in [warm.options(scheduling_strategy=node).remote(*given) for node in there]:
             try:
                 ray.get(self.wait([call]))
             except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
                 self.insist()
-                say(f"a process died in the warm-up on document {sample.doc_id}; the workers start without it")
+                say("a process died in the warm-up; the workers start without it")
             except ray.exceptions.RayError as error:
                 raise ClusterError(reason(error)) from error
 

@@ -1,7 +1,7 @@
 """Workers that die: which document is to blame, and what is to be done next. No Ray here.
 
-A shard that has lost its worker twice is rehearsed in parts, labelled without being written, smaller and smaller ones
-where workers go on dying. A row that kills twice by itself is taken out, and the rest is labelled as one shard.
+A shard that has lost its worker twice is rehearsed in parts, worked on without a trace, smaller and smaller ones
+where workers go on dying. A row that kills twice by itself is taken out, and the rest is done as one shard.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Work(NamedTuple):
     rehearsal: bool = False
 
 
-class UnlabelledError(Exception):
+class GivenUpError(Exception):
     """A shard that no worker lives through, though workers do through every document of it."""
 
 
@@ -62,7 +62,7 @@ class Deaths:
     def lost(self, work: Work) -> list[Work]:
         """What is to be done now that a worker died of this.
 
-        Raises `UnlabelledError` where the shard has to be given up, `ClusterError` where too many documents are lethal,
+        Raises `GivenUpError` where the shard has to be given up, `ClusterError` where too many documents are lethal,
         and what splitting raises.
         """
         case = self._cases.setdefault(work.shard.id, _Case(work.shard))
@@ -72,7 +72,7 @@ class Deaths:
         if case.deaths < ATTEMPTS:
             return [work]
         if case.searched:
-            raise UnlabelledError(f"its worker died {ATTEMPTS} times, and of none of its documents alone")
+            raise GivenUpError(f"its worker died {ATTEMPTS} times, and of none of its documents alone")
         case.searched = True
         if case.shard.rows > 1:
             return self._rehearse(case, case.shard)
@@ -99,7 +99,7 @@ class Deaths:
         if count > LETHAL_DOCUMENTS:
             raise ClusterError(
                 f"{count} documents have each ended {ATTEMPTS} workers, the last one in {row.place}; give the workers "
-                "more memory, and see Ray's logs. Finished shards are kept"
+                "more memory, and see Ray's logs"
             )
 
     def _rehearse(self, case: _Case, shard: Shard) -> list[Work]:
@@ -108,7 +108,7 @@ class Deaths:
         return [Work(part, rehearsal=True) for part in parts]
 
     def _rehearsed(self, case: _Case) -> list[Work]:
-        """One rehearsal is over; after the last one the shard is labelled without its lethal rows."""
+        """One rehearsal is over; after the last one the shard is done without its lethal rows."""
         case.rehearsals -= 1
         return [] if case.rehearsals else [_rest(case)]
 

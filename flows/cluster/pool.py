@@ -1,4 +1,4 @@
-"""The pool of Ray actors that labels shards: feeds them, replaces those that die."""
+"""The pool of Ray actors that do a task on shards: feeds them, replaces those that die."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import ray
 
-from flows.cluster.deaths import ClusterError, Deaths, UnlabelledError, Work
+from flows.cluster.deaths import ClusterError, Deaths, GivenUpError, Work
 from schemas.errors import InputError
-from schemas.run import RunKey, ShardResult
+from schemas.secrets import redact
+from schemas.settings import TextSettings
 from workers.corpus.plan import largest_first
 from workers.corpus.shards import Shard, split
-from workers.labelling.remote import actor_class
+from workers.remote.actor import actor_class
 
 IN_FLIGHT = 2
 """Calls an actor has at once, but for the last ones: the next one is there when the last one ends."""
@@ -30,12 +31,31 @@ DEATHS = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.e
 UNANSWERED = (*DEATHS, ray.exceptions.GetTimeoutError)
 
 
-class Done(NamedTuple):
+R = TypeVar("R")
+
+
+class Done(NamedTuple, Generic[R]):
     """A shard came back: with a result, or with the reason why it failed."""
 
     shard: Shard
-    result: ShardResult | None
+    result: R | None
     error: str | None = None
+
+    @property
+    def failure(self) -> str:
+        """Which rows failed and why, for people."""
+        return redact(f"{self.shard.place}: {self.error}")
+
+
+class Order(NamedTuple):
+    """What each actor is started with and asked to do: a task by name, its parts in Ray's store, the driver's code."""
+
+    task: str
+    shared: list[Any]
+    code: str
+    text: TextSettings
+    memory: int
+    """Bytes that an actor asks Ray for."""
 
 
 @dataclass
@@ -46,9 +66,7 @@ class Pool:
     """
 
     queue: deque[Work]
-    shared: list[Any]
-    code: str
-    memory: int
+    order: Order
     insist: Callable[[], None]
     deaths: Deaths
     actors: dict[int, Any] = field(default_factory=dict)
@@ -59,12 +77,10 @@ class Pool:
     limit: int = 0
 
     @classmethod
-    def of(
-        cls, shards: Sequence[Shard], shared: list[Any], key: RunKey, *, memory: int, insist: Callable[[], None]
-    ) -> Pool:
-        """A pool without actors; ``memory`` (bytes) is what each will ask for, ``insist`` raises where Ray has died."""
+    def of(cls, shards: Sequence[Shard], order: Order, *, insist: Callable[[], None]) -> Pool:
+        """A pool without actors; ``insist`` raises where Ray has died."""
         queue = deque(Work(shard) for shard in largest_first(shards))
-        return cls(queue, shared, key.code, memory, insist, Deaths(partial(split, text=key.settings.text)))
+        return cls(queue, order, insist, Deaths(partial(split, text=order.text)))
 
     def fill(self, count: int) -> None:
         """Starts ``count`` actors."""
@@ -73,8 +89,8 @@ class Pool:
             self._add()
 
     def _add(self) -> None:
-        actor = actor_class(memory=self.memory).remote(self.code)
-        self.flying[actor.ready.remote(self.shared)] = self.made, None
+        actor = actor_class(memory=self.order.memory).remote(self.order.task, self.order.code)
+        self.flying[actor.ready.remote(self.order.shared)] = self.made, None
         self.actors[self.made] = actor
         self.made += 1
 
@@ -84,11 +100,11 @@ class Pool:
         while self.queue and busy < (IN_FLIGHT if len(self.queue) >= IN_FLIGHT * len(self.actors) else 1):
             work = self.queue.popleft()
             actor = self.actors[number]
-            call = actor.rehearse if work.rehearsal else actor.label
-            self.flying[call.remote(work.shard, self.shared)] = number, work
+            call = actor.rehearse if work.rehearsal else actor.run
+            self.flying[call.remote(work.shard, self.order.shared)] = number, work
             busy += 1
 
-    def answers(self, calls: list[Any]) -> Iterator[Done]:
+    def answers(self, calls: list[Any]) -> Iterator[Done[Any]]:
         """What calls that have ended brought, and new calls in their place."""
         for call in calls:
             if call not in self.flying:
@@ -104,7 +120,7 @@ class Pool:
             yield from self._answered(number, work, answer)
             self._feed(number)
 
-    def _answered(self, number: int, work: Work | None, answer: Any) -> Iterator[Done]:
+    def _answered(self, number: int, work: Work | None, answer: Any) -> Iterator[Done[Any]]:
         """A call has come back, with a result or with an error of its own."""
         failed = isinstance(answer, ray.exceptions.RayError)
         if work is None:
@@ -120,7 +136,7 @@ class Pool:
         else:
             yield Done(work.shard, answer)
 
-    def _actor_lost(self, number: int, error: Exception) -> Iterator[Done]:
+    def _actor_lost(self, number: int, error: Exception) -> Iterator[Done[Any]]:
         """An actor has died: of the first of its calls that has no answer. Another takes its place."""
         if "creation task" in str(error):
             raise ClusterError(reason(error)) from error
@@ -142,10 +158,10 @@ class Pool:
         self._replace()
         self._put_back(waiting)
 
-    def _worker_died(self, work: Work, death: Exception) -> Iterator[Done]:
+    def _worker_died(self, work: Work, death: Exception) -> Iterator[Done[Any]]:
         try:
             self._put_back(self.deaths.lost(work))
-        except UnlabelledError as error:
+        except GivenUpError as error:
             yield Done(work.shard, None, f"{error} ({reason(death)})")
         except InputError as error:
             yield Done(work.shard, None, f"{type(error).__name__}: {error}")

@@ -78,6 +78,6 @@ class Watch:
             if not door.knock():
                 raise ClusterError(
                     f"Ray {self._shown} does not answer any more: its {door.name} has died or is out of reach; "
-                    "finished shards are kept, and the same command goes on where this one stopped"
+                    "the same command does what is not done yet"
                 )
         return not any(door.missed for door in self._doors)

@@ -27,8 +27,8 @@ from schemas.potentials import Ints
 from schemas.problem import Problem
 from schemas.reports import FailedCertificate, VerifyReport
 from schemas.run import RunKey
+from workers.certificates.checker import CertificateError
 from workers.certificates.checker import check as check_proof
-from workers.certificates.proof import CertificateError
 from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch

@@ -29,10 +29,11 @@ import json, sys
 from pathlib import Path
 from flows.cluster.cluster import cluster
 from workers.corpus.plan import plan
+from workers.remote.label import LABEL
 from tests.integration.lethal import lethal_job
 with cluster(None, workers=2) as running:
     job = lethal_job(Path(sys.argv[2]))._replace(sample=None)
-    done = list(running.label_shards(plan(sys.argv[1]), job))
+    done = list(running.run(LABEL, plan(sys.argv[1]), job))
 print(json.dumps([shard.error for shard in done]))
 """
 

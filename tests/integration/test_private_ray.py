@@ -30,8 +30,9 @@ import json, sys
 from flows.cluster.cluster import cluster
 import ray
 from tests.integration.lethal import lethal_job
+from workers.remote.label import LABEL
 with cluster(None, workers=1) as running:
-    assert list(running.label_shards([], lethal_job())) == []
+    assert list(running.run(LABEL, [], lethal_job())) == []
     worker = ray.remote(lambda: __import__("os").getpid())
     pid = ray.get(worker.remote())
     print(json.dumps({"gcs": ray.get_runtime_context().gcs_address, "worker": pid}), file=sys.__stdout__, flush=True)

@@ -77,7 +77,7 @@ def ended_in_one_line(world: World, out: str, process: subprocess.Popen[str]) ->
     (line,) = [line for line in said.splitlines() if line.startswith("concord: ")]
     assert "Traceback" not in said
     assert "does not answer any more" in line
-    assert "finished shards are kept, and the same command goes on" in line
+    assert "the same command does what is not done yet" in line
     assert markers(world, out) >= 1
     assert not (world.folder / out / "manifest.json").exists()
     return line

@@ -12,8 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from schemas.potentials import Floats, Ints
+from workers.certificates.checker import LEAF
+from workers.inference.core.effort import Effort
 
 STEPS = 25
+STEP_WORK = 5_000
+"""Units of work that a step takes however little it looks at."""
 MOST_BOXES = 400
 """Boxes a group is split into at most; the last of them are left as they are."""
 CLOSE = 256.0
@@ -24,13 +28,16 @@ BEYOND = 1 << 50
 
 @dataclass(eq=False)
 class Boxes:
-    """``prices`` (P, R) of slots by role, −inf where a slot has no such item; ``pairs`` (R, R), all in units.
+    """``prices`` (P, R) of slots by role, −inf where a slot has no such item; ``pairs`` (R, R), symmetric, 0 of a role
+    with itself; all in units.
 
-    ``gained`` is the most that an assignment met so far gains; ``found`` the boxes as a proof has them.
+    ``effort`` counts the slots and corners of boxes. ``gained`` is the most that an assignment met so far gains;
+    ``found`` the boxes as a proof has them.
     """
 
     prices: Floats
     pairs: Floats
+    effort: Effort
     gained: float = 0.0
     found: list[int] = field(default_factory=list)
     tried: int = 0
@@ -44,8 +51,8 @@ class Boxes:
             charge, bound = self._charged(low, high)
             self.tried += 1
             role = self._widest(low, high)
-            if bound <= self.gained + CLOSE or role < 0 or self.tried > MOST_BOXES:
-                self.found += [-1, *np.rint(charge).astype(np.int64).tolist()]
+            if bound <= self.gained + CLOSE or role < 0 or self.tried > MOST_BOXES or self.effort.spent:
+                self.found += [LEAF, *np.rint(charge).astype(np.int64).tolist()]
                 continue
             count = int(low[role])
             self.found += [role, count]
@@ -63,14 +70,12 @@ class Boxes:
         """The best charges found in a box, and its bound."""
         corners = np.array(list(itertools.product(*({int(a), int(b)} for a, b in zip(low, high, strict=True)))))
         corners = corners.reshape(len(corners), len(low)).astype(np.float64)
-        own = np.diag(self.pairs)
-        penalties = ((corners @ np.triu(self.pairs, 1)) * corners).sum(axis=1)
-        penalties += (corners * low * own).sum(axis=1) - (low * (low + 1) // 2 * own).sum()
+        penalties = (corners @ self.pairs * corners).sum(axis=1) / 2
         charge = self.pairs @ low
         charge[high == 0] = BEYOND
-        best, least = charge, np.inf
-        short = 1.0
+        best, least, short = charge, np.inf, 1.0
         for _ in range(STEPS):
+            self.effort.work += STEP_WORK + self.prices.size + corners.size
             value, slope = self._value(charge, corners, penalties)
             if value < least:
                 best, least = charge, value
@@ -90,9 +95,8 @@ class Boxes:
         best = left[np.arange(len(left)), role]
         used = role[best > 0]
         counts = np.bincount(used, minlength=len(charge)).astype(np.float64)
-        together = counts @ np.triu(self.pairs, 1) @ counts + (np.diag(self.pairs) * counts * (counts - 1)).sum() / 2
         gain = float(best[best > 0].sum())
-        self.gained = max(self.gained, gain + float(counts @ charge) - float(together))
+        self.gained = max(self.gained, gain + float(counts @ charge - counts @ self.pairs @ counts / 2))
         ends = corners @ charge - penalties
         corner = int(ends.argmax())
         return gain + float(ends[corner]), corners[corner] - counts

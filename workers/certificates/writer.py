@@ -8,30 +8,52 @@ Nothing here has to be believed: what is written is looked at with the checker's
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.decoded import Budget
 from schemas.labels import Labels
 from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import ANY, LinearRows, Problem
+from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
 from workers.certificates.boxes import Boxes
-from workers.certificates.checker import BITS, TOLERANCE, Alive, Ground, Mask, Prices, narrowed
-from workers.certificates.proof import LEAF, MOST, MOST_ROLES, CertificateError, Item, Reader, ReadGroup
+from workers.certificates.checker import (
+    BITS,
+    LEAF,
+    MOST_ROLES,
+    TOLERANCE,
+    Alive,
+    CertificateError,
+    Ground,
+    Item,
+    Prices,
+    Reader,
+)
 from workers.inference.core.chain import viterbi_score
 from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
 from workers.inference.relaxation.relaxation import Prices as Learned
 from workers.inference.relaxation.relaxation import relax
 from workers.inference.relaxation.row_dual import STEPS, dual_bound
 
 NOTHING_NEW = [0, 0]
 """A stage that sets no price: one more look at what the last one left."""
+MOST_PRICE = 1 << 48
+"""Units that a price or a multiplier is cut at: 256 nats."""
 MOST_TRIES = 4
 """Times that prices are learned anew on what the last ones left."""
+MOST_WORK = 20_000_000_000
+"""Units of work, as `relax` counts them, after which a document gets no certificate."""
+LOOK_WORK = 200
+"""Units of work for each item that a look with the checker's eyes is at."""
+
+
+Name = tuple[int, int]
+"""Of a group: the place of its key table, and its key."""
 
 
 class _Step(NamedTuple):
@@ -42,10 +64,10 @@ class _Step(NamedTuple):
 
 
 def prove(problem: Problem, labels: Labels, bound: float, *, nodes: int) -> list[int] | None:
-    """A proof, as `workers.certificates.proof` describes it, that no labelling scores more than ``bound`` nats.
+    """A proof, as `workers.certificates.checker` describes it, that no labelling scores more than ``bound`` nats.
 
-    ``labels`` (N,) is the best labelling known. None where ``nodes`` do not do, the numbers do not fit, or there is
-    no labelling.
+    ``labels`` (N,) is the best labelling known. None where ``nodes`` or `MOST_WORK` do not do, the numbers do not
+    fit, or there is no labelling.
     """
     if not np.isfinite([bound, problem.score(labels).objective]).all():
         return None
@@ -69,11 +91,11 @@ class _Proof:
         self.problem = self.ground.problem
         self.numbers: list[int] = []
         self.limit = math.floor(math.ldexp(self.bound + TOLERANCE, BITS))
-        self.objective = self.problem.score(self.labels).objective
+        self.effort = Effort(Budget(None, MOST_WORK))
 
     def closes(self) -> bool:
-        """Writes the nodes, depth first; False where there would be too many."""
-        waiting = [(self.ground.everything(), Prices({}, {}))]
+        """Writes the nodes, depth first; False where there would be too many, or the effort is spent."""
+        waiting: list[tuple[Alive, Prices]] = [(self.ground.everything, ({}, {}))]
         while waiting:
             alive, prices = waiting.pop()
             self.nodes -= 1
@@ -83,13 +105,13 @@ class _Proof:
                 self.numbers.append(LEAF)
                 continue
             choice = self._branch(alive, prices)
-            if choice is None or self.nodes <= len(waiting) + 1:
+            if choice is None or self.nodes <= len(waiting) + 1 or self.effort.spent:
                 return False
             self.numbers += choice
             waiting += [(self.ground.branched(alive, *choice, has=has), prices) for has in (True, False)]
         return True
 
-    def _priced(self, alive: list[Alive], prices: Prices) -> tuple[list[list[int]], list[Alive], Prices, bool]:
+    def _priced(self, alive: Alive, prices: Prices) -> tuple[list[list[int]], Alive, Prices, bool]:
         """The stages of a node, what they leave alive, the prices last set, and whether they close it."""
         total, alive = self._looked(alive, prices)
         if total <= self.limit:
@@ -114,18 +136,18 @@ class _Proof:
                 break
         return stages, alive, prices, False
 
-    def _shortest(self, alive: list[Alive], prices: Prices, step: _Step, stages: list[list[int]]) -> list[list[int]]:
+    def _looked(self, alive: Alive, prices: Prices) -> tuple[int, Alive]:
+        """What the checker will see: the bound, and what it leaves alive."""
+        self.effort.work += LOOK_WORK * sum(own.size for own in alive)
+        return self.ground.narrowed(alive, prices, self.limit)
+
+    def _shortest(self, alive: Alive, prices: Prices, step: _Step, stages: list[list[int]]) -> list[list[int]]:
         """The last step alone where it does, else all ``stages``."""
         stage = self._stage(step, prices, alive)
-        total, _ = self.ground.bound(alive, self.ground.repriced(Reader(stage), prices))
+        total, _ = self._looked(alive, self.ground.repriced(Reader(stage), prices))
         return [stage] if total <= self.limit else stages
 
-    def _looked(self, alive: list[Alive], prices: Prices) -> tuple[int, list[Alive]]:
-        """The bound, and what it leaves alive."""
-        total, sentences = self.ground.bound(alive, prices)
-        return total, narrowed(alive, sentences, self.limit - total)
-
-    def _learned(self, alive: list[Alive]) -> Iterator[_Step]:
+    def _learned(self, alive: Alive) -> Iterator[_Step]:
         """Multipliers for what is alive, and then prices, round by round."""
         p = self.problem.potentials
         allowed = _possible(self.ground, alive) & np.isfinite(p.unary)
@@ -133,15 +155,20 @@ class _Proof:
         if viterbi_score(left) == -np.inf:
             return  # nothing is left: one more look closes the node
         dual = dual_bound(self.problem, allowed, self.labels, steps=STEPS, tolerance=0.0)
-        units = np.minimum(np.ldexp(dual.multipliers, BITS), MOST).astype(np.int64)
+        self.effort.work += dual.steps * p.unary.size
+        units = _units(dual.multipliers)
         rows = {int(r): int(units[r]) for r in np.flatnonzero(units)}
         if rows:
             yield _Step(rows, None)
         unary = left.unary - self._charges(dual.multipliers)
-        charged = replace(self.problem, potentials=replace(left, unary=unary), rows=LinearRows.none())
-        objective = charged.score(self.labels).objective
-        for prices in relax(charged, self.labels, objective, Effort(UNLIMITED), least_pruned=0.0).rounds:
-            yield _Step(rows, prices)
+        chain = replace(left, unary=unary)
+        charged = Prepared.of(replace(self.problem, potentials=chain, rows=LinearRows.none()))
+        score = charged.score(self.labels)
+        last: Learned | None = None
+        for prices in relax(charged, self.labels, score, self.effort, least_pruned=0.0).rounds:
+            if last is None or not all(map(np.array_equal, prices, last)):
+                yield _Step(rows, prices)
+            last = prices
 
     def _charges(self, multipliers: Floats) -> Floats:
         """(N, L) what rows charge for labels; prices are learned as if they charged nothing for pairs of labels."""
@@ -152,35 +179,49 @@ class _Proof:
         np.add.at(charges, (rows.position[of_label], rows.label[of_label]), amount)
         return charges
 
-    def _stage(self, step: _Step, old: Prices, alive: list[Alive]) -> list[int]:
+    def _stage(self, step: _Step, old: Prices, alive: Alive) -> list[int]:
         """The stage that sets what a step has; what is no longer there ends."""
-        rows = dict.fromkeys(old.rows, 0) | step.rows
-        new = [n for r, units in rows.items() if units != old.rows.get(r, 0) for n in (r, units)]
+        rows = dict.fromkeys(old[0], 0) | step.rows
+        new = [n for r, units in rows.items() if units != old[0].get(r, 0) for n in (r, units)]
         return [len(new) // 2, *new, *(self._groups(step.prices, old, alive) if step.prices else [0])]
 
-    def _groups(self, learned: Learned, old: Prices, alive: list[Alive]) -> list[int]:
+    def _groups(self, learned: Learned, old: Prices, alive: Alive) -> list[int]:
         """The groups of a stage with the prices learned; those that are no longer there end."""
-        sure = self.ground.sure(alive)
-        order = np.lexsort((*learned.items.T[::-1], learned.names[:, 1], learned.names[:, 0]))
-        names, items = learned.names[order], learned.items[order]
-        units = np.minimum(np.ldexp(learned.prices[order], BITS), MOST).astype(np.int64)
-        first = np.flatnonzero(np.diff(names, axis=0, prepend=-1).any(axis=1))
-        groups: dict[tuple[int, int], list[int]] = {}
-        for a, b in pairwise([*first.tolist(), len(names)]):
-            table, key = names[a].tolist()
-            prices = self._prices(table, key, items[a:b], units[a:b])
-            roles = {self.ground.role(table, key, item)[1] for item in prices}
-            if 0 < len(roles) <= MOST_ROLES:
-                boxes = self._boxes(ReadGroup(table, key, prices, len(roles), ()), alive, sure)
-                members = [n for item, price in prices.items() for n in (*item, price)]
-                groups[table, key] = [table, key, len(prices), *members, len(roles), *boxes]
-        gone = [[*name, 0, 0, LEAF] for name in old.groups if name not in groups]
+        sure = self._left_out(alive)
+        prices = self._prices(learned, alive, sure)
+        written = {name: self._group(name, items, sure[name]) for name, items in prices.items()}
+        groups = {name: group for name, group in written.items() if group}
+        gone = [[*name, 0, LEAF] for name in old[1] if name not in groups]
         return [len(groups) + len(gone), *(n for group in [*groups.values(), *gone] for n in group)]
 
-    def _prices(self, table: int, key: int, items: Ints, units: Ints) -> dict[Item, int]:
-        """The prices above 0 of items that are in the group."""
-        prices = {Item(*item): price for item, price in zip(items.tolist(), units.tolist(), strict=True) if price > 0}
-        return {item: price for item, price in prices.items() if self._belongs(table, key, item)}
+    def _left_out(self, alive: Alive) -> defaultdict[Name, list[int]]:
+        """Tokens that no span can hold, by the groups whose words are left out there at a cost."""
+        spans = np.flatnonzero(self.problem.labels.type_of >= 0)
+        sure = np.flatnonzero(~_possible(self.ground, alive)[:, spans].any(axis=1)).tolist()
+        found: defaultdict[Name, list[int]] = defaultdict(list)
+        owners = zip(self.problem.agreements, self.problem.key_tables.used.tolist(), strict=True)
+        for table in sorted({t for a, t in owners if a.relation is Relation.UNLABELLED and a.cost.any()}):
+            keys = self.ground.tables[table]
+            for token in sure:
+                for key in np.unique(keys[token][keys[token] != NO_KEY]).tolist():
+                    found[table, key].append(token)
+        return found
+
+    def _prices(self, learned: Learned, alive: Alive, sure: Mapping[Name, list[int]]) -> dict[Name, dict[Item, int]]:
+        """The prices above 0 of items that are alive in their groups, and 0 where places left out for sure charge."""
+        found: defaultdict[Name, dict[Item, int]] = defaultdict(dict)
+        known = zip(learned.names.tolist(), learned.items.tolist(), _units(learned.prices).tolist(), strict=True)
+        for (table, key), (start, end, kind), price in sorted(known):
+            item, out = (start, end, kind), kind < 0 and start in sure.get((table, key), ())
+            if price > 0 and not out and self.ground.cells(alive, item).any() and self._belongs(table, key, item):
+                found[table, key][item] = price
+        spans = [*_spans(self.ground, alive)] if sure else []
+        for table, keys in enumerate(self.ground.tables):
+            for start, end, kind in spans:
+                name = (table, int(keys[start, end - start - 1]) if end - start <= keys.shape[1] else NO_KEY)
+                if name in sure:
+                    found[name].setdefault((start, end, kind), 0)
+        return found
 
     def _belongs(self, table: int, key: int, item: Item) -> bool:
         try:
@@ -189,27 +230,46 @@ class _Proof:
             return False
         return True
 
-    def _boxes(self, read: ReadGroup, alive: list[Alive], sure: Mask) -> list[int]:
-        group = self.ground.group(read)
-        members = self.ground.listed(group, alive, sure)
-        place = {slot: i for i, slot in enumerate(sorted({member.slot for member in members}))}
-        prices = np.full((len(place), read.roles), -np.inf)
-        for _, price, slot, role in members:
-            prices[place[slot], role] = max(prices[place[slot], role], price)
-        return Boxes(prices, np.array(group.pairs, np.float64)).split()
+    def _group(self, name: Name, prices: Mapping[Item, int], sure: Sequence[int]) -> list[int]:
+        """A group as a proof has it; empty where it has too many roles.
 
-    def _branch(self, alive: list[Alive], prices: Prices) -> tuple[int, int] | None:
+        S places left out for sure have a price P that the others are not worth together, so they are left out in the
+        group, too. What each item pays them is added to its price: its sentence pays that, whatever the group takes.
+        """
+        items = dict(prices) | {(token, token + 1, -1): 0 for token in sure}
+        roles = len({self.ground.role(*name, item)[1] for item in items})
+        if roles > MOST_ROLES:
+            return []
+        unsplit = [len(items), *(n for item, price in items.items() for n in (*item, price)), LEAF, *[0] * roles]
+        group = self.ground.group(Reader(unsplit), *name)
+        undecided = [member for member in group.members if member.item in prices]
+        place = {slot: i for i, slot in enumerate(sorted({member.slot for member in undecided}))}
+        table = np.full((len(place), roles), -np.inf)
+        for _, price, slot, role in undecided:
+            table[place[slot], role] = max(table[place[slot], role], price)
+        pairs = (group.pairs + group.pairs.T).astype(np.float64)
+        boxes = Boxes(table, pairs, self.effort).split()
+        if sure:
+            owed = (len(sure) * group.pairs[:, -1]).tolist()
+            most = sum(prices.values()) + sum(int(group.pairs[role, -1]) for *_, role in undecided)
+            for item, price, _, role in group.members:
+                items[item] = price + owed[role] if item in prices else most
+            charges = [*owed[:-1], most]
+            boxes = [roles - 1, len(sure) - 1, LEAF, *charges, *_beside(boxes, owed, len(sure), most)]
+        return [*name, len(items), *(n for item, price in items.items() for n in (*item, price)), *boxes]
+
+    def _branch(self, alive: Alive, prices: Prices) -> tuple[int, int] | None:
         """A token and a label to branch on: where most is paid, on the label of the best labelling known.
 
         None where every token has one label left.
         """
         possible = _possible(self.ground, alive)
         paid = np.zeros(len(possible))
-        for group in prices.groups.values():
-            for item, price, _, _ in group.members:
-                paid[item.start] += price
+        for group in prices[1].values():
+            for (start, *_), price, _, _ in group.members:
+                paid[start] += price
         rows = self.problem.rows
-        multipliers = np.array([prices.rows.get(r, 0) for r in range(len(rows))], np.float64)
+        multipliers = np.array([prices[0].get(r, 0) for r in range(len(rows))], np.float64)
         np.add.at(paid, rows.position, multipliers[rows.row_of_entry] * np.abs(rows.coefficient))
         paid[np.count_nonzero(possible, axis=1) < 2] = -1.0
         token = int(paid.argmax())
@@ -219,21 +279,42 @@ class _Proof:
         return token, label if possible[token, label] else int(np.argmax(possible[token]))
 
 
-def _size(alive: list[Alive]) -> int:
-    return sum(int(items.spans.sum() + items.outside.sum()) for items in alive)
+def _beside(boxes: Sequence[int], owed: Sequence[int], places: int, price: int) -> list[int]:
+    """Boxes with as many more ``places`` in the last role, of that ``price``, to which each role owes so much."""
+    numbers, made = iter(boxes), list[int]()
+    for split in numbers:
+        if split == LEAF:
+            charges = [next(numbers) + units for units in owed]
+            made += [LEAF, *charges[:-1], min(charges[-1], price)]
+        else:
+            made += [split, next(numbers) + (places if split == len(owed) - 1 else 0)]
+    return made
 
 
-def _possible(ground: Ground, alive: list[Alive]) -> Mask:
+def _units(nats: Floats) -> Ints:
+    """Whole units of multipliers or prices, of which nothing has to be exact."""
+    return np.minimum(np.ldexp(nats, BITS), MOST_PRICE).astype(np.int64)
+
+
+def _size(alive: Alive) -> int:
+    return sum(int(own.sum()) for own in alive)
+
+
+def _spans(ground: Ground, alive: Alive) -> Iterator[Item]:
+    """All spans that are alive."""
+    for last, own in enumerate(alive):
+        for row, kind in np.argwhere(own[:, : ground.types]).tolist():
+            yield last + 1 - len(own) + row, last + 1, kind
+
+
+def _possible(ground: Ground, alive: Alive) -> NDArray[np.bool_]:
     """(N, L) labels that some item gives that is alive."""
-    possible: Mask = np.zeros(ground.unary.shape, np.bool_)
-    for (first, last), (spans, outside) in zip(ground.sentences, alive, strict=True):
-        own: Mask = possible[first:last]
-        own |= outside
-        opened: Mask = np.any(spans, axis=1)
-        # Spans that start before t and end at t or later.
-        reaching: Ints = np.flip(np.cumsum(np.flip(spans, 1), axis=1), 1).cumsum(axis=0)
-        t = np.arange(1, last - first)
-        for kind, (opening, inside) in enumerate(zip(ground.opening, ground.inside, strict=True)):
-            own[:, opening] |= opened[:, kind]
-            own[t, inside] |= reaching[t - 1, t, kind] > 0
+    possible = np.zeros(ground.unary.shape, np.bool_)
+    reaching = np.zeros((0, len(ground.first)), np.bool_)
+    for last, own in reversed([*enumerate(alive)]):
+        # Items that end here, or later in the sentence.
+        n = len(own)
+        later = reaching[:n] if len(reaching) > n else np.zeros_like(own)
+        reaching = own | later
+        possible[last, ground.given[-n:][reaching]] = True
     return possible

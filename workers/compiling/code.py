@@ -19,6 +19,9 @@ LABELLING = (
 )
 """Labels documents; makes the constraints and the models that are handed to it. Flows only move data about."""
 
+WORKERS = ("workers.remote.actor",)
+"""What runs in Ray's workers."""
+
 KERNELS = "workers.compiling.kernel"
 """Every file that names this one compiles kernels."""
 
@@ -36,6 +39,12 @@ def code_digest() -> str:
     Of the code it holds the syntax trees: comments, docstrings and layout change nothing.
     """
     return _digest(files_behind(LABELLING), LIBRARIES)
+
+
+@cache
+def workers_digest() -> str:
+    """Hex digest of all code that a worker may run, which must be the driver's."""
+    return _digest(files_behind((*LABELLING, *WORKERS)), LIBRARIES)
 
 
 @cache

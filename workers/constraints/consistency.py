@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
-from schemas.potentials import Floats, Potentials
+from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 from workers.compiling.kernel import kernel
 from workers.constraints.constraint_set import Ground
@@ -63,7 +63,7 @@ def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], wid
 
 
 @kernel
-def _span_keys(tokens: Any, room: Any, width: int) -> Any:
+def _span_keys(tokens: Ints, room: Ints, width: int) -> Any:
     # A span can repeat only where its first w − 1 tokens do: each round looks at what is left.
     count = len(tokens)
     keys = np.full((count, width), NO_KEY, np.int32)

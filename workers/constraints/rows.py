@@ -183,17 +183,17 @@ def _end_to_end(arrays: Sequence[Ints | Floats]) -> Ints | Floats:
 
 @kernel
 def _laid_out(
-    document: Any,
-    doc_starts: Any,
-    place_end: Any,
-    shift: Any,
-    row: Any,
-    position: Any,
-    times: Any,
-    edge_end: Any,
-    before: Any,
-    after: Any,
-    sign: Any,
+    document: Ints,
+    doc_starts: Ints,
+    place_end: Ints,
+    shift: Ints,
+    row: Ints,
+    position: Ints,
+    times: Floats,
+    edge_end: Ints,
+    before: Ints,
+    after: Ints,
+    sign: Floats,
 ) -> Any:
     """Rows sorted by document: (R,) their numbers, (D,) where documents end, (R + 1,) pointers, and entries."""
     count = len(document)

@@ -62,6 +62,11 @@ def largest_first(shards: Sequence[Shard]) -> list[Shard]:
     return sorted(shards, key=lambda shard: -(shard.size // (2 * SHARD_BYTES)).bit_length())
 
 
+def distinct(shards: Sequence[Shard]) -> list[Shard]:
+    """The shards without those whose rows another one has: what is done of equal rows is equal."""
+    return list({shard.id: shard for shard in shards}.values())
+
+
 def _shard(run: RowRun, repeats: Repeats) -> Shard:
     """What is a repeat depends on rows elsewhere, so a change there makes the shard another one."""
     state = f"{run.digest} {[row for row, _ in repeats]}"

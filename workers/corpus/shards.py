@@ -33,8 +33,8 @@ BUFFER_BYTES = 1 << 20
 REPEATED = "doc_id is that of an earlier document too"
 """Why a repeat is a reject, as long as nobody asks where the earlier one stands."""
 
-LETHAL = "its worker died twice while labelling it, most often for lack of memory"
-"""Why a document is a reject that nobody can label and live."""
+LETHAL = "its worker died of it twice, most often for lack of memory"
+"""Why a document is a reject that nobody can work on and live."""
 
 
 class ReplacedError(CorpusError):
@@ -47,7 +47,7 @@ class Shard(NamedTuple):
     ``first_row`` is the first row's number in the file; ``size`` are the bytes of their text, about, see
     `workers.corpus.row_digests.row_sizes`. ``digest`` (hex) is that of the rows. ``repeats`` are the rows of the shard
     whose document id an earlier row of the corpus has, with the reason for their rejects. ``lethal`` are the rows
-    of the shard that ended whoever labelled them: that is found out by labelling, and is no part of the id.
+    of the shard that ended whoever worked on them: that is found out by working, and is no part of the id.
     """
 
     id: str

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import inlined, kernel, kernel_in_place
 from workers.features.extractors import Pieces
 
@@ -22,14 +24,14 @@ _FREE = np.int32(-1)
 
 
 @inlined
-def _mix(state: Any, value: Any) -> Any:
+def _mix(state: np.uint64, value: Any) -> Any:
     # Invertible in the state for every value: strings that differ in one place never collide.
     state = (state ^ np.uint64(value)) * _FACTOR
     return state ^ (state >> _SHIFT)
 
 
 @inlined
-def _find(keys: Any, rows: Any, key: Any) -> Any:
+def _find(keys: NDArray[np.uint64], rows: NDArray[np.int32], key: np.uint64) -> Any:
     mask = np.uint64(len(keys)) - _ONE
     slot = key & mask
     while rows[slot] >= 0:
@@ -40,7 +42,7 @@ def _find(keys: Any, rows: Any, key: Any) -> Any:
 
 
 @kernel
-def build_table(hashes: Any, size: int) -> Any:
+def build_table(hashes: NDArray[np.uint64], size: int) -> Any:
     """(keys, rows, clash): row i under hashes[i]; clash is a row whose hash was there, or −1."""
     keys, rows = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
     mask = np.uint64(size) - _ONE
@@ -55,14 +57,14 @@ def build_table(hashes: Any, size: int) -> Any:
 
 
 @inlined
-def _hash(state: Any, items: Any, begin: int, end: int) -> Any:
+def _hash(state: np.uint64, items: Any, begin: int, end: int) -> Any:
     for i in range(begin, end):
         state = _mix(state, items[i])
     return state
 
 
 @kernel
-def hash_runs(seeds: Any, items: Any, ends: Any) -> Any:
+def hash_runs(seeds: NDArray[np.uint64], items: Any, ends: Ints) -> Any:
     """(n,) uint64 hash of each run of items, from its own seed.
 
     Items are code points of strings, or value ids as `add_conjunctions` hashes them.
@@ -76,7 +78,9 @@ def hash_runs(seeds: Any, items: Any, ends: Any) -> Any:
 
 
 @kernel
-def find_texts(seed: Any, text: Any, ends: Any, keys: Any, rows: Any) -> Any:
+def find_texts(
+    seed: np.uint64, text: NDArray[np.uint32], ends: Ints, keys: NDArray[np.uint64], rows: NDArray[np.int32]
+) -> Any:
     """(n,) int32 row of each string in the table, −1 where it is not there."""
     found = np.empty(len(ends), np.int32)
     begin = 0
@@ -87,7 +91,7 @@ def find_texts(seed: Any, text: Any, ends: Any, keys: Any, rows: Any) -> Any:
 
 
 @kernel_in_place
-def add_rows(out: Any, found: Any, start: Any, label: Any, weight: Any) -> None:
+def add_rows(out: Floats, found: NDArray[np.int32], start: Ints, label: NDArray[np.int32], weight: Floats) -> None:
     """Adds weight row found[i] to out[i], (n, L); nothing where found is −1."""
     for i in range(len(found)):
         if found[i] >= 0:
@@ -97,18 +101,18 @@ def add_rows(out: Any, found: Any, start: Any, label: Any, weight: Any) -> None:
 
 @kernel
 def add_pieces(
-    out: Any,
-    text: Any,
-    ends: Any,
-    seed: Any,
+    out: Floats,
+    text: NDArray[np.uint32],
+    ends: Ints,
+    seed: np.uint64,
     pieces: int,
     shortest: int,
     longest: int,
-    keys: Any,
-    rows: Any,
-    start: Any,
-    label: Any,
-    weight: Any,
+    keys: NDArray[np.uint64],
+    rows: NDArray[np.int32],
+    start: Ints,
+    label: NDArray[np.int32],
+    weight: Floats,
 ) -> None:
     """Adds to out[i] (n, L) the weights of all distinct pieces of string i, see `Pieces`."""
     seen = np.full(len(start), -1, np.int32)
@@ -132,7 +136,7 @@ def add_pieces(
 
 
 @kernel_in_place
-def add_singles(unary: Any, ids: Any, bounds: Any, offsets: Any, tables: Any) -> None:
+def add_singles(unary: Floats, ids: NDArray[np.int32], bounds: Ints, offsets: Ints, tables: Floats) -> None:
     """Adds tables[k, ids[t + offsets[k]]] to unary[t] (N, L); ids 0 and 1 lie before and after the sentence."""
     width = unary.shape[1]
     for s in range(len(bounds) - 1):
@@ -145,7 +149,9 @@ def add_singles(unary: Any, ids: Any, bounds: Any, offsets: Any, tables: Any) ->
 
 
 @kernel_in_place
-def add_window(unary: Any, ids: Any, bounds: Any, first: int, last: int, found: Any, table: Any) -> None:
+def add_window(
+    unary: Floats, ids: NDArray[np.int32], bounds: Ints, first: int, last: int, found: NDArray[np.int32], table: Floats
+) -> None:
     """Adds to unary[t] (N, L) the rows of the distinct attributes found[ids[u]], t + first ≤ u ≤ t + last."""
     width = unary.shape[1]
     for s in range(len(bounds) - 1):
@@ -163,19 +169,19 @@ def add_window(unary: Any, ids: Any, bounds: Any, first: int, last: int, found: 
 
 @kernel_in_place
 def add_conjunctions(
-    unary: Any,
-    values: Any,
-    outside: Any,
-    bounds: Any,
-    seeds: Any,
-    place_start: Any,
-    place_source: Any,
-    place_offset: Any,
-    keys: Any,
-    rows: Any,
-    start: Any,
-    label: Any,
-    weight: Any,
+    unary: Floats,
+    values: NDArray[np.int32],
+    outside: NDArray[np.int32],
+    bounds: Ints,
+    seeds: NDArray[np.uint64],
+    place_start: Ints,
+    place_source: Ints,
+    place_offset: Ints,
+    keys: NDArray[np.uint64],
+    rows: NDArray[np.int32],
+    start: Ints,
+    label: NDArray[np.int32],
+    weight: Floats,
 ) -> None:
     """Adds the weights of all conjunctions to unary (N, L).
 

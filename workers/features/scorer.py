@@ -20,7 +20,18 @@ from schemas.potentials import LARGEST_WEIGHT, Floats
 from workers.features import kernels
 from workers.features.derived import feature_columns
 from workers.features.extractors import SEPARATOR, Pieces, clean
-from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Single, Source, Template
+from workers.features.templates import (
+    AFTER,
+    BEFORE,
+    LOWER,
+    WORD,
+    Conjunction,
+    FeatureSet,
+    FeatureSetError,
+    Single,
+    Source,
+    Template,
+)
 
 MAX_TABLE_BYTES = 128 << 20
 """A column's word tables start anew when they would outgrow this."""
@@ -166,6 +177,21 @@ def compile_weights(
         *hash_table(hashes, at_conjoined),
         *hash_table(value_hashes, np.arange(len(value_ids))),
     )
+
+
+def known_words(features: FeatureSet, weights: FeatureWeights, words: Sequence[str]) -> NDArray[np.bool_]:
+    """(V,) which words have weights of their own, by the first feature that is the word or its lower case.
+
+    A word of training has none where an L1 prior or a minimum frequency dropped it. Raises `FeatureSetError` where
+    no feature is the word.
+    """
+    single = next((t for t in features.singles if t.source in (WORD, LOWER) and t.offset == 0), None)
+    if single is None:
+        raise FeatureSetError(f"feature set {features.name!r} has no feature of the word itself")
+    text = code_points([single.source.extract.text(clean(word)) for word in words])
+    found = kernels.find_texts(seed_of(single.name), *text, weights.attribute_keys, weights.attribute_rows)
+    known: NDArray[np.bool_] = found >= 0
+    return known
 
 
 def hash_table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:

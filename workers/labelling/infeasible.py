@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from schemas.decoded import Decoded, Status
-from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.run import OnInfeasible
+from workers.inference.core.prepared import Prepared
 
 
 def breaks_something_hard(decoded: Decoded) -> bool:
@@ -20,17 +20,16 @@ def breaks_something_hard(decoded: Decoded) -> bool:
 
 
 def fallback(
-    problem: Problem,
+    problem: Prepared,
     decoded: Decoded,
     *,
-    viterbi: Labels,
     policy: OnInfeasible,
     weight: float,
     solve: Callable[[Problem], Decoded],
 ) -> Decoded:
     """The answer that goes out for a document without one that keeps the hard constraints.
 
-    It carries the Viterbi labels (N,) and the engine's status, `Status.INFEASIBLE` where that is
+    It carries the Viterbi labels and the engine's status, `Status.INFEASIBLE` where that is
     proven. Under ``relax`` it is the answer of ``solve`` to the problem with hard constraints at
     ``weight`` nats a unit, with `Status.RELAXED` and that problem's scores. An engine that proves
     nothing (`Status.TIMEOUT`) found none; whether there is one is then not known.
@@ -39,8 +38,15 @@ def fallback(
         soft = solve(relaxed(problem, weight))
         if not breaks_something_hard(soft):
             return replace(soft, status=Status.RELAXED)
-    answer = problem.decoded(viterbi, bound=decoded.bound, status=decoded.status)
-    return replace(answer, work=decoded.work, seconds=decoded.seconds, improvements=decoded.improvements)
+    return problem.decoded(
+        problem.viterbi,
+        score=problem.first,
+        bound=decoded.bound,
+        status=decoded.status,
+        work=decoded.work,
+        seconds=decoded.seconds,
+        improvements=decoded.improvements,
+    )
 
 
 def relaxed(problem: Problem, weight: float) -> Problem:

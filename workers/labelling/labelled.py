@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from schemas.decoded import Budget, Decoded, Status
 from schemas.document import Batch, Document
 from schemas.errors import DocumentError
@@ -16,7 +14,7 @@ from schemas.problem import Problem, Score
 from schemas.run import RunSettings
 from workers.certificates.writer import prove
 from workers.constraints.constraint_set import ConstraintSet, build_problems
-from workers.inference.core.chain import viterbi
+from workers.inference.core.prepared import Prepared
 from workers.inference.registry import SOLVERS, Decoder, EngineError
 from workers.labelling.error_analysis import ErrorAnalysis
 from workers.labelling.infeasible import breaks_something_hard, fallback, reason
@@ -134,33 +132,30 @@ def _label(
     """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
     if isinstance(problem, DocumentError):
         raise problem
-    first = viterbi(problem.potentials)
+    prepared = Prepared.of(problem)
     started = time.process_time()
-    decoded = decoder(problem, document.doc_id)
+    decoded = decoder(prepared, document.doc_id)
     cpu_seconds = time.process_time() - started
-    same = np.array_equal(decoded.labels, first)
-    before = Score(decoded.local, decoded.degree, decoded.penalties) if same else problem.score(first)
     if breaks_something_hard(decoded):
-        decoded = _without_what_is_hard(labelled, document, problem, decoded, first, decoder, settings)
+        decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
     else:
-        labelled.errors.add(document, problem, decoded)
+        labelled.errors.add(document, prepared, decoded)
     if settings.certificates:
-        proof = prove(problem, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
+        proof = prove(prepared, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
         labelled.proofs.append(proof)
         if proof is not None and decoded.status is Status.BY_SOLVER:
             decoded = replace(decoded, status=Status.OPTIMAL)
     labelled.decoded.append(decoded)
     labelled.cpu_seconds.append(cpu_seconds)
-    labelled.first.append(first)
-    labelled.before.append(before)
+    labelled.first.append(prepared.viterbi)
+    labelled.before.append(prepared.first)
 
 
 def _without_what_is_hard(
     labelled: Labelled,
     document: Document,
-    problem: Problem,
+    problem: Prepared,
     decoded: Decoded,
-    first: Labels,
     decoder: Decoder,
     settings: RunSettings,
 ) -> Decoded:
@@ -169,7 +164,6 @@ def _without_what_is_hard(
     answer = fallback(
         problem,
         decoded,
-        viterbi=first,
         policy=settings.on_infeasible,
         weight=settings.relaxed_weight,
         solve=lambda relaxed: decoder(relaxed, document.doc_id),

@@ -23,7 +23,7 @@ from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from schemas.settings import TrainerSettings
 from workers.features.clusters import ClusterError, write_clusters
 from workers.features.derived import read_columns
-from workers.features.scorer import FeatureError, FeatureWeights, Scorer
+from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
 from workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
 from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
@@ -89,6 +89,13 @@ class CrfModel:
         if self.missing.any():
             unary[:, self.missing] = -np.inf
         return Potentials(unary, self.transition.copy(), batch.sentence_starts)
+
+    def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """(V,) which words the model has weights for: as written, or in lower case where its features read no more.
+
+        Raises `FeatureSetError` where the features read neither.
+        """
+        return known_words(self.features, self.weights, words)
 
     @cached_property
     def scorer(self) -> Scorer:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from schemas.document import Batch
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
+
+
+@runtime_checkable
+class Vocabulary(Protocol):
+    """Tells known words from others. A model that also has this method is one."""
+
+    def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """(V,) which of the words it has something to say of, each by itself."""
+        ...
 
 
 class Model(Protocol):

@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 
 from schemas.labels import Spans
 from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import NO_KEY, LinearRows, Problem
+from schemas.problem import NO_KEY, LinearRows, SpanAgreement
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState, empty_state
-from workers.inference.core.chain import max_messages
+from workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import CandidateSpans, candidate_spans
 
 FIRST = np.zeros(1, np.int64)
 """The sentence to which rows without entries belong: their cost is a constant of the document."""
+
+NOTE, JOIN = range(2)
+"""What a pass over all items does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,7 @@ class Pruned:
     token's sentence, ``span_sentence`` (M,) each span's.
     """
 
-    problem: Problem
+    problem: Prepared
     token_loss: Floats
     spans: CandidateSpans
     sentence: Ints
@@ -41,15 +44,13 @@ class Pruned:
     state: AgreementState
 
     @classmethod
-    def of(cls, problem: Problem, most_loss: float) -> Pruned:
+    def of(cls, problem: Prepared, most_loss: float) -> Pruned:
         """Losses of all labels, and all spans that lose at most ``most_loss`` nats."""
-        forward, backward = max_messages(problem.potentials)
-        reached = forward + backward
         starts = problem.potentials.sentence_starts
         sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(problem))))
         spans = candidate_spans(problem, most_loss if problem.agreements else -1.0)
-        loss = reached.max(axis=1, keepdims=True) - reached
-        return cls(problem, loss, spans, sentence, sentence[spans.start], empty_state(problem, 1.0))
+        loss = problem.best_marginals[:, None] - problem.max_marginals
+        return cls(problem, loss, spans, sentence, sentence[spans.start], problem.uncounted)
 
     def components(self, most_loss: Floats) -> list[Ints]:
         """Sentences that must be solved together, one sorted array a component.
@@ -89,7 +90,7 @@ class Pruned:
         return np.flatnonzero(_largest_activity(pointer, position, previous, label, coefficient, allowed) > rows.bound)
 
 
-def part_of(problem: Problem, sentences: Ints, sentence: Ints) -> tuple[Problem, Ints]:
+def part_of(problem: Prepared, sentences: Ints, sentence: Ints) -> tuple[Prepared, Ints]:
     """The problem of some sentences alone, and the (n,) tokens of the document it is made of.
 
     Rows that reach out of the sentences are left out: the caller has shown that they cost nothing.
@@ -112,10 +113,11 @@ def ranges(first: Ints, last: Ints) -> Ints:
     return each
 
 
-def _cut_agreements(problem: Problem, tokens: Ints) -> tuple[Any, ...]:
-    # One table stays one object: that is how engines see that agreements share it.
-    tables = {id(a.key): a.key[tokens] for a in problem.agreements}
-    return tuple(replace(a, key=tables[id(a.key)]) for a in problem.agreements)
+def _cut_agreements(problem: Prepared, tokens: Ints) -> tuple[SpanAgreement, ...]:
+    # What was one table stays one: `Problem.key_tables` sees by that what agreements share.
+    whole, used = problem.key_tables
+    cut = [table[tokens] for table in whole]
+    return tuple(replace(a, key=cut[i]) for a, i in zip(problem.agreements, used.tolist(), strict=True))
 
 
 def _cut_rows(rows: LinearRows, tokens: Ints, count: int) -> LinearRows:
@@ -145,7 +147,14 @@ def _row_arrays(rows: LinearRows) -> tuple[Any, ...]:
 
 
 @kernel
-def _largest_activity(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, allowed: Any) -> Any:
+def _largest_activity(
+    pointer: Ints,
+    position: NDArray[np.int32],
+    previous: NDArray[np.int32],
+    label: NDArray[np.int32],
+    coefficient: Floats,
+    allowed: NDArray[np.bool_],
+) -> Any:
     """(R,) at least what any allowed labelling makes of each row; entries are ordered by position."""
     largest = np.zeros(len(pointer) - 1)
     gain = np.zeros(allowed.shape[1])
@@ -168,7 +177,7 @@ def _largest_activity(pointer: Any, position: Any, previous: Any, label: Any, co
 
 
 @kernel_in_place
-def _root(parent: Any, s: int) -> Any:
+def _root(parent: Ints, s: int) -> Any:
     while parent[s] != s:
         parent[s] = parent[parent[s]]
         s = parent[s]
@@ -176,14 +185,14 @@ def _root(parent: Any, s: int) -> Any:
 
 
 @kernel_in_place
-def _join(parent: Any, involved: Any, one: int, other: int) -> None:
+def _join(parent: Ints, involved: NDArray[np.bool_], one: int, other: int) -> None:
     involved[one] = True
     involved[other] = True
     parent[_root(parent, one)] = _root(parent, other)
 
 
 @kernel_in_place
-def _join_sentences(sentences: Any, parent: Any, involved: Any) -> None:
+def _join_sentences(sentences: Ints, parent: Ints, involved: NDArray[np.bool_]) -> None:
     for s in sentences:
         _join(parent, involved, sentences[0], s)
 
@@ -206,7 +215,14 @@ class Sides(NamedTuple):
 
 
 @kernel
-def _join_all(state: Any, spans: Any, outside: Any, sentence: Any, parent: Any, involved: Any) -> None:
+def _join_all(
+    state: AgreementState,
+    spans: tuple[Ints, ...],
+    outside: Ints,
+    sentence: Ints,
+    parent: Ints,
+    involved: NDArray[np.bool_],
+) -> None:
     """Joins the sentences of every two items that can be labelled together and would cost something: ``spans`` and
     the tokens ``outside``, which can begin outside. Time grows with the items, not with their pairs.
 
@@ -215,20 +231,20 @@ def _join_all(state: Any, spans: Any, outside: Any, sentence: Any, parent: Any, 
     for a in range(len(state.table)):
         relation = state.relation[a]
         sides = _sides_for(state, a, spans, len(sentence))
-        for joins in (False, True):
-            _members(state, a, spans, 0 if relation == UNLABELLED else 1, sides, joins, parent, involved)
+        for step in (NOTE, JOIN):
+            _members(state, a, spans, 0 if relation == UNLABELLED else 1, sides, step, parent, involved)
             if relation == CONTAINED:
-                _holders(state, a, spans, sides, joins, parent, involved)
+                _holders(state, a, spans, sides, step, parent, involved)
             elif relation == UNLABELLED:
-                _left_out(state, a, outside, sentence, sides, joins, parent, involved)
+                _left_out(state, a, outside, sentence, sides, step, parent, involved)
             else:
-                _members(state, a, spans, 0, sides, joins, parent, involved)
+                _members(state, a, spans, 0, sides, step, parent, involved)
 
 
 @inner
-def _sides_for(state: Any, a: int, spans: Any, count: int) -> Any:
+def _sides_for(state: AgreementState, a: int, spans: tuple[Ints, ...], count: int) -> Any:
     """Empty sides for the items of agreement a in a document of ``count`` tokens."""
-    start, end = spans[0], spans[1]
+    start, end, _, _ = spans
     number = np.full(state.counts.shape[1], -1)
     keys = 0
     for i in range(len(start)):
@@ -241,22 +257,39 @@ def _sides_for(state: Any, a: int, spans: Any, count: int) -> Any:
 
 
 @inner_in_place
-def _key(state: Any, a: int, start: int, end: int) -> Any:
+def _key(state: AgreementState, a: int, start: int, end: int) -> Any:
     g = state.table[a]
     return state.keys[g, start, end - start - 1] if end - start <= state.width[g] else NO_KEY
 
 
 @inner_in_place
-def _members(state: Any, a: int, spans: Any, side: int, sides: Any, joins: Any, parent: Any, involved: Any) -> None:
+def _members(
+    state: AgreementState,
+    a: int,
+    spans: tuple[Ints, ...],
+    side: int,
+    sides: Sides,
+    step: int,
+    parent: Ints,
+    involved: NDArray[np.bool_],
+) -> None:
     """Passes the spans of each key to `_item`."""
     start, end, kind, sentence = spans
     for i in range(len(start)):
         key = _key(state, a, start[i], end[i])
-        _item(sides, side, key, kind[i], start[i], end[i], sentence[i], joins, parent, involved)
+        _item(sides, side, key, kind[i], start[i], end[i], sentence[i], step, parent, involved)
 
 
 @inner_in_place
-def _holders(state: Any, a: int, spans: Any, sides: Any, joins: Any, parent: Any, involved: Any) -> None:
+def _holders(
+    state: AgreementState,
+    a: int,
+    spans: tuple[Ints, ...],
+    sides: Sides,
+    step: int,
+    parent: Ints,
+    involved: NDArray[np.bool_],
+) -> None:
     """Passes the spans around each key to `_item`."""
     start, end, kind, sentence = spans
     g = state.table[a]
@@ -264,37 +297,44 @@ def _holders(state: Any, a: int, spans: Any, sides: Any, joins: Any, parent: Any
         for w in range(1, end[i] - start[i] if end[i] - start[i] <= state.width[g] else 1):
             for at in range(start[i], end[i] - w + 1):
                 key = state.keys[g, at, w - 1]
-                _item(sides, 0, key, kind[i], start[i], end[i], sentence[i], joins, parent, involved)
+                _item(sides, 0, key, kind[i], start[i], end[i], sentence[i], step, parent, involved)
 
 
 @inner_in_place
 def _left_out(
-    state: Any, a: int, outside: Any, sentence: Any, sides: Any, joins: Any, parent: Any, involved: Any
+    state: AgreementState,
+    a: int,
+    outside: Ints,
+    sentence: Ints,
+    sides: Sides,
+    step: int,
+    parent: Ints,
+    involved: NDArray[np.bool_],
 ) -> None:
     """Passes the occurrences of each key that can begin outside to `_item`."""
     for t in outside:
         for w in range(state.width[state.table[a]]):
-            _item(sides, 1, state.keys[state.table[a], t, w], 0, t, t + 1, sentence[t], joins, parent, involved)
+            _item(sides, 1, state.keys[state.table[a], t, w], 0, t, t + 1, sentence[t], step, parent, involved)
 
 
 @inner_in_place
 def _item(
-    sides: Any,
+    sides: Sides,
     side: int,
     key: int,
     kind: int,
     start: int,
     end: int,
     sentence: int,
-    joins: Any,
-    parent: Any,
-    involved: Any,
+    step: int,
+    parent: Ints,
+    involved: NDArray[np.bool_],
 ) -> None:
-    """Notes an item on its side; once all are noted (``joins``), joins its sentence with those of the other side."""
+    """Notes an item on its side; once all are noted, joins its sentence with those of the other side."""
     if key == NO_KEY or sides.number[key] < 0:
         return
     q, other = sides.number[key], 1 - side
-    if not joins:
+    if step == NOTE:
         sides.first_end[side, q, kind] = min(sides.first_end[side, q, kind], end)
         sides.last_start[side, q, kind] = max(sides.last_start[side, q, kind], start)
         sides.sentence[side, q, kind] = sentence

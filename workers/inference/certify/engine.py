@@ -21,7 +21,7 @@ Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded, Status
 from schemas.labels import Labels, Spans
-from schemas.problem import Problem
+from schemas.problem import Problem, Score
 from schemas.settings import CertifySettings
 from workers.inference.certify.components import Pruned, part_of
-from workers.inference.core.chain import viterbi, viterbi_score
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search, limited
+from workers.inference.core.prepared import Prepared
 from workers.inference.cpsat.engine import UNITS_A_SECOND, solve_model
 from workers.inference.cpsat.lattice import build_model
 from workers.inference.numerics import ROUNDING
@@ -62,23 +62,22 @@ def solve(
     """
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.top == -np.inf:
-        return problem.decoded(search.labels, bound=search.top, status=Status.INFEASIBLE)
+        return problem.decoded(search.labels, bound=search.top, status=Status.INFEASIBLE, score=search.score)
     if len(problem.rows) and not problem.agreements:
         return _rows_alone(search, config, rng)
     if search.loss > config.tolerance and incumbent is None:
-        answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=search.left)
+        answer = gibbs.solve(search.problem, config=config.sampler, rng=rng, budget=search.left)
         search.work = answer.work
-        search.take(answer.labels, answer.objective)
+        search.take(answer.labels, Score.of(answer))
     own = search.top
     if search.loss > config.tolerance and not search.spent:
         narrowed = _narrowed(search, config, rng)
-        search.take(narrowed.labels, narrowed.objective)
+        search.take(narrowed.labels, narrowed.score)
         own = max(search.objective, narrowed.bound)
     if own - search.objective <= config.tolerance or search.spent:
         return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
     # What was pruned is in no better labelling: a bound on the rest bounds everything.
-    local_best = viterbi_score(narrowed.problem.potentials)
-    proof = _proven_bound(narrowed.problem, local_best, search, config, rng)
+    proof = _proven_bound(narrowed.problem, narrowed.problem.viterbi_score, search, config, rng)
     return _decoded(search, min(own, max(search.objective, proof.bound)), config.tolerance, by=proof.by)
 
 
@@ -91,11 +90,11 @@ class _Proven(NamedTuple):
 
 def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
     """Relaxes, and samples what is left, in turn, while that finds something better."""
-    relaxed = Relaxed(search.problem, search.top, search.labels, search.objective)
+    relaxed = Relaxed(search.problem, search.top, search.labels, search.score)
     if search.objective == -np.inf:
         return relaxed
     for _ in range(config.rounds):
-        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.objective, search)
+        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.score, search)
         if relaxed.bound - relaxed.objective <= config.tolerance or search.spent:
             break
         sampled = gibbs.solve(
@@ -104,12 +103,12 @@ def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator)
         search.work += sampled.work
         if sampled.objective <= relaxed.objective + ROUNDING:
             break
-        relaxed = relaxed._replace(labels=sampled.labels, objective=sampled.objective)
+        relaxed = relaxed._replace(labels=sampled.labels, score=Score.of(sampled))
     return relaxed
 
 
 def _proven_bound(
-    problem: Problem, local_best: float, search: Search, config: CertifySettings, rng: np.random.Generator
+    problem: Prepared, local_best: float, search: Search, config: CertifySettings, rng: np.random.Generator
 ) -> _Proven:
     """What no labelling of ``problem``, whose local optimum is ``local_best``, scores more than, in nats.
 
@@ -134,14 +133,7 @@ def _rows_alone(search: Search, config: CertifySettings, rng: np.random.Generato
 
 
 def _decoded(search: Search, bound: float, tolerance: float, *, by: Status) -> Decoded:
-    return search.problem.decoded(
-        search.labels,
-        bound=bound,
-        status=_status(search.objective, bound, tolerance, by),
-        work=search.work,
-        seconds=search.seconds,
-        improvements=search.improvements,
-    )
+    return search.answer(bound, _status(search.objective, bound, tolerance, by))
 
 
 def _status(objective: float, bound: float, tolerance: float, by: Status) -> Status:
@@ -155,7 +147,7 @@ class _Proof:
     """The proof of one document. ``labels`` (N,) is the best labelling seen, component by component; ``asked`` says
     whether it rests on CP-SAT."""
 
-    problem: Problem
+    problem: Prepared
     config: CertifySettings
     labels: Labels
     local_best: float
@@ -164,10 +156,6 @@ class _Proof:
     rng: np.random.Generator
     work: int = 0
     asked: bool = False
-    local_labels: Labels = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.local_labels = viterbi(self.problem.potentials)
 
     def run(self) -> float:
         """Improves ``labels`` and returns what every labelling loses at least, in nats; inf: infeasible."""
@@ -186,7 +174,7 @@ class _Proof:
             for part in parts:
                 smaller[part.sentences] = part.loss + ROUNDING
             apart = np.isin(pruned.sentence, np.flatnonzero(smaller < 0))
-            self.labels[apart] = self.local_labels[apart]
+            self.labels[apart] = self.problem.viterbi[apart]
             if not (smaller < most_loss).any():
                 return pruned, parts
             most_loss = np.minimum(most_loss, smaller)
@@ -194,7 +182,7 @@ class _Proof:
     def _part(self, sentences: NDArray[np.int64], pruned: Pruned) -> _Part:
         """One component, with the better of the incumbent's and Viterbi's labels for it."""
         problem, tokens = part_of(self.problem, sentences, pruned.sentence)
-        local = self.local_labels[tokens]
+        local = self.problem.viterbi[tokens]
         best = problem.potentials.score(local)
         now, other = problem.score(self.labels[tokens]).objective, problem.score(local).objective
         if other > now:

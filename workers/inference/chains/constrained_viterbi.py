@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
 from schemas.problem import ANY, Problem
 from schemas.settings import EngineSettings
 from workers.compiling.kernel import inner, inner_in_place, kernel
@@ -71,7 +72,15 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
 
 
 @kernel
-def _propagate(pointer: Any, position: Any, previous: Any, label: Any, coefficient: Any, bound: Any, edges: Any) -> Any:
+def _propagate(
+    pointer: Ints,
+    position: NDArray[np.int32],
+    previous: NDArray[np.int32],
+    label: NDArray[np.int32],
+    coefficient: Floats,
+    bound: Floats,
+    edges: NDArray[np.bool_],
+) -> Any:
     """Removes each edge that some row forbids; True where that changed something."""
     width = edges.shape[1]
     changed = False
@@ -105,7 +114,7 @@ def _propagate(pointer: Any, position: Any, previous: Any, label: Any, coefficie
 
 
 @inner_in_place
-def _group_end(position: Any, low: int, last: int) -> Any:
+def _group_end(position: NDArray[np.int32], low: int, last: int) -> Any:
     high = low + 1
     while high < last and position[high] == position[low]:
         high += 1
@@ -113,7 +122,9 @@ def _group_end(position: Any, low: int, last: int) -> Any:
 
 
 @inner
-def _pairs(previous: Any, label: Any, coefficient: Any, low: int, high: int, width: int) -> Any:
+def _pairs(
+    previous: NDArray[np.int32], label: NDArray[np.int32], coefficient: Floats, low: int, high: int, width: int
+) -> Any:
     """(L, L) what each edge adds to a row at one of its positions."""
     pairs = np.zeros((width, width))
     for e in range(low, high):
@@ -125,7 +136,7 @@ def _pairs(previous: Any, label: Any, coefficient: Any, low: int, high: int, wid
 
 
 @kernel
-def _masked_viterbi(unary: Any, transition: Any, bounds: Any, edges: Any) -> Any:
+def _masked_viterbi(unary: Floats, transition: Floats, bounds: Ints, edges: NDArray[np.bool_]) -> Any:
     """Best labels (N,) over allowed edges, ties to the lowest id, and their score; −inf where there is no path."""
     count, width = unary.shape
     labels = np.zeros(count, np.int32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import EngineSettings
-from workers.inference.core.chain import viterbi
 from workers.inference.core.engine import UNLIMITED, proven
+from workers.inference.core.prepared import Prepared
 
 
 def solve(
@@ -30,15 +29,16 @@ def solve(
     """
     del config, rng, budget
     started = time.perf_counter()
-    best = viterbi(problem.potentials)
-    bound = problem.potentials.score(best)
-    found = problem.decoded(best, bound=bound, status=Status.FEASIBLE, work=len(problem))
-    if incumbent is not None and problem.score(incumbent).objective > found.objective:
-        found = problem.decoded(incumbent, bound=bound, status=Status.FEASIBLE, work=len(problem))
+    prepared = Prepared.of(problem)
+    bound = prepared.first.local
+    labels, score = prepared.better_of(incumbent)
     seconds = time.perf_counter() - started
-    return replace(
-        found,
-        status=proven(found.objective, bound, otherwise=Status.FEASIBLE),
+    return problem.decoded(
+        labels,
+        bound=bound,
+        status=proven(score.objective, bound, otherwise=Status.FEASIBLE),
+        work=len(problem),
         seconds=seconds,
-        improvements=(Improvement(seconds, len(problem), found.objective),),
+        improvements=(Improvement(seconds, len(problem), score.objective),),
+        score=score,
     )

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.labels import Labels
 from schemas.problem import NO_KEY, Problem, Relation
 from workers.compiling.kernel import kernel_in_place
 
@@ -56,19 +57,9 @@ class AgreementState(NamedTuple):
     reach: NDArray[np.int64]
 
 
-def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
-    """A state in which nothing is labelled yet.
-
-    Infinite costs become ``hard_weight`` nats, so that sums stay finite; what an engine returns is
-    scored by `Problem.score`, where they cost inf.
-    """
-    tables: list[NDArray[np.int32]] = []
-    place: list[int] = []
-    for agreement in problem.agreements:
-        known = [i for i, table in enumerate(tables) if table is agreement.key]
-        place.append(known[0] if known else len(tables))
-        if not known:
-            tables.append(agreement.key)
+def uncounted(problem: Problem) -> AgreementState:
+    """A state in which nothing is labelled yet, with infinite costs as they are."""
+    tables, used = problem.key_tables
     types = len(problem.labels.types)
     own = np.array([table.shape[1] for table in tables], np.int64)
     width = int(own.max(initial=1))
@@ -76,10 +67,9 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
     for i, table in enumerate(tables):
         keys[i, :, : table.shape[1]] = table
     size = int(keys.max(initial=NO_KEY)) + 1
-    cost = np.zeros((len(place), types, types))
+    cost = np.zeros((len(used), types, types))
     for i, agreement in enumerate(problem.agreements):
         cost[i] = agreement.cost
-    used = np.array(place, np.int64)
     asks = [a.relation is Relation.UNLABELLED and bool(a.cost.any()) for a in problem.agreements]
     watching = np.flatnonzero(np.array(asks, np.bool_))
     widths = np.arange(1, width + 1) if len(watching) else np.zeros(width, np.int64)
@@ -89,7 +79,7 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
         used,
         np.array([CODES[a.relation] for a in problem.agreements], np.int64),
         np.array([a.per_token for a in problem.agreements], np.bool_),
-        np.where(np.isinf(cost), hard_weight, cost),
+        cost,
         np.zeros((len(tables), size, types), np.int32),
         np.zeros((len(tables), size, types), np.int32),
         np.zeros((len(tables), types), np.int32),
@@ -100,21 +90,17 @@ def empty_state(problem: Problem, hard_weight: float) -> AgreementState:
     )
 
 
-def places_by_key(state: AgreementState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each key occurs: (G, P) first tokens ordered by key, and (G, K + 1) the bounds of each key among them."""
-    tables, size = len(state.keys), state.counts.shape[1]
-    known = [np.nonzero(table != NO_KEY) for table in state.keys]
-    places = np.zeros((tables, max((len(tokens) for tokens, _ in known), default=0)), np.int64)
-    bounds = np.zeros((tables, size + 1), np.int64)
-    for g, (tokens, widths) in enumerate(known):
-        keys = state.keys[g, tokens, widths]
-        places[g, : len(tokens)] = tokens[np.argsort(keys, kind="stable")]
-        bounds[g, 1:] = np.cumsum(np.bincount(keys, minlength=size))
-    return places, bounds
+def key_bounds(state: AgreementState) -> NDArray[np.int64]:
+    """(G, K + 1) bounds of each key's places in a list of all places of the table, ordered by key."""
+    size = state.counts.shape[1]
+    bounds = np.zeros((len(state.keys), size + 1), np.int64)
+    for table, ends in zip(state.keys, bounds, strict=True):
+        ends[1:] = np.cumsum(np.bincount(table[table != NO_KEY], minlength=size))
+    return bounds
 
 
 @kernel_in_place
-def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
+def span_cost(state: AgreementState, start: int, end: int, kind: int) -> Any:
     """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
     length = end - start
     total = 0.0
@@ -143,7 +129,7 @@ def span_cost(state: Any, start: int, end: int, kind: int) -> Any:
 
 
 @kernel_in_place
-def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
+def _parts_cost(state: AgreementState, a: int, start: int, end: int, kind: int) -> Any:
     g = state.table[a]
     total = 0.0
     for width in range(1, end - start):
@@ -158,7 +144,7 @@ def _parts_cost(state: Any, a: int, start: int, end: int, kind: int) -> Any:
 
 
 @kernel_in_place
-def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
+def _seen(keys: NDArray[np.int32], g: int, key: int, start: int, at: int, width: int) -> Any:
     for earlier in range(start, at):
         if keys[g, earlier, width - 1] == key:
             return True
@@ -166,7 +152,7 @@ def _seen(keys: Any, g: int, key: int, start: int, at: int, width: int) -> Any:
 
 
 @kernel_in_place
-def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
+def add_span(state: AgreementState, start: int, end: int, kind: int, change: int) -> None:
     """Counts a labelled span in (``change`` 1) or out (−1)."""
     length = end - start
     for g in range(len(state.keys)):
@@ -184,7 +170,7 @@ def add_span(state: Any, start: int, end: int, kind: int, change: int) -> None:
 
 
 @kernel_in_place
-def outside_cost(state: Any, t: int) -> Any:
+def outside_cost(state: AgreementState, t: int) -> Any:
     """Nats that an outside label at t costs with the spans labelled now that have the words from t on."""
     total = 0.0
     for a in state.watching:
@@ -200,7 +186,7 @@ def outside_cost(state: Any, t: int) -> Any:
 
 
 @kernel_in_place
-def add_outside(state: Any, t: int, change: int) -> None:
+def add_outside(state: AgreementState, t: int, change: int) -> None:
     """Counts an outside label at t in (``change`` 1) or out (−1)."""
     for g in state.watched:
         for width in range(state.reach[g, t]):
@@ -210,7 +196,7 @@ def add_outside(state: Any, t: int, change: int) -> None:
 
 
 @kernel_in_place
-def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int) -> Any:
+def item_end(continues: NDArray[np.bool_], opens_sentence: NDArray[np.bool_], labels: Labels, t: int, last: int) -> Any:
     """Where the span that opens at t ends, at most at ``last``; t + 1 for an outside label."""
     end = t + 1
     while end < last and not opens_sentence[end] and continues[labels[end - 1], labels[end]]:
@@ -219,7 +205,7 @@ def item_end(continues: Any, opens_sentence: Any, labels: Any, t: int, last: int
 
 
 @kernel_in_place
-def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, change: int) -> None:
+def count_labels(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int, change: int) -> None:
     """Counts all spans and outside labels of ``labels[first:last]`` in (``change`` 1) or out (−1).
 
     ``first`` and ``last`` must not cut a span.
@@ -236,7 +222,7 @@ def count_labels(state: Any, codec: Any, labels: Any, first: int, last: int, cha
 
 
 @kernel_in_place
-def labels_cost(state: Any, codec: Any, labels: Any, first: int, last: int) -> Any:
+def labels_cost(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> Any:
     """Nats that ``labels[first:last]`` cost together with what is counted now; they themselves must not be.
 
     ``first`` and ``last`` must not cut a span. The counts are as before afterwards.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Labels
-from schemas.potentials import Floats, Potentials
+from schemas.potentials import Floats, Ints, Potentials
 from workers.compiling.kernel import kernel
 
 
@@ -21,15 +21,19 @@ def viterbi(potentials: Potentials) -> Labels:
 
     Where every path of a sentence is −inf the labels are arbitrary and score −inf.
     """
+    return best_labels(potentials)[0]
+
+
+def best_labels(potentials: Potentials) -> tuple[Labels, Floats]:
+    """The labels of `viterbi`, and the nats (S,) that they score in each sentence."""
     p = potentials
-    labels: Labels = _viterbi(p.unary, p.transition, sentence_bounds(p))[0]
-    return labels
+    found: tuple[Labels, Floats] = _viterbi(p.unary, p.transition, sentence_bounds(p))
+    return found
 
 
 def viterbi_score(potentials: Potentials) -> float:
     """The best local score of any labelling, in nats: the sum over sentences."""
-    p = potentials
-    return float(_viterbi(p.unary, p.transition, sentence_bounds(p))[1].sum())
+    return float(best_labels(potentials)[1].sum())
 
 
 def log_partition(potentials: Potentials) -> Floats:
@@ -84,7 +88,7 @@ def sentence_bounds(potentials: Potentials) -> NDArray[np.int64]:
 
 
 @kernel
-def _viterbi(unary: Any, transition: Any, bounds: Any) -> Any:
+def _viterbi(unary: Floats, transition: Floats, bounds: Ints) -> Any:
     count, width = unary.shape
     labels = np.zeros(count, np.int32)
     scores = np.zeros(len(bounds) - 1)
@@ -117,7 +121,7 @@ def _viterbi(unary: Any, transition: Any, bounds: Any) -> Any:
 
 
 @kernel
-def _forward_max(unary: Any, transition: Any, bounds: Any) -> Any:
+def _forward_max(unary: Floats, transition: Floats, bounds: Ints) -> Any:
     count, width = unary.shape
     forward = np.empty((count, width))
     for s in range(len(bounds) - 1):
@@ -132,7 +136,7 @@ def _forward_max(unary: Any, transition: Any, bounds: Any) -> Any:
 
 
 @kernel
-def _backward_max(unary: Any, transition: Any, bounds: Any) -> Any:
+def _backward_max(unary: Floats, transition: Floats, bounds: Ints) -> Any:
     count, width = unary.shape
     backward = np.zeros((count, width))
     for s in range(len(bounds) - 1):
@@ -147,7 +151,7 @@ def _backward_max(unary: Any, transition: Any, bounds: Any) -> Any:
 
 
 @kernel
-def _incoming(unary: Any, transition: Any, bounds: Any) -> Any:
+def _incoming(unary: Floats, transition: Floats, bounds: Ints) -> Any:
     """(N, L) log-sum over all labels of the sentence before t, given y_t = l; 0 at its start."""
     count, width = unary.shape
     incoming = np.zeros((count, width))
@@ -162,7 +166,7 @@ def _incoming(unary: Any, transition: Any, bounds: Any) -> Any:
 
 
 @kernel
-def _log_sum(terms: Any) -> Any:
+def _log_sum(terms: Floats) -> Any:
     top = terms.max()
     if top == -np.inf:
         return top

@@ -6,10 +6,10 @@ import math
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels
-from schemas.problem import Problem
-from workers.inference.core.chain import viterbi
+from schemas.problem import Problem, Score
 from workers.inference.core.effort import Effort
 from workers.inference.core.engine import UNLIMITED, proven
+from workers.inference.core.prepared import Prepared
 from workers.inference.numerics import ROUNDING
 
 
@@ -24,11 +24,10 @@ class Search(Effort):
         self, problem: Problem, *, budget: Budget, incumbent: Labels | None, clock: float | None = None
     ) -> None:
         super().__init__(budget, clock=clock)
-        self.problem = problem
-        self.viterbi = viterbi(problem.potentials)
-        self.top = problem.potentials.score(self.viterbi)
-        self.labels = self.viterbi
-        self.objective = problem.score(self.viterbi).objective
+        self.problem = Prepared.of(problem)
+        self.viterbi = self.problem.viterbi
+        self.top = self.problem.first.local
+        self._keep(self.viterbi, self.problem.first)
         self.improvements = [Improvement(self.seconds, 0, self.objective)]
         if incumbent is not None:
             self.offer(incumbent)
@@ -45,20 +44,23 @@ class Search(Effort):
 
     def restart(self, labels: Labels) -> None:
         """Makes ``labels`` (N,) the incumbent whatever it scores: for engines with an objective of their own."""
-        self.labels, self.objective = labels, self.problem.score(labels).objective
+        self._keep(labels, self.problem.score(labels))
         self.improvements = [Improvement(self.seconds, self.work, self.objective)]
 
     def offer(self, labels: Labels) -> bool:
         """Makes a labelling (N,) the incumbent if `Problem.score` says that it is better; returns whether it is."""
-        return self.take(labels, self.problem.score(labels).objective)
+        return self.take(labels, self.problem.score(labels))
 
-    def take(self, labels: Labels, objective: float) -> bool:
-        """Makes a labelling (N,) of known objective the incumbent if that is better; returns whether it is."""
-        if not objective > self.objective:
+    def take(self, labels: Labels, score: Score) -> bool:
+        """Makes a labelling (N,) of known score the incumbent if that is better; returns whether it is."""
+        if not score.objective > self.objective:
             return False
-        self.labels, self.objective = labels.copy(), objective
-        self.improvements.append(Improvement(self.seconds, self.work, objective))
+        self._keep(labels.copy(), score)
+        self.improvements.append(Improvement(self.seconds, self.work, self.objective))
         return True
+
+    def _keep(self, labels: Labels, score: Score) -> None:
+        self.labels, self.score, self.objective = labels, score, score.objective
 
     def decoded(self, least_loss: float, *, cut_short: bool = False) -> Decoded:
         """The incumbent as the answer, with its bound and what that proves.
@@ -72,10 +74,15 @@ class Search(Effort):
         bound = self.objective if len(self.problem) == 0 else max(self.objective, self.top - least_loss)
         unfinished = self.spent or self.objective == -math.inf
         other = Status.TIMEOUT if unfinished or cut_short else Status.FEASIBLE
+        return self.answer(bound, proven(self.objective, bound, otherwise=other))
+
+    def answer(self, bound: float, status: Status) -> Decoded:
+        """The incumbent as the answer, under a bound in nats of which the caller says what it proves."""
         return self.problem.decoded(
             self.labels,
+            score=self.score,
             bound=bound,
-            status=proven(self.objective, bound, otherwise=other),
+            status=status,
             work=self.work,
             seconds=self.seconds,
             improvements=self.improvements,

@@ -113,7 +113,9 @@ class _Entries(NamedTuple):
 
 
 @kernel
-def _events(entries: Any, size: int, alive: Any, possible: Any, opens: Any) -> Any:
+def _events(
+    entries: _Entries, size: int, alive: NDArray[np.bool_], possible: NDArray[np.bool_], opens: NDArray[np.bool_]
+) -> Any:
     width = alive.shape[1]
     at, row = np.empty(size, np.int64), np.empty(size, np.int64)
     first, last = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -150,7 +152,16 @@ def _events(entries: Any, size: int, alive: Any, possible: Any, opens: Any) -> A
 
 
 @inner
-def _before(entries: Any, low: int, high: int, gain: Any, after: Any, alive: Any, possible: Any, opens: Any) -> Any:
+def _before(
+    entries: _Entries,
+    low: int,
+    high: int,
+    gain: Floats,
+    after: Floats,
+    alive: NDArray[np.bool_],
+    possible: NDArray[np.bool_],
+    opens: np.bool_,
+) -> Any:
     """(L,) least of what a position and all later ones add, given the label before it."""
     width = len(gain)
     pairs = np.empty((width, width))
@@ -170,7 +181,7 @@ def _before(entries: Any, low: int, high: int, gain: Any, after: Any, alive: Any
 
 
 @inner_in_place
-def _lowest(values: Any, alive: Any) -> Any:
+def _lowest(values: Floats, alive: NDArray[np.bool_]) -> Any:
     best = np.inf
     for label in range(len(values)):
         if alive[label]:

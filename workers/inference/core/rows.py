@@ -56,7 +56,7 @@ def row_state(problem: Problem, labels: Labels, hard_weight: float) -> RowState:
 
 
 @kernel_in_place
-def row_penalty(state: Any) -> Any:
+def row_penalty(state: RowState) -> Any:
     """Nats that all rows cost now."""
     total = 0.0
     for r in range(len(state.bound)):
@@ -65,7 +65,7 @@ def row_penalty(state: Any) -> Any:
 
 
 @kernel_in_place
-def set_label(state: Any, labels: Any, t: int, new: int) -> Any:
+def set_label(state: RowState, labels: Labels, t: int, new: int) -> Any:
     """Sets ``labels[t]`` and the row sums; returns by how many nats the rows' penalty grew."""
     old = labels[t]
     grown = 0.0
@@ -88,7 +88,7 @@ def set_label(state: Any, labels: Any, t: int, new: int) -> Any:
 
 
 @kernel_in_place
-def _shift(state: Any, r: int, change: float) -> Any:
+def _shift(state: RowState, r: int, change: float) -> Any:
     before = max(0.0, state.activity[r] - state.bound[r])
     state.activity[r] += change
     return state.weight[r] * (max(0.0, state.activity[r] - state.bound[r]) - before)

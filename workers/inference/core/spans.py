@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from schemas.potentials import Floats
-from schemas.problem import Problem
+from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import kernel, kernel_in_place
-from workers.inference.core.agreement import Codec, codec
-from workers.inference.core.chain import max_messages, sentence_bounds
+from workers.inference.core.agreement import Codec
+from workers.inference.core.chain import sentence_bounds
+from workers.inference.core.prepared import Prepared
 
 
 class CandidateSpans:
@@ -32,28 +32,36 @@ class CandidateSpans:
         self.start, self.end, self.type = spans[:, 0], spans[:, 1], spans[:, 2]
         self.loss = loss
 
+    @classmethod
+    def none(cls) -> CandidateSpans:
+        """No spans."""
+        return cls(np.zeros((0, 3), np.int64), np.zeros(0))
+
     def __len__(self) -> int:
         return len(self.loss)
 
 
-def candidate_spans(problem: Problem, limit: float) -> CandidateSpans:
+def candidate_spans(problem: Prepared, limit: float) -> CandidateSpans:
     """All spans with a loss of at most ``limit`` nats.
 
     Prunes while it extends a span, so the cost follows the number of survivors.
     """
     p = problem.potentials
-    forward, backward = max_messages(p)
-    best = (forward + backward).max(axis=1) if len(p) else np.zeros(0)
-    return CandidateSpans(
-        *_candidate_spans(
-            p.unary, p.transition, sentence_bounds(p), forward, backward, best, codec(problem), float(limit)
-        )
-    )
+    forward, backward = problem.messages
+    chain = p.unary, p.transition, sentence_bounds(p), forward, backward, problem.best_marginals
+    return CandidateSpans(*_candidate_spans(*chain, problem.codec, float(limit)))
 
 
 @kernel
 def _candidate_spans(
-    unary: Any, transition: Any, bounds: Any, forward: Any, backward: Any, best: Any, codec: Codec, limit: float
+    unary: Floats,
+    transition: Floats,
+    bounds: Ints,
+    forward: Floats,
+    backward: Floats,
+    best: Floats,
+    codec: Codec,
+    limit: float,
 ) -> Any:
     spans = np.empty((max(16, len(unary)), 3), np.int64)
     losses = np.empty(len(spans))
@@ -84,7 +92,7 @@ def _candidate_spans(
 
 
 @kernel_in_place
-def _enter(unary: Any, transition: Any, forward: Any, codec: Codec, first: int, start: int, kind: int) -> Any:
+def _enter(unary: Floats, transition: Floats, forward: Floats, codec: Codec, first: int, start: int, kind: int) -> Any:
     """Best score up to ``start`` with a span of this type opening there."""
     opening = codec.opening[kind]
     if start == first:
@@ -97,7 +105,7 @@ def _enter(unary: Any, transition: Any, forward: Any, codec: Codec, first: int, 
 
 
 @kernel_in_place
-def _leave(unary: Any, transition: Any, backward: Any, codec: Codec, last: int, end: int, inner: int) -> Any:
+def _leave(unary: Floats, transition: Floats, backward: Floats, codec: Codec, last: int, end: int, inner: int) -> Any:
     """Best score from ``end`` on, given a span that stops before it with label ``inner``."""
     if end == last:
         return 0.0
@@ -109,7 +117,7 @@ def _leave(unary: Any, transition: Any, backward: Any, codec: Codec, last: int, 
 
 
 @kernel_in_place
-def _sort_by_end(spans: Any, losses: Any, first: int, last: int) -> None:
+def _sort_by_end(spans: Ints, losses: Floats, first: int, last: int) -> None:
     # Insertion sort: a start has few surviving spans, found type by type with ends rising.
     for i in range(first + 1, last):
         end, kind, loss = spans[i, 1], spans[i, 2], losses[i]

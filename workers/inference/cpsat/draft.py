@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+Variables = NDArray[np.int32]
+"""Indices of variables, `TRUE` or `FALSE`."""
+
 TRUE = 0
 """Variable 0 is the constant 1."""
 FALSE = -1
@@ -58,7 +61,7 @@ class ModelDraft:
         if variable != FALSE and units:
             self.costs[variable] = self.costs.get(variable, 0) + units
 
-    def booleans(self, hints: NDArray[np.bool_], costs: NDArray[np.float64]) -> NDArray[np.int32]:
+    def booleans(self, hints: NDArray[np.bool_], costs: NDArray[np.float64]) -> Variables:
         """(M,) new Booleans with their hints and costs (M,), in nats."""
         first = len(self.uppers)
         variables = self.model.proto.variables

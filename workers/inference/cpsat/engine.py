@@ -13,8 +13,8 @@ from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import CpSatSettings
-from workers.inference.core.chain import viterbi
 from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
 from workers.inference.cpsat.lattice import LatticeModel, build_model
 
 UNITS_A_SECOND = 1000
@@ -50,13 +50,12 @@ def solve(
     nats. Work is counted in milliseconds of CP-SAT's deterministic time.
     """
     started = time.perf_counter()
-    best = viterbi(problem.potentials)
-    bound = problem.potentials.score(best)
+    prepared = Prepared.of(problem)
+    bound = prepared.first.local
     if bound == -np.inf:
-        return problem.decoded(best, bound=bound, status=Status.INFEASIBLE)
-    if incumbent is not None and problem.score(incumbent).objective > problem.score(best).objective:
-        best = incumbent
-    objective = problem.score(best).objective
+        return problem.decoded(prepared.viterbi, bound=bound, status=Status.INFEASIBLE, score=prepared.first)
+    best, score = prepared.better_of(incumbent)
+    objective = score.objective
     improvements = [Improvement(time.perf_counter() - started, 0, objective)]
     solution = None
     if 0 < len(problem) <= config.most_tokens and bound - objective > config.tolerance:
@@ -73,8 +72,10 @@ def solve(
         bound = min(bound, solution.bound)
         better = [step for step in solution.found if step.objective > objective]
         improvements += [step._replace(seconds=step.seconds + before) for step in better]
-        if solution.labels is not None and problem.score(solution.labels).objective > objective:
-            best, objective = solution.labels, problem.score(solution.labels).objective
+        if solution.labels is not None:
+            found = problem.score(solution.labels)
+            if found.objective > objective:
+                best, score, objective = solution.labels, found, found.objective
     return problem.decoded(
         best,
         bound=bound,
@@ -82,6 +83,7 @@ def solve(
         work=solution.work if solution else 0,
         seconds=time.perf_counter() - started,
         improvements=improvements,
+        score=score,
     )
 
 

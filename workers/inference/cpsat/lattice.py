@@ -30,11 +30,9 @@ from schemas.labels import Labels, Spans
 from schemas.potentials import Floats, Potentials
 from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
 from workers.inference.core.chain import max_marginals
-from workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft
+from workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft, Variables
 from workers.inference.cpsat.lattice_spans import add_agreements
 from workers.inference.numerics import INTEGRAL_DRIFT, TOLERANCE, UNIT_ROUNDING
-
-Ints = NDArray[np.int32]
 
 FINEST = 2.0**42
 """Units into which a hard row's real coefficients together are divided: sums stay far inside int64."""
@@ -57,7 +55,7 @@ class LatticeModel:
     """
 
     model: cp_model.CpModel
-    token: Ints
+    token: Variables
     offset: float
     scale: float
     local: dict[int, int]
@@ -75,8 +73,8 @@ class LatticeModel:
 class _Lattice:
     """Which labels live, the variables of tokens (N, L) and edges (N, L, L; edge into t)."""
 
-    token: Ints
-    edge: Ints
+    token: Variables
+    edge: Variables
     offset: float
 
 
@@ -159,7 +157,7 @@ def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], sta
 
 
 def _add_edges(
-    draft: ModelDraft, p: Potentials, token: Ints, edge: Ints, at: NDArray[np.int64], start: Labels
+    draft: ModelDraft, p: Potentials, token: Variables, edge: Variables, at: NDArray[np.int64], start: Labels
 ) -> float:
     """Edge variables into the tokens ``at``, where both ends are open; their best possible score in nats."""
     if not len(at):
@@ -198,7 +196,7 @@ def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: F
 
 
 def _add_row(
-    draft: ModelDraft, variables: Ints, coefficients: Floats, *, bound: float, weight: float, degree: float
+    draft: ModelDraft, variables: Variables, coefficients: Floats, *, bound: float, weight: float, degree: float
 ) -> None:
     most = float(coefficients[(variables != FALSE) & (coefficients > 0)].sum())
     if most <= bound + SLACK_TOLERANCE:

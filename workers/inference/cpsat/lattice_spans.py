@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels, Scheme, Spans
 from schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
-from workers.inference.cpsat.draft import FALSE, TRUE, ModelDraft
-
-Ints = NDArray[np.int32]
+from workers.inference.cpsat.draft import FALSE, TRUE, ModelDraft, Variables
 
 MOST_PAIRS = 400
 """The most pairs of spans of one key that get a variable each; more are counted."""
@@ -34,8 +32,8 @@ class SpanVariables:
 
     draft: ModelDraft
     problem: Problem
-    token: Ints
-    edge: Ints
+    token: Variables
+    edge: Variables
     spans: Spans
     taken: frozenset[tuple[int, int, int]]
     made: dict[int, int] = field(default_factory=dict)
@@ -93,7 +91,7 @@ class SpanVariables:
 
 
 def add_agreements(
-    draft: ModelDraft, problem: Problem, token: Ints, edge: Ints, *, start: Labels, spans: Spans | None
+    draft: ModelDraft, problem: Problem, token: Variables, edge: Variables, *, start: Labels, spans: Spans | None
 ) -> None:
     """Adds the cost of every agreement of ``problem`` to the model.
 
@@ -109,7 +107,7 @@ def add_agreements(
         _AgreementCost(draft, agreement, variables).add()
 
 
-def lattice_spans(problem: Problem, token: Ints, edge: Ints) -> Spans:
+def lattice_spans(problem: Problem, token: Variables, edge: Variables) -> Spans:
     """All labelled spans that a path of the lattice has and that an agreement compares."""
     touched = _touched(problem.agreements, len(token))
     longest = _longest_runs(problem, token, edge)
@@ -132,7 +130,7 @@ def _touched(agreements: tuple[SpanAgreement, ...], count: int) -> NDArray[np.bo
     return touched
 
 
-def _longest_runs(problem: Problem, token: Ints, edge: Ints) -> NDArray[np.int64]:
+def _longest_runs(problem: Problem, token: Variables, edge: Variables) -> NDArray[np.int64]:
     """(N, T) length of the longest span of a type that the lattice allows to start at a token."""
     opening, inside = problem.labels.opening, problem.labels.inside
     goes_on = edge[:, inside, inside] != FALSE
@@ -222,7 +220,7 @@ class _AgreementCost:
                 tokens = self.variables.token[np.ix_(places[key], outside)].ravel()
                 self._against(self.members[key], tokens[tokens != FALSE])
 
-    def _against(self, group: NDArray[np.int64], tokens: Ints) -> None:
+    def _against(self, group: NDArray[np.int64], tokens: Variables) -> None:
         """Each span of a group against the outside labels ``tokens`` (variables) of its key's places."""
         fixed, free = int((tokens == TRUE).sum()), tokens[tokens != TRUE].tolist()
         parts = [[(v, 1)] for v in free]

@@ -25,7 +25,7 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY
 from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import CONTAINED
+from workers.inference.core.agreement import CONTAINED, AgreementState
 from workers.inference.numerics import TOLERANCE
 from workers.inference.relaxation.groups import PricedGroups, Workspace, group_cost, workspace_for
 from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
@@ -40,9 +40,12 @@ BEST, LENGTH = 0, 1
 TAKEN, IDLE, LOOKED, ENDED = range(4)
 """Places in ``numbers`` and ``counters`` of an `Ascent`."""
 
+SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
+"""Columns of memberships, see `memberships`: the span (or outside label), the group, its key table, and so on."""
+
 
 @kernel
-def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
+def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> Any:
     """(K, 6) span, group, table, role, slot, width: each span with the key of its words, and of each part of it.
 
     ``start``, ``end``, ``kind`` (M,) are spans of T types; the group of key k of table g is g · K + k, the slot is the
@@ -72,18 +75,18 @@ def memberships(state: Any, start: Any, end: Any, kind: Any) -> Any:
                         continue
                     if count == len(rows):
                         rows = np.concatenate((rows, np.empty_like(rows)))
-                    rows[count, 0] = i
-                    rows[count, 1] = g * size + key
-                    rows[count, 2] = g
-                    rows[count, 3] = kind[i] if width == length else types + kind[i]
-                    rows[count, 4] = at
-                    rows[count, 5] = width
+                    rows[count, SPAN] = i
+                    rows[count, GROUP] = g * size + key
+                    rows[count, TABLE] = g
+                    rows[count, ROLE] = kind[i] if width == length else types + kind[i]
+                    rows[count, SLOT] = at
+                    rows[count, WIDTH] = width
                     count += 1
     return rows[:count]
 
 
 @kernel
-def outside_memberships(state: Any, members: Any, undecided: Any, first: int) -> Any:
+def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray[np.bool_], first: int) -> Any:
     """(K, 6) memberships of outside labels: an outside label at t leaves the words that start at t unlabelled.
 
     Columns are those of `memberships`; the item is ``first`` + t, the role 2 · T. There is one for each token that
@@ -94,8 +97,9 @@ def outside_memberships(state: Any, members: Any, undecided: Any, first: int) ->
     asked = np.zeros((len(state.keys), size), np.bool_)
     for row in members:
         for a in state.watching:
-            if row[3] < types and state.table[a] == row[2] and state.cost[a, row[3], 0] > 0.0:
-                asked[row[2], row[1] - row[2] * size] = True
+            g, role = row[TABLE], row[ROLE]
+            if role < types and state.table[a] == g and state.cost[a, role, 0] > 0.0:
+                asked[g, row[GROUP] - g * size] = True
     rows = np.empty((max(16, len(undecided)), 6), np.int64)
     count = 0
     for t in np.flatnonzero(undecided):
@@ -112,7 +116,7 @@ def outside_memberships(state: Any, members: Any, undecided: Any, first: int) ->
 
 
 @kernel
-def left_out_costs(state: Any, left_out: Any, start: Any, end: Any, kind: Any) -> Any:
+def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: Ints, end: Ints, kind: Ints) -> Any:
     """(M,) nats that each span costs with the occurrences of its words at tokens marked in ``left_out`` (N,).
 
     Those tokens are outside in every labelling that is looked at, so this is a constant of each span.
@@ -167,7 +171,7 @@ class Ascent(NamedTuple):
 
 
 @kernel
-def ascent_from(chains: Any, groups: Any, prices: Any) -> Any:
+def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Any:
     """An ascent from ``prices`` (K,) that has not begun."""
     count, sentences, members = len(chains.unary), len(chains.bounds) - 1, len(prices)
     items = len(chains.start) + count
@@ -202,7 +206,7 @@ def ascent_from(chains: Any, groups: Any, prices: Any) -> Any:
 
 
 @kernel_in_place
-def ascend(ascent: Any, optimum: float, upper: float, steps: int, most: int) -> Any:
+def ascend(ascent: Ascent, optimum: float, upper: float, steps: int, most: int) -> Any:
     """Goes on to ``steps`` steps in all, or until ``most`` more things were visited; True: more steps may be of use.
 
     There is always one step. ``optimum`` is V and ``upper`` is D, both in nats. The best bound is inf, and the labels
@@ -220,7 +224,7 @@ def ascend(ascent: Any, optimum: float, upper: float, steps: int, most: int) -> 
 
 
 @inner_in_place
-def _ascent_step(ascent: Any, optimum: float, upper: float) -> Any:
+def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> Any:
     """Computes the bound and moves the prices; False where D is reached, or the subgradient is 0."""
     groups, now, direction, scores, costs = ascent.groups, ascent.now, ascent.direction, ascent.scores, ascent.costs
     ascent.charge[:] = 0.0
@@ -256,7 +260,7 @@ def _ascent_step(ascent: Any, optimum: float, upper: float) -> Any:
 
 
 @inner_in_place
-def _step(ascent: Any, size: float) -> None:
+def _step(ascent: Ascent, size: float) -> None:
     """Moves prices, none below 0, and marks the sentences and groups in which any did."""
     groups, prices = ascent.groups, ascent.now
     ascent.moved[:], ascent.moved_groups[:] = False, False
@@ -269,7 +273,7 @@ def _step(ascent: Any, size: float) -> None:
 
 
 @inner_in_place
-def _solve_sentences(ascent: Any) -> None:
+def _solve_sentences(ascent: Ascent) -> None:
     """Solves the sentences that ``moved``; their scores in nats are −inf where no spans make one."""
     chains, taken = ascent.chains, ascent.taken
     for s in range(len(ascent.moved)):
@@ -284,7 +288,7 @@ def _solve_sentences(ascent: Any) -> None:
 
 
 @inner
-def _sentences(chains: Any, groups: Any) -> Any:
+def _sentences(chains: Chains, groups: PricedGroups) -> Any:
     """(K,) in which sentence each membership's span or outside label is."""
     sentence = np.empty(len(groups.span), np.int64)
     for m in range(len(groups.span)):

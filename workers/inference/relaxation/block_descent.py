@@ -50,7 +50,7 @@ class Descent(NamedTuple):
 
 
 @kernel
-def start_at(chains: Any, state: Any, labels: Any) -> Any:
+def start_at(chains: Chains, state: AgreementState, labels: Labels) -> Any:
     """A descent from ``labels`` (N,), which it changes; ``state`` is an `AgreementState` without counts."""
     count = len(labels)
     penalty = np.array([labels_cost(state, chains.codec, labels, 0, count)])
@@ -62,7 +62,7 @@ def start_at(chains: Any, state: Any, labels: Any) -> Any:
 
 
 @kernel_in_place
-def descend(descent: Any, most: int) -> Any:
+def descend(descent: Descent, most: int) -> Any:
     """Passes over all sentences until none changes; returns the labels' objective in nats, without rows.
 
     A sentence is solved again only if one of its charges changed. There is no further pass after `MOST_PASSES`, or once
@@ -85,13 +85,13 @@ def descend(descent: Any, most: int) -> Any:
 
 
 @kernel_in_place
-def finish(descent: Any) -> None:
+def finish(descent: Descent) -> None:
     """Takes all labels out of the counts, which are empty again."""
     count_labels(descent.state, descent.chains.codec, descent.labels, 0, len(descent.labels), -1)
 
 
 @inner_in_place
-def solve(descent: Any, s: int) -> Any:
+def solve(descent: Descent, s: int) -> Any:
     """Solves sentence s and takes its new labels if they are better; returns whether they are."""
     chains, labels, fresh = descent.chains, descent.labels, descent.fresh
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -110,14 +110,14 @@ def solve(descent: Any, s: int) -> Any:
 
 
 @inner_in_place
-def uncount_sentence(descent: Any, first: int, last: int) -> Any:
+def uncount_sentence(descent: Descent, first: int, last: int) -> Any:
     """Takes a sentence's labels out of the counts; returns the nats that they cost each other and the others."""
     count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
     return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
 
 
 @inner_in_place
-def count_sentence(descent: Any, labels: Any, first: int, last: int) -> Any:
+def count_sentence(descent: Descent, labels: Labels, first: int, last: int) -> Any:
     """Copies ``labels[first:last]`` to a sentence that is not counted, and counts it; returns its cost in nats."""
     copy_to(descent.labels[first:last], labels[first:last])
     cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
@@ -126,7 +126,7 @@ def count_sentence(descent: Any, labels: Any, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> None:
+def _charges(chains: Chains, state: AgreementState, first: int, last: int, charge: Floats) -> None:
     """Writes the nats that each candidate span and outside label of a sentence costs with what is counted."""
     for i in range(chains.first[first], chains.first[last]):
         charge[i] = span_cost(state, chains.start[i], chains.end[i], chains.kind[i])
@@ -135,7 +135,7 @@ def _charges(chains: Any, state: Any, first: int, last: int, charge: Any) -> Non
 
 
 @inner_in_place
-def charges_changed(descent: Any, first: int, last: int) -> Any:
+def charges_changed(descent: Descent, first: int, last: int) -> Any:
     """Do any charges of the sentence differ from those of the last call? Copies those of now to ``seen``."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
     _charges(chains, descent.state, first, last, charge)
@@ -150,7 +150,7 @@ def charges_changed(descent: Any, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def local_score(unary: Any, transition: Any, labels: Any, first: int, last: int) -> Any:
+def local_score(unary: Floats, transition: Floats, labels: Labels, first: int, last: int) -> Any:
     """The local score of a sentence's labels, in nats."""
     total = unary[first, labels[first]]
     for t in range(first + 1, last):

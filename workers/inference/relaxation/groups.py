@@ -27,6 +27,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
@@ -116,7 +117,7 @@ class Sizes(NamedTuple):
 
 
 @kernel
-def workspace_for(groups: Any) -> Any:
+def workspace_for(groups: PricedGroups) -> Any:
     """A workspace that is large enough for each of the groups."""
     slots, roles = 1, groups.pair.shape[1]
     for q in range(len(groups.roles)):
@@ -140,7 +141,7 @@ def workspace_for(groups: Any) -> Any:
 
 
 @kernel_in_place
-def group_cost(groups: Any, q: int, prices: Any, workspace: Any, known: Any) -> Any:
+def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, known: NDArray[np.bool_]) -> Any:
     """min_u cost(u) of group q in nats, or a lower bound on it; marks in ``known`` (K,) the memberships that u takes.
 
     Exact, unless several counted roles choose the same slot, or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` ends
@@ -182,7 +183,7 @@ def group_cost(groups: Any, q: int, prices: Any, workspace: Any, known: Any) -> 
 
 
 @kernel_in_place
-def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
+def _best_member(groups: PricedGroups, p: int, role: int, prices: Floats) -> Any:
     best = -1
     for m in range(groups.slots[p], groups.slots[p + 1]):
         if groups.role[m] == role and (best < 0 or prices[m] > prices[best]):
@@ -191,7 +192,7 @@ def _best_member(groups: Any, p: int, role: int, prices: Any) -> Any:
 
 
 @inner_in_place
-def _open_group(groups: Any, q: int, prices: Any, workspace: Any) -> Any:
+def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace) -> Any:
     """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
     Roles without a price above 0 are BANNED: no slot gains by them.
@@ -219,7 +220,7 @@ def _open_group(groups: Any, q: int, prices: Any, workspace: Any) -> Any:
 
 
 @inner_in_place
-def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
+def _order_roles(pair: Floats, order: Ints, gaining: int) -> Any:
     """Orders roles by their conflicts with all roles after them, the greatest sum first; returns how many have any.
 
     Once those have a count, the others do not conflict with each other, so their slots are independent. They are
@@ -241,7 +242,7 @@ def _order_roles(pair: Any, order: Any, gaining: int) -> Any:
 
 
 @kernel_in_place
-def _box_cost(workspace: Any, sizes: Any, pair: Any) -> Any:
+def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> Any:
     """A lower bound in nats on the cost of a group within the box, see the module; fills ``charge``, ``base``, ``top``.
 
     Exact where roles without a count do not conflict and no two counted ones choose the same slot.
@@ -277,7 +278,7 @@ def _box_cost(workspace: Any, sizes: Any, pair: Any) -> Any:
 
 
 @kernel_in_place
-def _take(workspace: Any, slots: int, r: int) -> Any:
+def _take(workspace: Workspace, slots: int, r: int) -> Any:
     """What a role adds to the bases of its ``low`` best slots, in nats; −inf where it has fewer slots."""
     size = workspace.low[r] + 1
     charge = workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
@@ -296,7 +297,7 @@ def _take(workspace: Any, slots: int, r: int) -> Any:
 
 
 @kernel_in_place
-def _next_box(workspace: Any, sizes: Any, pair: Any, limit: float, depth: int) -> Any:
+def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, depth: int) -> Any:
     """The next leaf of the tree that costs less than ``limit`` nats: the depth of its last role, and its cost.
 
     ``depth`` is what the last call returned, `START` at first; `END` is returned when there are no more. Together the
@@ -337,7 +338,7 @@ def _next_box(workspace: Any, sizes: Any, pair: Any, limit: float, depth: int) -
 
 
 @kernel_in_place
-def _enter_role(workspace: Any, sizes: Any, pair: Any, depth: int) -> None:
+def _enter_role(workspace: Workspace, sizes: Sizes, pair: Floats, depth: int) -> None:
     """Makes the role at ``depth`` ALONE, banning all that conflicts; if that is banned already the role stays FREE."""
     r = workspace.order[depth]
     if workspace.state[r] == BANNED:
@@ -351,7 +352,7 @@ def _enter_role(workspace: Any, sizes: Any, pair: Any, depth: int) -> None:
 
 
 @kernel_in_place
-def _next_state(workspace: Any, sizes: Any, depth: int) -> Any:
+def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> Any:
     """The state after ALONE, or after the last: COUNTED with 0, BEYOND from 1, COUNTED with 1, BEYOND from 2, …
 
     False, with the role FREE again, where there is none left.
@@ -377,14 +378,14 @@ def _next_state(workspace: Any, sizes: Any, depth: int) -> Any:
 
 
 @kernel_in_place
-def _leave_role(workspace: Any, r: int) -> None:
+def _leave_role(workspace: Workspace, r: int) -> None:
     if workspace.state[r] != BANNED:
         workspace.state[r] = FREE
         workspace.low[r] = 0
 
 
 @kernel
-def member_losses(groups: Any, prices: Any, workspace: Any, limit: float) -> Any:
+def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, limit: float) -> Any:
     """(K,) a lower bound on min_u {cost(u) : u takes this membership} − min_u cost(u), in nats.
 
     inf where that is more than ``limit`` nats. For each box: its cost, and what changes if the slot takes the
@@ -407,7 +408,15 @@ def member_losses(groups: Any, prices: Any, workspace: Any, limit: float) -> Any
 
 @kernel_in_place
 def _group_losses(
-    groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, least: float, limit: float, forced: int, losses: Any
+    groups: PricedGroups,
+    q: int,
+    prices: Floats,
+    workspace: Workspace,
+    sizes: Sizes,
+    least: float,
+    limit: float,
+    forced: int,
+    losses: Floats,
 ) -> None:
     """Lowers ``losses`` (K,) of a group's memberships, of the role ``forced`` alone unless that is −1, box by box."""
     depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, START)
@@ -419,7 +428,14 @@ def _group_losses(
 
 @kernel_in_place
 def _box_losses(
-    groups: Any, q: int, prices: Any, workspace: Any, sizes: Any, forced: int, excess: float, losses: Any
+    groups: PricedGroups,
+    q: int,
+    prices: Floats,
+    workspace: Workspace,
+    sizes: Sizes,
+    forced: int,
+    excess: float,
+    losses: Floats,
 ) -> None:
     """Lowers ``losses`` (K,) to what each membership costs in one box if it takes its slot from what had it there."""
     first = groups.groups[q]

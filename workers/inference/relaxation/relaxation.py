@@ -36,15 +36,22 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import Problem, Relation
-from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState, codec, empty_state
-from workers.inference.core.chain import sentence_bounds, viterbi_score
+from schemas.problem import Relation, Score
+from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState
+from workers.inference.core.chain import sentence_bounds
 from workers.inference.core.effort import Effort
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import CandidateSpans, candidate_spans
 from workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from workers.inference.relaxation.ascent import (
     BEST,
+    GROUP,
     LOOKED,
+    ROLE,
+    SLOT,
+    SPAN,
+    TABLE,
+    WIDTH,
     Ascent,
     ascend,
     ascent_from,
@@ -81,8 +88,6 @@ STEPS_A_LOOK = 5_000_000
 """Units of work between looks at the clock: some tens of milliseconds."""
 UNLIMITED_WORK = 1 << 62
 """Units of work that a block descent may take where nothing limits it."""
-SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
-"""Columns of memberships, see `memberships`: the span (or outside label), the group, its key table, and so on."""
 
 
 class Prices(NamedTuple):
@@ -97,32 +102,37 @@ class Prices(NamedTuple):
 class Relaxed(NamedTuple):
     """What the prices prove: a labelling that is better than ``labels`` (N,) scores at most ``bound`` nats.
 
-    ``objective`` is what ``labels`` score. ``problem`` has −inf for each label that no better labelling has. ``rounds``
+    ``score`` is what ``labels`` score. ``problem`` has −inf for each label that no better labelling has. ``rounds``
     are the prices that prove this, in order.
     """
 
-    problem: Problem
+    problem: Prepared
     bound: float
     labels: Labels
-    objective: float
+    score: Score
     rounds: tuple[Prices, ...] = ()
+
+    @property
+    def objective(self) -> float:
+        """Nats that ``labels`` score."""
+        return self.score.objective
 
 
 def relax(
-    problem: Problem, labels: Labels, objective: float, effort: Effort, *, least_pruned: float = LEAST_PRUNED
+    problem: Prepared, labels: Labels, score: Score, effort: Effort, *, least_pruned: float = LEAST_PRUNED
 ) -> Relaxed:
     """Bounds the objective of all labellings, and prunes by that bound.
 
-    ``labels`` (N,) is the incumbent, which scores ``objective``; a better one may be met on the way. Rounds end where
+    ``labels`` (N,) is the incumbent, and ``score`` its score; a better one may be met on the way. Rounds end where
     one prunes less than the share ``least_pruned`` of the spans, or where the ``effort`` is spent: that is asked after
     each step of ascent and pass of descent, and what was proven till then holds. Prices learned before are always
     tried once on all spans. The effort's work grows by the labels, spans, memberships and slots of boxes visited.
     Agreement on different words, and rows, are left out: they only lower the objective, so the bound holds.
     """
-    best = viterbi_score(problem.potentials)
-    if best <= objective or not any(a.relation in COVERED for a in problem.agreements):
-        return Relaxed(problem, max(best, objective), labels, objective)
-    relaxation = _Relaxation(problem, best, labels, objective, effort)
+    best = problem.viterbi_score
+    if best <= score.objective or not any(a.relation in COVERED for a in problem.agreements):
+        return Relaxed(problem, max(best, score.objective), labels, score)
+    relaxation = _Relaxation(problem, best, labels, score, effort)
     limit, spans = LIKELY, MANY
     while limit <= MOST_LIKELY and limit < relaxation.upper and spans >= MANY and not effort.spent:
         spans = relaxation.learn(limit)
@@ -143,15 +153,15 @@ class _Bound(NamedTuple):
 class _Relaxation:
     """Prices of one document as they are learned, and the best labelling met on the way.
 
-    ``best`` is the local optimum V; ``labels`` (N,) score ``objective``; ``effort`` counts the work. ``members`` (K, 6)
-    are the memberships with a price above 0, as `memberships` lists them, but with a code for the span that does not
-    change with the list of spans. ``prices`` (K,) are theirs in nats, ``codes`` (K,) number and order them.
+    ``best`` is the local optimum V; ``score`` is what ``labels`` (N,) score; ``effort`` counts the work. ``members``
+    (K, 6) are the memberships with a price above 0, as `memberships` lists them, but with a code for the span that does
+    not change with the list of spans. ``prices`` (K,) are theirs in nats, ``codes`` (K,) number and order them.
     """
 
-    problem: Problem
+    problem: Prepared
     best: float
     labels: Labels
-    objective: float
+    score: Score
     effort: Effort
     state: AgreementState = field(init=False)
     members: Ints = field(init=False)
@@ -160,13 +170,13 @@ class _Relaxation:
     rounds: list[Prices] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.state = empty_state(self.problem, HARD_WEIGHT)
+        self.state = self.problem.empty_state(HARD_WEIGHT)
         self.members, self.prices, self.codes = np.zeros((0, 6), np.int64), np.zeros(0), np.zeros(0, np.int64)
 
     @property
     def upper(self) -> float:
         """D: nats that the best labelling loses."""
-        return self.best - self.objective
+        return self.best - self.score.objective
 
     def learn(self, limit: float) -> int:
         """Learns prices on spans that lose at most ``limit`` nats; returns how many spans these are.
@@ -188,7 +198,7 @@ class _Relaxation:
     def prove(self, least_pruned: float) -> Relaxed:
         """The bound over all spans that a better labelling can have, round by round: as it rises more are pruned."""
         if self.effort.spent and not len(self.prices):
-            return Relaxed(self.problem, self.best, self.labels, self.objective)
+            return Relaxed(self.problem, self.best, self.labels, self.score)
         spans = candidate_spans(self.problem, self.upper + ROUNDING)
         outside = np.isfinite(self.problem.potentials.unary)
         bound = self._start(spans)
@@ -212,7 +222,7 @@ class _Relaxation:
                 break
         proven = self.best - min(loss, self.upper)
         pruned = _pruned(self.problem, spans, outside)
-        return Relaxed(pruned, proven, self.labels, self.objective, tuple(self.rounds))
+        return Relaxed(pruned, proven, self.labels, self.score, tuple(self.rounds))
 
     def _named(self) -> Prices:
         """The prices so far, by span and key."""
@@ -297,11 +307,11 @@ class _Relaxation:
         reached = descend(descent, self.effort.remaining(UNLIMITED_WORK))
         finish(descent)
         self.effort.work += int(descent.work[0])
-        # Rows and other agreement lower the objective more, if anything.
-        if reached > self.objective:
-            objective = self.problem.score(labels).objective
-            if objective > self.objective:
-                self.labels, self.objective = labels, objective
+        # Rows and other agreement lower the objective more, if anything. By rounding the best itself may seem better.
+        if reached > self.score.objective and not np.array_equal(labels, self.labels):
+            score = self.problem.score(labels)
+            if score.objective > self.score.objective:
+                self.labels, self.score = labels, score
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
         """(M,) nats that a labelling with each span loses at least; (N, L) one with each outside label."""
@@ -350,7 +360,7 @@ def _covered(spans: CandidateSpans, count: int) -> NDArray[np.bool_]:
     return np.asarray(np.cumsum(opened)[:count] > 0)
 
 
-def _pruned(problem: Problem, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Problem:
+def _pruned(problem: Prepared, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Prepared:
     """The problem with −inf where a label is neither outside and possible nor part of a span that is."""
     p = problem.potentials
     possible = outside & (problem.labels.type_of < 0)
@@ -364,14 +374,13 @@ def _pruned(problem: Problem, spans: CandidateSpans, outside: NDArray[np.bool_])
     return replace(problem, potentials=Potentials(unary, p.transition, p.sentence_starts))
 
 
-def chains_of(problem: Problem, spans: CandidateSpans) -> Chains:
+def chains_of(problem: Prepared, spans: CandidateSpans) -> Chains:
     """The sentences of a problem as the kernels take them; outside labels and ``spans`` are what they may have."""
     p = problem.potentials
-    arrays = codec(problem)
     start, end, kind = (np.ascontiguousarray(x).astype(np.int64) for x in (spans.start, spans.end, spans.type))
     first = np.searchsorted(start, np.arange(len(problem) + 1)).astype(np.int64)
-    inner, last = inner_scores(p.unary, p.transition, arrays, start, end, kind)
-    return Chains(p.unary, p.transition, arrays, sentence_bounds(p), first, start, end, kind, inner, last)
+    inner, last = inner_scores(p.unary, p.transition, problem.codec, start, end, kind)
+    return Chains(p.unary, p.transition, problem.codec, sentence_bounds(p), first, start, end, kind, inner, last)
 
 
 def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:

@@ -18,14 +18,14 @@ labels that are left mostly closes it in a few nodes.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Status
 from schemas.labels import Labels
-from schemas.potentials import Floats, Potentials
+from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import ANY, SLACK_TOLERANCE, Problem
 from schemas.settings import DiscrepancySettings
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
@@ -101,10 +101,14 @@ class DualBound(NamedTuple):
     multipliers: Floats
 
 
+LEAST, LENGTH = range(2)
+"""Places in ``numbers`` of a `_Dual`."""
+
+
 class _Dual(NamedTuple):
     """Arrays of the kernel. ``unary`` (N, L) and ``edge`` (N, L, L; into t) carry the multipliers
-    ``now`` (R,); ``best`` (R,) are those of the least bound. ``numbers``: least bound, step length.
-    ``counters``: steps since it fell."""
+    ``now`` (R,); ``best`` (R,) are those of the least bound. ``numbers`` (2,): that bound in nats, and the step length.
+    ``idle`` (1,) counts the steps since it fell."""
 
     unary: Floats
     edge: Floats
@@ -119,7 +123,7 @@ class _Dual(NamedTuple):
     now: Floats
     best: Floats
     numbers: Floats
-    counters: NDArray[np.int64]
+    idle: Ints
 
 
 def dual_bound(
@@ -138,14 +142,14 @@ def dual_bound(
     best, objective = labels, problem.score(labels).objective
     found = np.zeros(count, np.int32)
     taken = 0
-    while taken < steps and dual.numbers[0] - objective > tolerance and dual.numbers[1] > LEAST_STEP:
+    while taken < steps and dual.numbers[LEAST] - objective > tolerance and dual.numbers[LENGTH] > LEAST_STEP:
         _subgradient_steps(dual, min(ROUND, steps - taken), objective, found)
         taken += ROUND
         value = problem.score(found).objective
         if value > objective:
             best, objective = found.copy(), value
     kept = allowed & (_best_with(dual) >= min(objective, least) - MULTIPLIER_ROUNDING)
-    return DualBound(float(dual.numbers[0]) + MULTIPLIER_ROUNDING, kept, best, taken, dual.best)
+    return DualBound(float(dual.numbers[LEAST]) + MULTIPLIER_ROUNDING, kept, best, taken, dual.best)
 
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
@@ -181,12 +185,12 @@ def _best_with(dual: _Dual) -> Floats:
     _messages(dual, forward, backward)
     through: Floats = forward + backward
     top = through.max(axis=1, keepdims=True)
-    bound: Floats = dual.numbers[0] - (top - through)
+    bound: Floats = dual.numbers[LEAST] - (top - through)
     return bound
 
 
 @kernel
-def _subgradient_steps(dual: Any, steps: int, target: float, found: Any) -> None:
+def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) -> None:
     """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
     labels = np.empty(len(found), np.int32)
     excess = np.empty(len(dual.limit))
@@ -206,15 +210,15 @@ def _subgradient_steps(dual: Any, steps: int, target: float, found: Any) -> None
         if step == 0 or local - penalty > best_value:
             best_value = local - penalty
             found[:] = labels
-        if value < dual.numbers[0] - ROUNDING:
-            dual.numbers[0] = value
+        if value < dual.numbers[LEAST] - ROUNDING:
+            dual.numbers[LEAST] = value
             dual.best[:] = dual.now
-            dual.counters[0] = 0
+            dual.idle[0] = 0
         else:
-            dual.counters[0] += 1
-            if dual.counters[0] >= PATIENCE:
-                dual.counters[0] = 0
-                dual.numbers[1] *= 0.5
+            dual.idle[0] += 1
+            if dual.idle[0] >= PATIENCE:
+                dual.idle[0] = 0
+                dual.numbers[LENGTH] *= 0.5
         goal = max(target, best_value)
         for r in range(len(excess)):
             # Multipliers at the edge of their range that would leave it do not move.
@@ -224,14 +228,14 @@ def _subgradient_steps(dual: Any, steps: int, target: float, found: Any) -> None
         if length == 0.0:
             break
         missing = value - goal if goal > -np.inf else GUESS
-        size = dual.numbers[1] * max(missing, 0.0) / length
+        size = dual.numbers[LENGTH] * max(missing, 0.0) / length
         for r in range(len(excess)):
             wanted[r] = min(max(dual.now[r] + size * excess[r], 0.0), dual.weight[r])
         _move(dual, wanted)
 
 
 @kernel_in_place
-def _move(dual: Any, wanted: Any) -> None:
+def _move(dual: _Dual, wanted: Floats) -> None:
     """Makes the multipliers ``wanted`` (R,)."""
     for r in range(len(wanted)):
         change = wanted[r] - dual.now[r]
@@ -247,7 +251,7 @@ def _move(dual: Any, wanted: Any) -> None:
 
 
 @inner_in_place
-def _excess(dual: Any, labels: Any, r: int) -> float:
+def _excess(dual: _Dual, labels: Labels, r: int) -> float:
     activity = 0.0
     for e in range(dual.pointer[r], dual.pointer[r + 1]):
         t = dual.position[e]
@@ -257,7 +261,7 @@ def _excess(dual: Any, labels: Any, r: int) -> float:
 
 
 @inner
-def _viterbi(dual: Any, labels: Any) -> float:
+def _viterbi(dual: _Dual, labels: Labels) -> float:
     """The best labelling of the chain with its multipliers, written to ``labels``, and its value."""
     count, width = dual.unary.shape
     score = np.empty((count, width))
@@ -289,7 +293,7 @@ def _viterbi(dual: Any, labels: Any) -> float:
 
 
 @kernel_in_place
-def _messages(dual: Any, forward: Any, backward: Any) -> None:
+def _messages(dual: _Dual, forward: Floats, backward: Floats) -> None:
     """Best value up to and including each token and label, and after it, inside its sentence."""
     count, width = dual.unary.shape
     for t in range(count):

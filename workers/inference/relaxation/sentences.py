@@ -17,7 +17,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import kernel, kernel_in_place
 from workers.inference.core.agreement import Codec
@@ -57,7 +59,7 @@ class Lattice(NamedTuple):
 
 
 @kernel
-def inner_scores(unary: Any, transition: Any, codec: Any, start: Any, end: Any, kind: Any) -> Any:
+def inner_scores(unary: Floats, transition: Floats, codec: Codec, start: Ints, end: Ints, kind: Ints) -> Any:
     """(M,) nats of each span from its first label to its last, and (M,) that last label."""
     inner = np.empty(len(start))
     last = np.empty(len(start), np.int64)
@@ -73,7 +75,7 @@ def inner_scores(unary: Any, transition: Any, codec: Any, start: Any, end: Any, 
 
 
 @kernel
-def lattice_for(chains: Any) -> Any:
+def lattice_for(chains: Chains) -> Any:
     """Tables for all sentences, not filled."""
     shape = chains.unary.shape
     backward = np.empty(shape, np.int64), np.empty(shape, np.int64)
@@ -81,7 +83,7 @@ def lattice_for(chains: Any) -> Any:
 
 
 @kernel_in_place
-def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
+def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> Any:
     """The best charged score of sentence s in nats, −inf where no path exists; `trace_sentence` gives its labels.
 
     ``charge`` (M + N,) are the nats that each span, and an outside label at each token, is charged.
@@ -114,7 +116,7 @@ def solve_sentence(chains: Any, s: int, charge: Any, lattice: Any) -> Any:
 
 
 @kernel_in_place
-def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -> None:
+def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.bool_], labels: Labels) -> None:
     """Marks spans and outside labels of the best labelling in ``taken`` (M + N,) and writes its labels (N,)."""
     t = chains.bounds[s + 1] - 1
     label = np.argmax(lattice.reached[t])
@@ -134,7 +136,7 @@ def trace_sentence(chains: Any, s: int, lattice: Any, taken: Any, labels: Any) -
 
 
 @kernel_in_place
-def _enter(chains: Any, reached: Any, t: Any, label: Any) -> Any:
+def _enter(chains: Chains, reached: Floats, t: int, label: int) -> Any:
     """enter(t, label) of the module's recursion, and the label before t that it takes (−1: none)."""
     if chains.codec.opens_sentence[t]:
         return 0.0, -1
@@ -148,7 +150,7 @@ def _enter(chains: Any, reached: Any, t: Any, label: Any) -> Any:
 
 
 @kernel
-def chain_losses(chains: Any, charge: Any) -> Any:
+def chain_losses(chains: Chains, charge: Floats) -> Any:
     """(M,) nats that the best path of a sentence with each span is below the best path; (N, L) with each outside label.
 
     Charges are taken off on both sides. inf for labels that are not outside, and where there is no such path.

@@ -9,6 +9,7 @@ import numpy as np
 from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
+from workers.inference.core.prepared import Prepared
 from workers.inference.sampling import gibbs
 
 
@@ -34,8 +35,9 @@ def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generato
     The sweeps are those of `gibbs.solve`, which makes the costlier moves in some of them only. Raises
     `ValueError` for fewer than eight sweeps.
     """
+    prepared = Prepared.of(problem)
     steady = config.model_copy(update={"cooling": "none"})
-    traces = [gibbs.sample(problem, config=steady, rng=rng)[0] for _ in range(chains)]
+    traces = [gibbs.sample(prepared, config=steady, rng=rng)[0] for _ in range(chains)]
     objective = np.stack([trace.objective for trace in traces])
     kept = objective[:, config.sweeps // 2 :]
     return Diagnostic(

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.potentials import Floats
 from workers.compiling.kernel import inner_in_place
 from workers.inference.sampling.state import STATE
 
@@ -25,7 +27,7 @@ LARGEST_EXPONENT = 600.0
 
 
 @inner_in_place
-def uniform(counters: Any) -> Any:
+def uniform(counters: NDArray[np.uint64]) -> Any:
     """A uniform number in (0, 1): splitmix64 over the chain's own counter."""
     counters[STATE] += np.uint64(0x9E3779B97F4A7C15)
     z = counters[STATE]
@@ -36,7 +38,7 @@ def uniform(counters: Any) -> Any:
 
 
 @inner_in_place
-def draw_within(counters: Any, exponent: float, choices: int) -> Any:
+def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> Any:
     """A uniform draw in (0, 1), or 2 where the site keeps its labels for certain.
 
     ``exponent`` bounds g_c / τ of every other choice c: its best local gain, plus all penalties that a change could
@@ -59,14 +61,14 @@ def decided(draw: float, mass: float) -> Any:
 
 
 @inner_in_place
-def weigh(gain: Any, saved: float, temperature: float, weight: Any) -> None:
+def weigh(gain: Floats, saved: float, temperature: float, weight: Floats) -> None:
     """Writes exp((gain + saved) / τ): a bound on each option's weight if it saves at most ``saved`` nats."""
     for c in range(len(gain)):
         weight[c] = np.exp(min((gain[c] + saved) / temperature, LARGEST_EXPONENT))
 
 
 @inner_in_place
-def likeliest(weight: Any, tried: Any) -> Any:
+def likeliest(weight: Floats, tried: NDArray[np.bool_]) -> Any:
     """The option of most weight among those not tried, −1 where all are less likely than a uniform can show."""
     found, most = -1, NEGLIGIBLE
     for c in range(len(weight)):
@@ -76,7 +78,7 @@ def likeliest(weight: Any, tried: Any) -> Any:
 
 
 @inner_in_place
-def choose(gain: Any, tried: Any, current: int, draw: float, temperature: float) -> Any:
+def choose(gain: Floats, tried: NDArray[np.bool_], current: int, draw: float, temperature: float) -> Any:
     """The option that a draw chooses among those that are tried, the current one included.
 
     The others own the lower part of [0, 1), so that a draw above the bound on their mass keeps the current one.

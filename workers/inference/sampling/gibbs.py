@@ -27,31 +27,21 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels, Scheme
+from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
-from workers.inference.core.agreement import codec, count_labels, empty_state, labels_cost
-from workers.inference.core.chain import max_messages
+from workers.inference.core.agreement import count_labels, labels_cost
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search, limited
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.rows import row_penalty, row_state
-from workers.inference.core.spans import candidate_spans
 from workers.inference.numerics import ROUNDING
+from workers.inference.sampling.labelling import Labelling
 from workers.inference.sampling.memory import UNKNOWN, readers_for
-from workers.inference.sampling.names import groups_of, places_of
+from workers.inference.sampling.names import Sites, sites_of
 from workers.inference.sampling.settling import settle
-from workers.inference.sampling.state import (
-    BEST,
-    FLIPS,
-    NOW,
-    WORK,
-    Chain,
-    Labelling,
-    Slots,
-    scratch_for,
-    set_margins,
-)
+from workers.inference.sampling.state import BEST, FLIPS, NOW, WORK, Chain, Slots, scratch_for, set_margins
 from workers.inference.sampling.sweep import anneal, random_labels
 
 STEPS_A_LOOK = 2_000_000
@@ -85,14 +75,14 @@ def solve(
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.closed:
         return search.decoded(0.0)
-    first = search.viterbi if config.start == "viterbi" else None
+    first, sites = search.viterbi if config.start == "viterbi" else None, sites_of(search.problem, config.slot_loss)
     for number in range(config.chains):
         if search.spent:
             break
         start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
-        _run(new_chain(problem, config=config, rng=rng, start=start), search, config)
+        _run(new_chain(search.problem, sites, hard_weight=config.hard_weight, rng=rng, start=start), search, config)
     if config.settle and not search.spent:
-        settle(search, most_loss=config.slot_loss, hard_weight=config.hard_weight)
+        settle(search, sites, hard_weight=config.hard_weight)
     return search.decoded(0.0)
 
 
@@ -114,20 +104,23 @@ def _temperatures(config: GibbsSettings, steps: range) -> Floats:
     return config.temperature * (1.0 - np.arange(steps.start, steps.stop) / config.sweeps)
 
 
-def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None) -> Chain:
-    """A chain at ``start`` (N,), or at a random possible labelling where that is None."""
+def new_chain(
+    problem: Prepared, sites: Sites, *, hard_weight: float, rng: np.random.Generator, start: Labels | None
+) -> Chain:
+    """A chain at ``start`` (N,), or at a random possible labelling where that is None.
+
+    ``hard_weight`` nats stand for infinite costs.
+    """
     p, count = problem.potentials, len(problem)
     seed = rng.integers(0, 2**63, dtype=np.uint64)
-    arrays = codec(problem)
+    arrays = problem.codec
     if start is None:
-        start = random_labels(p.unary, p.transition, max_messages(p)[1], arrays.opens_sentence, seed)
+        start = random_labels(p.unary, p.transition, problem.messages[1], arrays.opens_sentence, seed)
     labels = start.astype(np.int32)
-    spans, rows = empty_state(problem, config.hard_weight), row_state(problem, labels, config.hard_weight)
+    spans, rows = problem.empty_state(hard_weight), row_state(problem, labels, hard_weight)
     cost = labels_cost(spans, arrays, labels, 0, count)
     count_labels(spans, arrays, labels, 0, count, 1)
     objective = p.score(labels) - cost - row_penalty(rows)
-    spots = _places(problem, config.slot_loss)
-    groups = groups_of(problem, spans, spots)
     chain = Chain(
         at=Labelling(p.unary, p.transition, labels, arrays),
         best=labels.copy(),
@@ -137,27 +130,16 @@ def new_chain(problem: Problem, *, config: GibbsSettings, rng: np.random.Generat
         cost_bound=np.full(count, UNKNOWN),
         readers=readers_for(spans),
         pair_gain=np.full(count, UNKNOWN),
-        slots=_slots(spots, count),
-        groups=groups,
+        slots=_slots(sites.places, count),
+        groups=sites.groups,
         numbers=np.array([objective, objective, row_penalty(rows), cost]),
         counters=np.array([seed, 0, 0, 0, 0], np.uint64),
         spans=spans,
         rows=rows,
-        scratch=scratch_for(problem.labels, count, groups),
+        scratch=scratch_for(problem.labels, count, sites.groups),
     )
     set_margins(chain.at, chain.margin, 0, count)
     return chain
-
-
-def _places(problem: Problem, most_loss: float) -> Ints:
-    """(M, 2) start and end of every span that the local model could see, ordered, each once.
-
-    In a plain label set every run of a label is a span, and single labels can move its ends: there
-    whole spans matter only where they are compared.
-    """
-    if not problem.agreements and problem.labels.scheme is not Scheme.BIO:
-        return np.zeros((0, 2), np.int64)
-    return places_of(candidate_spans(problem, most_loss))
 
 
 def _slots(places: Ints, count: int) -> Slots:
@@ -175,7 +157,9 @@ def sample(
     problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None = None
 ) -> tuple[Trace, Floats]:
     """One chain with its trace, and how often each token had each label after a sweep (N, L)."""
-    chain = new_chain(problem, config=config, rng=rng, start=start)
+    prepared = Prepared.of(problem)
+    sites = sites_of(prepared, config.slot_loss)
+    chain = new_chain(prepared, sites, hard_weight=config.hard_weight, rng=rng, start=start)
     objective = np.zeros(config.sweeps)
     seen = np.zeros(problem.potentials.unary.shape)
     everywhere = np.arange(len(problem))

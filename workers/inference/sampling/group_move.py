@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.labels import Labels
+from schemas.potentials import Ints
 from workers.compiling.kernel import inner_in_place
-from workers.inference.core.agreement import count_labels, labels_cost
+from workers.inference.core.agreement import AgreementState, count_labels, labels_cost
+from workers.inference.core.rows import RowState
 from workers.inference.numerics import ROUNDING
 from workers.inference.sampling.draws import choose, uniform, weigh
+from workers.inference.sampling.labelling import Labelling, is_span, local_score
 from workers.inference.sampling.memory import forget_readers
-from workers.inference.sampling.state import ROWS, SPANS, advance, count_work, is_span, local_score, touch, write
+from workers.inference.sampling.names import Groups
+from workers.inference.sampling.state import ROWS, SPANS, Chain, advance, count_work, touch, write
 
 
 @inner_in_place
-def resample_group(chain: Any, group: int, temperature: float) -> None:
+def resample_group(chain: Chain, group: int, temperature: float) -> None:
     """Resamples occurrences of the same words together: all get one type or, in some groups, all are left out.
 
     A step takes all occurrences of the group, or a random half of them, and drops those that are neither one span nor,
@@ -68,7 +74,7 @@ def resample_group(chain: Any, group: int, temperature: float) -> None:
 
 
 @inner_in_place
-def _agreeing(at: Any, groups: Any, group: int, counters: Any, members: Any) -> Any:
+def _agreeing(at: Labelling, groups: Groups, group: int, counters: NDArray[np.uint64], members: Ints) -> Any:
     """Writes to ``members`` the occurrences that a step takes; returns their number, and the choice that they share.
 
     The choice is a type, or the number of types where all are left out; the number is 0 where they disagree. An
@@ -98,7 +104,7 @@ def _agreeing(at: Any, groups: Any, group: int, counters: Any, members: Any) -> 
 
 
 @inner_in_place
-def _left_out(at: Any, first: int, last: int) -> Any:
+def _left_out(at: Labelling, first: int, last: int) -> Any:
     """Are all tokens of ``first:last`` outside?"""
     for t in range(first, last):
         if at.codec.type_of[at.labels[t]] >= 0:
@@ -107,7 +113,7 @@ def _left_out(at: Any, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def _write_group(rows: Any, at: Any, members: Any, choice: int, option: Any) -> Any:
+def _write_group(rows: RowState, at: Labelling, members: Ints, choice: int, option: Labels) -> Any:
     """Makes all members spans of one type, or leaves them out; returns the growth of the rows' penalty in nats."""
     codec = at.codec
     grown = 0.0
@@ -121,7 +127,7 @@ def _write_group(rows: Any, at: Any, members: Any, choice: int, option: Any) -> 
 
 
 @inner_in_place
-def _group_local(at: Any, members: Any) -> Any:
+def _group_local(at: Labelling, members: Ints) -> Any:
     """Local score of the members as they are labelled now, transitions to what is beside them included."""
     total, done = 0.0, -1
     for m in range(len(members)):
@@ -136,7 +142,7 @@ def _group_local(at: Any, members: Any) -> Any:
 
 
 @inner_in_place
-def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
+def _count_group(spans: AgreementState, at: Labelling, members: Ints, change: int) -> None:
     """Counts the members' labels in (``change`` 1) or out (−1)."""
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]
@@ -144,14 +150,14 @@ def _count_group(spans: Any, at: Any, members: Any, change: int) -> None:
 
 
 @inner_in_place
-def _forget_group(chain: Any, members: Any) -> None:
+def _forget_group(chain: Chain, members: Ints) -> None:
     """Forgets every cached cost that was read from counts of the members as they are labelled now."""
     for m in range(len(members)):
         forget_readers(chain.readers, chain.spans, chain.at, chain.cost_bound, members[m, 0], members[m, 1])
 
 
 @inner_in_place
-def _group_cost(spans: Any, at: Any, members: Any) -> Any:
+def _group_cost(spans: AgreementState, at: Labelling, members: Ints) -> Any:
     """Nats that the members cost each other and what is counted; they themselves must not be, see `labels_cost`."""
     total = 0.0
     for m in range(len(members)):

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Ints
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY
 from workers.compiling.kernel import inner_in_place
-from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, item_end, places_by_key
+from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, Codec, item_end, key_bounds
+from workers.inference.sampling.labelling import Labelling, region
 
 UNKNOWN = np.inf
 
@@ -47,7 +49,7 @@ class Readers(NamedTuple):
 def readers_for(state: AgreementState) -> Readers:
     """Arrays large enough for all that may be read; nothing has been."""
     tables, count, width = state.keys.shape
-    ends = places_by_key(state)[1]
+    ends = key_bounds(state)
     tops = ends.max(initial=0) + count
     contained, different = (
         np.isin(np.arange(tables), state.table[state.relation == relation]) for relation in (CONTAINED, DIFFERENT)
@@ -66,7 +68,7 @@ def readers_for(state: AgreementState) -> Readers:
 
 
 @inner_in_place
-def note_labels(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+def note_labels(readers: Readers, state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> None:
     """Notes all keys from which the cost of ``labels[first:last]`` is read; no span may be cut."""
     t = first
     while t < last:
@@ -79,30 +81,36 @@ def note_labels(readers: Any, state: Any, codec: Any, labels: Any, first: int, l
 
 
 @inner_in_place
-def note_outside(readers: Any, state: Any, t: int) -> None:
+def note_outside(readers: Readers, state: AgreementState, t: int) -> None:
     """Notes what `outside_cost` reads."""
     for g in state.watched:
         for width in range(state.reach[g, t]):
-            _note(readers, state, LABELLED, g, t, width)
+            _note(readers, LABELLED, g, state.keys[g, t, width], _place(state, t, width))
 
 
 @inner_in_place
-def note_span(readers: Any, state: Any, start: int, end: int) -> None:
+def note_span(readers: Readers, state: AgreementState, start: int, end: int) -> None:
     """Notes what `span_cost` reads."""
-    length = end - start
-    for g in range(len(state.keys) if length <= state.keys.shape[2] else 0):
-        _note(readers, state, LABELLED, g, start, length - 1)
-        _note(readers, state, AROUND, g, start, length - 1)
+    length, widest = end - start, state.keys.shape[2]
+    for g in range(len(state.keys) if length <= widest else 0):
+        key, place = state.keys[g, start, length - 1], _place(state, start, length - 1)
+        _note(readers, LABELLED, g, key, place)
+        _note(readers, AROUND, g, key, place)
         if readers.all[g]:
-            _note_all(readers, state, g, start)
+            _note(readers, LABELLED, g, readers.bounds.shape[1] - 1, _place(state, start, widest))
         for width in range(length - 1 if readers.parts[g] else 0):
             for at in range(start, end - width):
-                _note(readers, state, LABELLED, g, at, width)
+                _note(readers, LABELLED, g, state.keys[g, at, width], _place(state, at, width))
 
 
 @inner_in_place
-def _note(readers: Any, state: Any, what: int, g: int, t: int, width: int) -> None:
-    key, place = state.keys[g, t, width], t * (state.keys.shape[2] + 1) + width
+def _place(state: AgreementState, t: int, width: int) -> Any:
+    return t * (state.keys.shape[2] + 1) + width
+
+
+@inner_in_place
+def _note(readers: Readers, what: int, g: int, key: int, place: int) -> None:
+    """Lists a place among the readers of a key, once."""
     if key != NO_KEY and not readers.known[what, g, place]:
         readers.known[what, g, place] = True
         readers.place[what, g, readers.bounds[g, key] + readers.sizes[what, g, key]] = place
@@ -110,18 +118,7 @@ def _note(readers: Any, state: Any, what: int, g: int, t: int, width: int) -> No
 
 
 @inner_in_place
-def _note_all(readers: Any, state: Any, g: int, t: int) -> None:
-    """Like `_note`, under the key that stands for all together."""
-    width, key = state.keys.shape[2], readers.bounds.shape[1] - 1
-    place = t * (width + 1) + width
-    if not readers.known[LABELLED, g, place]:
-        readers.known[LABELLED, g, place] = True
-        readers.place[LABELLED, g, readers.bounds[g, key] + readers.sizes[LABELLED, g, key]] = place
-        readers.sizes[LABELLED, g, key] += 1
-
-
-@inner_in_place
-def mark_stale(readers: Any, state: Any, codec: Any, labels: Any, first: int, last: int) -> None:
+def mark_stale(readers: Readers, state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> None:
     """Lists in ``stale`` the readers of all counts that ``labels[first:last]`` are part of; no span may be cut."""
     t = first
     while t < last:
@@ -142,7 +139,7 @@ def mark_stale(readers: Any, state: Any, codec: Any, labels: Any, first: int, la
 
 
 @inner_in_place
-def _mark_key(readers: Any, what: int, g: int, key: int) -> None:
+def _mark_key(readers: Readers, what: int, g: int, key: int) -> None:
     if key == NO_KEY:
         return
     step = readers.known.shape[2] // len(readers.stale)
@@ -157,7 +154,9 @@ def _mark_key(readers: Any, what: int, g: int, key: int) -> None:
 
 
 @inner_in_place
-def forget_readers(readers: Any, state: Any, at: Any, cost_bound: Any, first: int, last: int) -> None:
+def forget_readers(
+    readers: Readers, state: AgreementState, at: Labelling, cost_bound: Floats, first: int, last: int
+) -> None:
     """Forgets every cost that was read from counts that the labels at ``first:last`` are part of."""
     mark_stale(readers, state, at.codec, at.labels, first, last)
     for i in range(readers.stale_count[0]):
@@ -167,24 +166,7 @@ def forget_readers(readers: Any, state: Any, at: Any, cost_bound: Any, first: in
 
 
 @inner_in_place
-def forget_around(at: Any, cost_bound: Any, first: int, last: int) -> None:
+def forget_around(at: Labelling, cost_bound: Floats, first: int, last: int) -> None:
     """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach it or stand beside it."""
     low, high = region(at, first, last)
     cost_bound[max(0, low - 1) : high + 1] = UNKNOWN
-
-
-@inner_in_place
-def region(at: Any, first: int, last: int) -> Any:
-    """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
-    codec, labels = at.codec, at.labels
-    low = first
-    if not codec.opens_sentence[low] and codec.type_of[labels[low - 1]] >= 0:
-        low -= 1
-        while not codec.opens_sentence[low] and codec.continues[labels[low - 1], labels[low]]:
-            low -= 1
-    high = last
-    if not codec.opens_sentence[high] and codec.type_of[labels[high]] >= 0:
-        high += 1
-        while not codec.opens_sentence[high] and codec.continues[labels[high - 1], labels[high]]:
-            high += 1
-    return low, high

@@ -1,4 +1,4 @@
-"""Occurrences of the same words as a group, whose labels should change together."""
+"""Where a sampler may change several labels at once: places of spans, and occurrences of the same words as a group."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Scheme
-from schemas.problem import Problem
-from workers.inference.core.agreement import AgreementState
-from workers.inference.core.spans import CandidateSpans
-from workers.inference.relaxation.ascent import memberships
+from workers.inference.core.prepared import Prepared
+from workers.inference.core.spans import CandidateSpans, candidate_spans
+from workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, memberships
 
 
 class Groups(NamedTuple):
@@ -25,12 +24,27 @@ class Groups(NamedTuple):
     may_leave: NDArray[np.bool_]
 
 
-def places_of(spans: CandidateSpans) -> NDArray[np.int64]:
-    """(M, 2) start and end of every candidate span, ordered, each once."""
-    return np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
+class Sites(NamedTuple):
+    """The spans that the local model could see, their ``places`` (M, 2), start and end, ordered, each once, and groups.
+
+    In a plain label set every run of a label is a span, and single labels can move its ends: there
+    whole spans matter only where they are compared.
+    """
+
+    spans: CandidateSpans
+    places: NDArray[np.int64]
+    groups: Groups
 
 
-def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]) -> Groups:
+def sites_of(problem: Prepared, most_loss: float) -> Sites:
+    """The sites of a document; spans are those that lose at most ``most_loss`` nats."""
+    matters = problem.agreements or problem.labels.scheme is Scheme.BIO
+    spans = candidate_spans(problem, most_loss) if matters else CandidateSpans.none()
+    places = np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
+    return Sites(spans, places, _groups(problem, places))
+
+
+def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     """A group for each key that occurs several times and, where longer ``places`` (M, 2) contain it, one with these.
 
     The former may be left out. None outside BIO: only there can spans of any types stand side by side.
@@ -38,23 +52,23 @@ def groups_of(problem: Problem, spans: AgreementState, places: NDArray[np.int64]
     if problem.labels.scheme is not Scheme.BIO:
         return Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
     start, end = np.ascontiguousarray(places.T)
-    members = memberships(spans, start, end, np.zeros(len(places), np.int64))
-    members = members[np.lexsort((members[:, 0], members[:, 1]))]
-    exact = members[members[:, 3] == 0]
+    members = memberships(problem.uncounted, start, end, np.zeros(len(places), np.int64))
+    members = members[np.lexsort((members[:, SPAN], members[:, GROUP]))]
+    exact = members[members[:, ROLE] == 0]
     # Of places that overlap the first is kept: left out together they could not all be labelled again.
-    follows = exact[1:, 1] == exact[:-1, 1]
-    clear = places[exact[1:, 0], 0] >= places[exact[:-1, 0], 1]
+    follows = exact[1:, GROUP] == exact[:-1, GROUP]
+    clear = start[exact[1:, SPAN]] >= end[exact[:-1, SPAN]]
     exact = exact[np.append(True, ~follows | clear)[: len(exact)]]
-    containing = members[np.isin(members[:, 1], members[members[:, 3] > 0, 1])]
-    bounds = [_bounds(part[:, 1]) for part in (exact, containing)]
+    containing = members[np.isin(members[:, GROUP], members[members[:, ROLE] > 0, GROUP])]
+    bounds = [_bounds(part[:, GROUP]) for part in (exact, containing)]
     kept = [
         part[np.repeat(np.diff(ends) > 1, np.diff(ends))]
         for part, ends in zip((exact, containing), bounds, strict=True)
     ]
-    ends = [_bounds(part[:, 1]) for part in kept]
+    ends = [_bounds(part[:, GROUP]) for part in kept]
     pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
     may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1
-    return Groups(places[np.concatenate([part[:, 0] for part in kept])], pointer, may_leave)
+    return Groups(places[np.concatenate([part[:, SPAN] for part in kept])], pointer, may_leave)
 
 
 def _bounds(names: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,13 +17,11 @@ import numpy as np
 
 from schemas.potentials import Ints
 from schemas.problem import Problem
-from workers.inference.core.agreement import empty_state
 from workers.inference.core.incumbent import Search
-from workers.inference.core.spans import candidate_spans
 from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.block_descent import Descent, start_at
 from workers.inference.relaxation.relaxation import chains_of
-from workers.inference.sampling.names import Groups, groups_of, places_of
+from workers.inference.sampling.names import Sites
 from workers.inference.sampling.trials import (
     WORK,
     Trial,
@@ -40,8 +38,8 @@ from workers.inference.sampling.trials import (
 )
 
 
-def settle(search: Search, *, most_loss: float, hard_weight: float) -> None:
-    """Offers the best labelling that trials reach from the incumbent, with spans that lose at most ``most_loss`` nats.
+def settle(search: Search, sites: Sites, *, hard_weight: float) -> None:
+    """Offers the best labelling that trials reach from the incumbent, with the spans of ``sites``.
 
     Trials are led by scores and agreement alone; what they reach is kept only if it is better with the rows, too.
     ``hard_weight`` nats stand for infinite costs. The search's work grows by the labels and spans visited, and its
@@ -49,18 +47,18 @@ def settle(search: Search, *, most_loss: float, hard_weight: float) -> None:
     """
     if not search.problem.agreements:
         return
-    settling = _Settling(search, most_loss, hard_weight)
+    settling = _Settling(search, sites, hard_weight)
     settling.run()
-    search.offer(settling.trial.base)
+    if settling.objective > search.objective:
+        search.offer(settling.trial.base)
 
 
 class _Settling:
-    def __init__(self, search: Search, most_loss: float, hard_weight: float) -> None:
+    def __init__(self, search: Search, sites: Sites, hard_weight: float) -> None:
         problem = search.problem
-        state, spans = empty_state(problem, hard_weight), candidate_spans(problem, most_loss)
-        self.search, self.objective = search, search.objective
-        self.groups: Groups = groups_of(problem, state, places_of(spans))
-        self.descent: Descent = start_at(chains_of(problem, spans), state, search.labels.astype(np.int32))
+        self.search, self.objective, self.groups = search, search.objective, sites.groups
+        chains, state = chains_of(problem, sites.spans), problem.empty_state(hard_weight)
+        self.descent: Descent = start_at(chains, state, search.labels.astype(np.int32))
         self.trial: Trial = trial_of(self.descent)
         self.is_exact = _is_exact(problem)
 

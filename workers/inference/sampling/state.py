@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.inference.core.agreement import AgreementState, Codec
+from workers.inference.core.agreement import AgreementState
 from workers.inference.core.rows import RowState, set_label
+from workers.inference.sampling.labelling import Labelling
 from workers.inference.sampling.memory import UNKNOWN, Readers, forget_around
 from workers.inference.sampling.names import Groups
 
@@ -19,15 +21,6 @@ STATE, DIRTY, FLIPS, WORK, NEXT = range(5)
 
 NOW, BEST, ROWS, SPANS = 0, 1, 2, 3
 """Places in ``numbers``."""
-
-
-class Labelling(NamedTuple):
-    """The labels (N,) of a chain now, and what scores them locally."""
-
-    unary: Floats
-    transition: Floats
-    labels: Labels
-    codec: Codec
 
 
 class Slots(NamedTuple):
@@ -110,36 +103,7 @@ def scratch_for(labels: LabelSet, count: int, groups: Groups) -> Scratch:
 
 
 @inner_in_place
-def local_score(at: Any, first: int, last: int, option: Any) -> Any:
-    """Local score of ``option`` at ``first:last``, transitions to both neighbours included."""
-    total = 0.0
-    for i in range(last - first):
-        t = first + i
-        total += at.unary[t, option[i]]
-        if not at.codec.opens_sentence[t]:
-            previous = at.labels[t - 1] if i == 0 else option[i - 1]
-            total += at.transition[previous, option[i]]
-    if not at.codec.opens_sentence[last]:
-        total += at.transition[option[last - first - 1], at.labels[last]]
-    return total
-
-
-@inner_in_place
-def is_span(at: Any, start: int, end: int) -> Any:
-    """Is exactly ``start:end`` one labelled span now?"""
-    codec, labels = at.codec, at.labels
-    if codec.type_of[labels[start]] < 0:
-        return False
-    if not codec.opens_sentence[start] and codec.continues[labels[start - 1], labels[start]]:
-        return False
-    for t in range(start + 1, end):
-        if not codec.continues[labels[t - 1], labels[t]]:
-            return False
-    return codec.opens_sentence[end] or not codec.continues[labels[end - 1], labels[end]]
-
-
-@inner_in_place
-def write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
+def write(rows: RowState, labels: Labels, first: int, last: int, option: Labels) -> Any:
     """Sets labels and row sums; returns the growth of the rows' penalty in nats."""
     grown = 0.0
     for i in range(last - first):
@@ -151,13 +115,13 @@ def write(rows: Any, labels: Any, first: int, last: int, option: Any) -> Any:
 
 
 @inner_in_place
-def count_work(counters: Any, steps: int) -> None:
+def count_work(counters: NDArray[np.uint64], steps: int) -> None:
     """Counts work: labels, spans or occurrences visited, each some tens of nanoseconds."""
     counters[WORK] += np.uint64(steps)
 
 
 @inner_in_place
-def touch(chain: Any, first: int, last: int) -> None:
+def touch(chain: Chain, first: int, last: int) -> None:
     """Follows a change of ``first:last``: recomputes margins, and forgets all that was read from these labels."""
     count, slots = len(chain.best), chain.slots
     chain.counters[FLIPS] += np.uint64(last - first)
@@ -177,7 +141,7 @@ def touch(chain: Any, first: int, last: int) -> None:
 
 
 @inner_in_place
-def advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> None:
+def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) -> None:
     """Updates the objective and the penalties after a change, and ``best`` if the labels now are better."""
     numbers = chain.numbers
     numbers[NOW] += gain
@@ -194,7 +158,7 @@ def advance(chain: Any, gain: float, row_growth: float, span_growth: float) -> N
 
 
 @kernel_in_place
-def set_margins(at: Any, margin: Any, first: int, last: int) -> None:
+def set_margins(at: Labelling, margin: Floats, first: int, last: int) -> None:
     """Updates ``margin`` after labels next to ``first:last``, or there, changed."""
     unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
     for t in range(first, last):

@@ -9,14 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.labels import Labels
+from schemas.potentials import Floats
 from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import count_labels, item_end, labels_cost, outside_cost, span_cost
+from workers.inference.core.agreement import (
+    AgreementState,
+    count_labels,
+    item_end,
+    labels_cost,
+    outside_cost,
+    span_cost,
+)
 from workers.inference.numerics import ROUNDING
 from workers.inference.sampling.draws import choose, decided, draw_within, likeliest, uniform, weigh
 from workers.inference.sampling.group_move import resample_group
-from workers.inference.sampling.memory import UNKNOWN, forget_readers, note_labels, region
-from workers.inference.sampling.state import NEXT, ROWS, WORK, advance, count_work, is_span, local_score, touch, write
+from workers.inference.sampling.labelling import Labelling, is_span, local_score, region
+from workers.inference.sampling.memory import UNKNOWN, Readers, forget_readers, note_labels
+from workers.inference.sampling.state import NEXT, ROWS, WORK, Chain, advance, count_work, touch, write
 
 SWEEPS_A_PAIR = 20
 """Two neighbours are resampled together at every twentieth sweep: a pair has L² labellings to weigh."""
@@ -26,7 +37,7 @@ SWEEPS_A_GROUP = 20
 
 
 @kernel_in_place
-def anneal(chain: Any, temperatures: Any, done: int, limit: int) -> Any:
+def anneal(chain: Chain, temperatures: Floats, done: int, limit: int) -> Any:
     """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before.
 
     Returns how many sweeps are whole. Stops where the chain's work reaches ``limit``; the next call goes on there.
@@ -45,7 +56,7 @@ def anneal(chain: Any, temperatures: Any, done: int, limit: int) -> Any:
 
 
 @inner_in_place
-def _swept(chain: Any, first: int, sweep: int, temperature: float, limit: int) -> Any:
+def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int) -> Any:
     """Resamples every token from ``first`` on, alone, with the next, and in its slots; returns where it stopped."""
     count, width = chain.at.unary.shape
     types, scratch = len(chain.at.codec.opening), chain.scratch
@@ -87,7 +98,9 @@ def _swept(chain: Any, first: int, sweep: int, temperature: float, limit: int) -
 
 
 @inner_in_place
-def _remember(readers: Any, spans: Any, at: Any, t: int, cost_bound: Any, counters: Any) -> None:
+def _remember(
+    readers: Readers, spans: AgreementState, at: Labelling, t: int, cost_bound: Floats, counters: NDArray[np.uint64]
+) -> None:
     """Computes ``cost_bound[t]``, and notes every key whose counts it was read from."""
     low, high = region(at, t, t + 1)
     count_work(counters, high - low)
@@ -96,7 +109,7 @@ def _remember(readers: Any, spans: Any, at: Any, t: int, cost_bound: Any, counte
 
 
 @inner_in_place
-def _cost_now(spans: Any, at: Any, first: int, last: int) -> Any:
+def _cost_now(spans: AgreementState, at: Labelling, first: int, last: int) -> Any:
     """An upper bound in nats on what the labels at ``first:last``, and spans next to it, cost: pairs count twice."""
     low, high = region(at, first, last)
     total, t = ROUNDING, low
@@ -109,7 +122,7 @@ def _cost_now(spans: Any, at: Any, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temperature: float) -> None:
+def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float, temperature: float) -> None:
     """Resamples ``first:last`` among ``options``; its labels now must be one of them.
 
     The weight of each option is bounded by its local gain and all that it could save. Options are scored exactly one by
@@ -157,7 +170,7 @@ def _resample(chain: Any, first: int, last: int, options: Any, draw: float, temp
 
 
 @inner_in_place
-def _local_gains(at: Any, first: int, last: int, options: Any, gain: Any) -> Any:
+def _local_gains(at: Labelling, first: int, last: int, options: Labels, gain: Floats) -> Any:
     """Writes what each option gains locally over the labels now; returns which of them these are."""
     before, current = local_score(at, first, last, at.labels[first:last]), 0
     for c in range(len(options)):
@@ -171,7 +184,7 @@ def _local_gains(at: Any, first: int, last: int, options: Any, gain: Any) -> Any
 
 
 @inner_in_place
-def _best_pair(at: Any, t: int) -> Any:
+def _best_pair(at: Labelling, t: int) -> Any:
     """The best local gain of other labels for tokens t and t + 1 together."""
     unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
     now, best = 0.0, -np.inf
@@ -191,7 +204,7 @@ def _best_pair(at: Any, t: int) -> Any:
 
 
 @inner_in_place
-def _slot_options(at: Any, start: int, end: int, options: Any) -> Any:
+def _slot_options(at: Labelling, start: int, end: int, options: Labels) -> Any:
     """Writes what the slot ``start:end`` can hold; returns how many, and the best local gain.
 
     A slot holds one span of any type that stays apart from its neighbours, or, where the label
@@ -225,7 +238,9 @@ def _slot_options(at: Any, start: int, end: int, options: Any) -> Any:
 
 
 @kernel
-def random_labels(unary: Any, transition: Any, backward: Any, opens_sentence: Any, seed: Any) -> Any:
+def random_labels(
+    unary: Floats, transition: Floats, backward: Floats, opens_sentence: NDArray[np.bool_], seed: np.uint64
+) -> Any:
     """Label by label, uniform among those from which the sentence can still be finished."""
     count, width = unary.shape
     counters = np.array([seed])

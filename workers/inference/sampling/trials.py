@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
-from workers.inference.core.agreement import item_end
+from workers.inference.core.agreement import Codec, item_end
 from workers.inference.relaxation.block_descent import (
     MOST_PASSES,
     Descent,
@@ -24,6 +24,7 @@ from workers.inference.relaxation.block_descent import (
     solve,
     uncount_sentence,
 )
+from workers.inference.relaxation.sentences import Chains
 from workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
 
 LOCAL, WORK = 0, 1
@@ -98,13 +99,13 @@ def types_at(descent: Descent, trial: Trial, places: Ints) -> NDArray[np.int32]:
 
 
 @kernel_in_place
-def value(descent: Any, trial: Any) -> Any:
+def value(descent: Descent, trial: Trial) -> Any:
     """The objective of the labels now, in nats, without rows."""
     return trial.numbers[LOCAL] - descent.penalty[0]
 
 
 @kernel_in_place
-def better_all(descent: Any, trial: Any) -> None:
+def better_all(descent: Descent, trial: Trial) -> None:
     """Solves every sentence in the heap, and those whose charges that changes, until the heap is empty."""
     sentences = len(trial.heap)
     while trial.size[0] > 0:
@@ -123,7 +124,7 @@ def better_all(descent: Any, trial: Any) -> None:
 
 
 @kernel_in_place
-def retype(descent: Any, trial: Any, places: Any, kind: int) -> None:
+def retype(descent: Descent, trial: Trial, places: Ints, kind: int) -> None:
     """Makes the places (P, 2) spans of one type, then solves all sentences whose charges that changes."""
     codec, wanted = descent.chains.codec, trial.old
     for m in range(len(places)):
@@ -141,7 +142,7 @@ def retype(descent: Any, trial: Any, places: Any, kind: int) -> None:
 
 
 @kernel_in_place
-def keep_if(is_better: bool, descent: Any, trial: Any) -> None:  # noqa: FBT001 — a kernel takes no keywords
+def keep_if(is_better: bool, descent: Descent, trial: Trial) -> None:  # noqa: FBT001 — a kernel takes no keywords
     """Keeps the labels now as the best tried, if ``is_better``. Called always, so that any document compiles it."""
     if not is_better:
         return
@@ -154,21 +155,21 @@ def keep_if(is_better: bool, descent: Any, trial: Any) -> None:  # noqa: FBT001 
 
 
 @kernel_in_place
-def undo(descent: Any, trial: Any) -> None:
+def undo(descent: Descent, trial: Trial) -> None:
     """Restores the labels from before the trial."""
     for i in range(trial.changed.length[0]):
         _relabel(descent, trial, trial.changed.items[i], trial.base)
 
 
 @kernel_in_place
-def undo_looks(descent: Any, trial: Any) -> None:
+def undo_looks(descent: Descent, trial: Trial) -> None:
     """Restores the charges seen before the trial: with the labels of then they are right again."""
     for i in range(trial.looked.length[0]):
         _copy_seen(descent.chains, trial.looked.items[i], trial.seen, descent.seen)
 
 
 @kernel_in_place
-def take_best(descent: Any, trial: Any) -> None:
+def take_best(descent: Descent, trial: Trial) -> None:
     """Changes the labels to the best tried, from which further trials start."""
     for i in range(trial.better.length[0]):
         s = trial.better.items[i]
@@ -180,14 +181,14 @@ def take_best(descent: Any, trial: Any) -> None:
 
 
 @kernel_in_place
-def close(trial: Any) -> None:
+def close(trial: Trial) -> None:
     """Ends a trial: nothing has changed since."""
     _clear(trial.changed)
     _clear(trial.looked)
 
 
 @kernel_in_place
-def _open(descent: Any, trial: Any) -> None:
+def _open(descent: Descent, trial: Trial) -> None:
     chains = descent.chains
     for s in range(len(chains.bounds) - 1):
         first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -196,7 +197,7 @@ def _open(descent: Any, trial: Any) -> None:
 
 
 @kernel_in_place
-def _types_at(descent: Any, trial: Any, places: Any, kinds: Any) -> None:
+def _types_at(descent: Descent, trial: Trial, places: Ints, kinds: Labels) -> None:
     codec, labels = descent.chains.codec, descent.labels
     trial.numbers[WORK] += len(places)
     for m in range(len(places)):
@@ -208,7 +209,7 @@ def _types_at(descent: Any, trial: Any, places: Any, kinds: Any) -> None:
 
 
 @inner_in_place
-def _relabel(descent: Any, trial: Any, s: int, wanted: Any) -> None:
+def _relabel(descent: Descent, trial: Trial, s: int, wanted: Labels) -> None:
     """Changes the labels of a sentence to those of ``wanted`` (N,), and puts it in the heap."""
     chains, labels = descent.chains, descent.labels
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -229,7 +230,7 @@ def _relabel(descent: Any, trial: Any, s: int, wanted: Any) -> None:
 
 
 @inner_in_place
-def _moved(descent: Any, trial: Any, s: int, number: int) -> None:
+def _moved(descent: Descent, trial: Trial, s: int, number: int) -> None:
     """Notes that a sentence whose labels were ``trial.old`` got better ones in pass ``number``."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -240,7 +241,7 @@ def _moved(descent: Any, trial: Any, s: int, number: int) -> None:
 
 
 @inner_in_place
-def _mark_readers(descent: Any, trial: Any, s: int, old: Any, new: Any, number: int) -> None:
+def _mark_readers(descent: Descent, trial: Trial, s: int, old: Labels, new: Labels, number: int) -> None:
     """Puts all sentences in the heap that read counts which the change of sentence s from ``old`` to ``new`` changes.
 
     Those after s come in this pass, ``number``, those before it in the next. −1 is no pass: all come in the first.
@@ -258,7 +259,7 @@ def _mark_readers(descent: Any, trial: Any, s: int, old: Any, new: Any, number: 
 
 
 @inner_in_place
-def _changed_part(codec: Any, old: Any, new: Any, first: int, last: int) -> Any:
+def _changed_part(codec: Codec, old: Labels, new: Labels, first: int, last: int) -> Any:
     """The smallest part of a sentence that holds all differences and cuts no span of either labelling."""
     low, high = first, last
     while low < last and old[low] == new[low]:
@@ -275,7 +276,7 @@ def _changed_part(codec: Any, old: Any, new: Any, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def _read(descent: Any, trial: Any, s: int) -> None:
+def _read(descent: Descent, trial: Trial, s: int) -> None:
     """Notes which counts the charges of a sentence are read from, and keeps the charges seen before."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -288,14 +289,14 @@ def _read(descent: Any, trial: Any, s: int) -> None:
 
 
 @inner_in_place
-def _remember_seen(descent: Any, trial: Any, s: int) -> None:
+def _remember_seen(descent: Descent, trial: Trial, s: int) -> None:
     if not trial.looked.held[s]:
         _list(trial.looked, s)
         _copy_seen(descent.chains, s, descent.seen, trial.seen)
 
 
 @inner_in_place
-def _copy_seen(chains: Any, s: int, source: Any, target: Any) -> None:
+def _copy_seen(chains: Chains, s: int, source: Floats, target: Floats) -> None:
     first, last = chains.bounds[s], chains.bounds[s + 1]
     copy_to(target[chains.first[first] : chains.first[last]], source[chains.first[first] : chains.first[last]])
     spans = len(chains.start)
@@ -303,7 +304,7 @@ def _copy_seen(chains: Any, s: int, source: Any, target: Any) -> None:
 
 
 @inner_in_place
-def _list(listed: Any, s: int) -> None:
+def _list(listed: Listed, s: int) -> None:
     if not listed.held[s]:
         listed.held[s] = True
         listed.items[listed.length[0]] = s
@@ -311,14 +312,14 @@ def _list(listed: Any, s: int) -> None:
 
 
 @inner_in_place
-def _clear(listed: Any) -> None:
+def _clear(listed: Listed) -> None:
     for i in range(listed.length[0]):
         listed.held[listed.items[i]] = False
     listed.length[0] = 0
 
 
 @inner_in_place
-def _wait(chains: Any, trial: Any, s: int, number: int) -> None:
+def _wait(chains: Chains, trial: Trial, s: int, number: int) -> None:
     """Puts a sentence that has a candidate span into the heap, once."""
     if trial.waiting[s] or chains.first[chains.bounds[s]] == chains.first[chains.bounds[s + 1]]:
         return
@@ -327,7 +328,7 @@ def _wait(chains: Any, trial: Any, s: int, number: int) -> None:
 
 
 @inner_in_place
-def _push(trial: Any, code: int) -> None:
+def _push(trial: Trial, code: int) -> None:
     heap, place = trial.heap, trial.size[0]
     trial.size[0] += 1
     while place > 0 and heap[(place - 1) // 2] > code:
@@ -337,7 +338,7 @@ def _push(trial: Any, code: int) -> None:
 
 
 @inner_in_place
-def _next(trial: Any) -> Any:
+def _next(trial: Trial) -> Any:
     """Takes the first sentence of the first pass out of the heap."""
     heap = trial.heap
     code = heap[0]
@@ -357,7 +358,7 @@ def _next(trial: Any) -> Any:
 
 
 @inner_in_place
-def _put_off(trial: Any, s: int) -> None:
+def _put_off(trial: Trial, s: int) -> None:
     """Leaves sentence s, and all others in the heap, to the first pass of the next descent."""
     size, sentences = trial.size[0], len(trial.heap)
     trial.size[0] = 0

@@ -32,7 +32,7 @@ from workers.inference.search.partial import (
     root_loss,
     start_partial,
 )
-from workers.inference.search.tree import Tree, add_node, grown, move, new_tree
+from workers.inference.search.tree import EXPANDED, USED, Tree, add_node, grown, move, new_tree
 
 FIRST_SIZE = 1 << 12
 
@@ -64,15 +64,15 @@ def solve(
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.closed:
         return search.decoded(0.0)
-    start = start_partial(problem, chain_loss(problem), top=search.top, limit=search.loss)
+    start = start_partial(search.problem, chain_loss(search.problem), top=search.top, limit=search.loss)
     if start is None:
         return search.decoded(search.loss)
     tree, queue = _first(start)
     look = nodes_a_look(start)
     while not search.spent:
-        before = int(tree.counters[2])
+        before = int(tree.counters[EXPANDED])
         ended = _advance(start, tree, queue, search.loss - ROUNDING, search.remaining(look))
-        search.work += int(tree.counters[2]) - before
+        search.work += int(tree.counters[EXPANDED]) - before
         if ended == LEAF:
             if search.offer(start.labels):
                 return search.decoded(min(complete_loss(start), search.loss))
@@ -94,24 +94,24 @@ def _first(start: Partial) -> tuple[Tree, Queue]:
 
 
 @kernel
-def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
+def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> Any:
     """Expands up to ``nodes`` nodes of less than ``limit`` loss; at a leaf the cursor stands on it."""
     count, width = p.unary.shape
     losses = np.empty(width)
-    stop = tree.counters[2] + nodes
+    stop = tree.counters[EXPANDED] + nodes
     while queue.size[0] > 0:
         node = queue.heap[0]
         if tree.depth[node] == count:
             move(p, tree, node)
             return LEAF
-        if tree.counters[0] + width > len(tree.label):
+        if tree.counters[USED] + width > len(tree.label):
             return FULL
-        if tree.counters[2] >= stop:
+        if tree.counters[EXPANDED] >= stop:
             return PAUSED
         _take(tree, queue)
         move(p, tree, node)
         expand(p, tree.depth[node], losses)
-        tree.counters[2] += 1
+        tree.counters[EXPANDED] += 1
         for b in range(width):
             if losses[b] < limit:
                 _put(tree, queue, add_node(tree, node, b, max(losses[b], tree.loss[node])))
@@ -119,7 +119,7 @@ def _advance(p: Any, tree: Any, queue: Any, limit: float, nodes: int) -> Any:
 
 
 @inner_in_place
-def _sooner(tree: Any, one: int, other: int) -> Any:
+def _sooner(tree: Tree, one: int, other: int) -> Any:
     if tree.loss[one] != tree.loss[other]:
         return tree.loss[one] < tree.loss[other]
     if tree.depth[one] != tree.depth[other]:
@@ -128,7 +128,7 @@ def _sooner(tree: Any, one: int, other: int) -> Any:
 
 
 @inner_in_place
-def _put(tree: Any, queue: Any, node: int) -> None:
+def _put(tree: Tree, queue: Queue, node: int) -> None:
     at = queue.size[0]
     queue.size[0] = at + 1
     while at > 0 and _sooner(tree, node, queue.heap[(at - 1) // 2]):
@@ -138,7 +138,7 @@ def _put(tree: Any, queue: Any, node: int) -> None:
 
 
 @kernel_in_place
-def _take(tree: Any, queue: Any) -> None:
+def _take(tree: Tree, queue: Queue) -> None:
     """Removes the first node."""
     size = queue.size[0] - 1
     queue.size[0] = size

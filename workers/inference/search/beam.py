@@ -16,6 +16,7 @@ import numpy as np
 
 from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
+from schemas.potentials import Ints
 from schemas.problem import Problem
 from schemas.settings import BeamSettings
 from workers.compiling.kernel import kernel
@@ -23,7 +24,7 @@ from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search
 from workers.inference.numerics import ROUNDING
 from workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
-from workers.inference.search.tree import Tree, add_node, move, new_tree
+from workers.inference.search.tree import EXPANDED, Tree, add_node, move, new_tree
 
 
 def solve(
@@ -44,7 +45,7 @@ def solve(
     search = Search(problem, budget=budget, incumbent=incumbent)
     if search.closed:
         return search.decoded(0.0)
-    start = start_partial(problem, chain_loss(problem), top=search.top, limit=search.loss)
+    start = start_partial(search.problem, chain_loss(search.problem), top=search.top, limit=search.loss)
     if start is None:
         return search.decoded(search.loss)
     tree = new_tree(start, 1 + len(problem) * config.width)
@@ -56,7 +57,7 @@ def solve(
         width = 1 if _narrow(search, len(frontier) + len(problem) - t) else config.width
         frontier, lost = _step(start, tree, frontier, t, width, search.loss - ROUNDING)
         dropped = min(dropped, lost)
-        search.work = int(tree.counters[2])
+        search.work = int(tree.counters[EXPANDED])
     # A leaf that breaks a hard row by a rounding of its sum is no answer; the next one may be.
     any(search.offer(labels) for labels in _leaves(start, tree, frontier))
     return search.decoded(max(root_loss(start), min(dropped, search.loss)))
@@ -76,14 +77,14 @@ def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:
 
 
 @kernel
-def _step(p: Any, tree: Any, frontier: Any, t: int, width: int, limit: float) -> Any:
+def _step(p: Partial, tree: Tree, frontier: Ints, t: int, width: int, limit: float) -> Any:
     """Children of the frontier that stay, by parent, and the least loss of those that do not."""
     labels = p.unary.shape[1]
     losses = np.empty((len(frontier), labels))
     for i in range(len(frontier)):
         move(p, tree, frontier[i])
         expand(p, t, losses[i])
-        tree.counters[2] += 1
+        tree.counters[EXPANDED] += 1
     flat = losses.ravel()
     order = np.argsort(flat, kind="mergesort")
     kept = 0

@@ -21,6 +21,7 @@ from schemas.problem import Problem
 from schemas.settings import CspSettings
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search, limited
+from workers.inference.core.prepared import Prepared
 from workers.inference.search.depth_first import new_probe, open_loss, run
 from workers.inference.search.partial import chain_loss, root_loss, start_partial
 
@@ -42,14 +43,13 @@ def solve(
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.closed:
         return search.decoded(0.0)
-    chain = chain_loss(problem)
+    chain = chain_loss(search.problem)
     domain = candidates(chain.loss, search.viterbi, most=config.candidates, margin=config.margin)
     outside = float(chain.loss[~domain].min(initial=np.inf))
     p = problem.potentials
-    within = chain_loss(
-        Problem(Potentials(np.where(domain, p.unary, -np.inf), p.transition, p.sentence_starts), problem.labels)
-    )
-    start = start_partial(problem, within, top=search.top, limit=search.loss)
+    left = Potentials(np.where(domain, p.unary, -np.inf), p.transition, p.sentence_starts)
+    within = chain_loss(Prepared(left, problem.labels))
+    start = start_partial(search.problem, within, top=search.top, limit=search.loss)
     if start is None:
         return search.decoded(min(search.loss, outside))
     probe = new_probe(start, loss=search.loss, most=np.inf, branching=len(problem.labels))

@@ -116,7 +116,7 @@ def open_loss(probe: Probe) -> float:
 
 
 @kernel
-def next_leaf(p: Any, probe: Any, nodes: int) -> Any:
+def next_leaf(p: Partial, probe: Probe, nodes: int) -> Any:
     """Goes on until a better labelling is complete in `Partial.labels` (True), or at most ``nodes`` expansions."""
     count = len(p.labels)
     t = probe.counters[POSITION]
@@ -148,7 +148,7 @@ def next_leaf(p: Any, probe: Any, nodes: int) -> Any:
 
 
 @inner
-def _branch(p: Any, probe: Any, t: int) -> None:
+def _branch(p: Partial, probe: Probe, t: int) -> None:
     """Children of the node at t by rising loss, equal ones by label; notes what the last two rules cut off."""
     width = probe.label.shape[1]
     losses = np.empty(width)

@@ -9,7 +9,7 @@ penalties are never negative.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +129,7 @@ def sample_by_rank(fitness: Floats, size: int, *, pressure: float, spin: float) 
 
 
 @kernel
-def _evaluate_all(current: Any, labels: Any, soft: Any, hard: Any) -> None:
+def _evaluate_all(current: IncrementalScore, labels: Labels, soft: Floats, hard: Floats) -> None:
     for i in range(len(labels)):
         local, penalty, degree = evaluate(current, labels[i])
         soft[i], hard[i] = local - penalty, degree

@@ -16,20 +16,22 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import SLACK_TOLERANCE, Problem
+from schemas.problem import SLACK_TOLERANCE
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import (
     AgreementState,
     Codec,
     add_outside,
     add_span,
-    codec,
-    empty_state,
     item_end,
     outside_cost,
     span_cost,
 )
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.rows import RowState, row_state, set_label
+
+SOFT, HARD = range(2)
+"""Places in ``values``."""
 
 
 class IncrementalScore(NamedTuple):
@@ -50,15 +52,15 @@ class IncrementalScore(NamedTuple):
     values: Floats
 
 
-def incremental_score(problem: Problem, labels: Labels) -> IncrementalScore:
+def incremental_score(problem: Prepared, labels: Labels) -> IncrementalScore:
     """The evaluation of ``labels`` (N,), from which others follow."""
-    spans = empty_state(problem, np.inf)
+    spans = problem.empty_state(np.inf)
     forbidden = np.isinf(spans.cost)
     current = IncrementalScore(
         problem.potentials.unary,
         problem.potentials.transition,
         labels.copy(),
-        codec(problem),
+        problem.codec,
         row_state(problem, labels, 0.0),
         np.flatnonzero(np.isinf(problem.rows.weight)),
         spans._replace(cost=np.where(forbidden, 0.0, spans.cost)),
@@ -70,13 +72,13 @@ def incremental_score(problem: Problem, labels: Labels) -> IncrementalScore:
 
 
 @kernel
-def evaluate(at: Any, target: Any) -> Any:
+def evaluate(at: IncrementalScore, target: Labels) -> Any:
     """Evaluates ``target`` (N,): its local score, soft penalty (both nats) and hard degree."""
     if len(at.spans.table):
         _move_spans(at, target)
     else:
         _set_labels(at, target)
-    soft, hard = at.values[0], at.values[1]
+    soft, hard = at.values[SOFT], at.values[HARD]
     for r in range(len(at.rows.bound)):
         soft += at.rows.weight[r] * max(0.0, at.rows.activity[r] - at.rows.bound[r])
     for r in at.hard_rows:
@@ -86,7 +88,7 @@ def evaluate(at: Any, target: Any) -> Any:
 
 
 @inner
-def _move_spans(at: Any, target: Any) -> None:
+def _move_spans(at: IncrementalScore, target: Labels) -> None:
     # All old spans leave before any label changes: labels changed in part may join spans that neither side has.
     parts = np.empty((len(target), 2), np.int64)
     found = 0
@@ -106,13 +108,13 @@ def _move_spans(at: Any, target: Any) -> None:
 
 
 @inner_in_place
-def _set_labels(at: Any, target: Any) -> None:
+def _set_labels(at: IncrementalScore, target: Labels) -> None:
     for t in range(len(target)):
         set_label(at.rows, at.labels, t, target[t])
 
 
 @inner_in_place
-def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
+def _crossed(codec: Codec, now: Labels, target: Labels, t: int) -> Any:
     """The part around the difference at t that no span crosses, before or after the change."""
     low = t
     while not codec.opens_sentence[low] and (
@@ -128,7 +130,7 @@ def _crossed(codec: Any, now: Any, target: Any, t: int) -> Any:
 
 
 @kernel_in_place
-def count_spans(at: Any, first: int, last: int, change: int) -> None:
+def count_spans(at: IncrementalScore, first: int, last: int, change: int) -> None:
     """Counts spans and outside labels of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
     t = first
     while t < last:
@@ -137,19 +139,19 @@ def count_spans(at: Any, first: int, last: int, change: int) -> None:
         if kind >= 0:
             if change < 0:
                 add_span(at.spans, t, end, kind, change)
-            at.values[0] += change * span_cost(at.spans, t, end, kind)
-            at.values[1] += change * span_cost(at.hard_spans, t, end, kind)
+            at.values[SOFT] += change * span_cost(at.spans, t, end, kind)
+            at.values[HARD] += change * span_cost(at.hard_spans, t, end, kind)
             if change > 0:
                 add_span(at.spans, t, end, kind, change)
         elif len(at.spans.watching):
-            at.values[0] += change * outside_cost(at.spans, t)
-            at.values[1] += change * outside_cost(at.hard_spans, t)
+            at.values[SOFT] += change * outside_cost(at.spans, t)
+            at.values[HARD] += change * outside_cost(at.hard_spans, t)
             add_outside(at.spans, t, change)
         t = end
 
 
 @inner_in_place
-def _local(at: Any, labels: Any) -> Any:
+def _local(at: IncrementalScore, labels: Labels) -> Any:
     total = 0.0
     for t in range(len(labels)):
         total += at.unary[t, labels[t]]

@@ -24,21 +24,22 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import ANY, SLACK_TOLERANCE, Problem
+from schemas.problem import ANY, SLACK_TOLERANCE
 from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.inference.core.agreement import (
     AgreementState,
     Codec,
     add_outside,
     add_span,
-    codec,
-    empty_state,
     outside_cost,
     span_cost,
 )
-from workers.inference.core.chain import max_messages
+from workers.inference.core.prepared import Prepared
 from workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
 from workers.inference.numerics import HARD_EXCESS, ROUNDING
+
+NATS, BROKEN = range(2)
+"""Places in ``root``."""
 
 
 class Partial(NamedTuple):
@@ -79,18 +80,16 @@ class ChainLoss(NamedTuple):
     future: Floats
 
 
-def chain_loss(problem: Problem) -> ChainLoss:
+def chain_loss(problem: Prepared) -> ChainLoss:
     """Max-marginal losses and the best scores of what follows, both (N, L), in nats over the document."""
-    forward, backward = max_messages(problem.potentials)
-    score = forward + backward
-    best = score.max(axis=1) if len(score) else np.zeros(0)
+    best = problem.best_marginals
     starts = problem.potentials.sentence_starts
     rest = np.append(np.cumsum(best[starts][::-1])[::-1], 0.0)[1:]
     sentence = np.searchsorted(starts, np.arange(len(problem)), side="right") - 1
-    return ChainLoss(best[:, None] - score, backward + rest[sentence][:, None])
+    return ChainLoss(best[:, None] - problem.max_marginals, problem.messages[1] + rest[sentence][:, None])
 
 
-def start_partial(problem: Problem, chain: ChainLoss, *, top: float, limit: float) -> Partial | None:
+def start_partial(problem: Prepared, chain: ChainLoss, *, top: float, limit: float) -> Partial | None:
     """The empty labelling, restricted to labels that a loss below ``limit`` (nats, or inf) leaves.
 
     None where nothing is left, which proves that every labelling loses at least ``limit``.
@@ -108,9 +107,9 @@ def start_partial(problem: Problem, chain: ChainLoss, *, top: float, limit: floa
     return _partial(problem, chain, alive, bounds, top)
 
 
-def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bounds: RowBounds, top: float) -> Partial:
+def _partial(problem: Prepared, chain: ChainLoss, alive: NDArray[np.bool_], bounds: RowBounds, top: float) -> Partial:
     p, count = problem.potentials, len(problem)
-    spans = empty_state(problem, np.inf)
+    spans = problem.empty_state(np.inf)
     forbidden = np.isinf(spans.cost)
     excess = np.where(problem.rows.weight > 0, bounds.root - bounds.bound, 0.0)
     cost = np.where(bounds.hard, excess > HARD_EXCESS, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
@@ -119,7 +118,7 @@ def _partial(problem: Problem, chain: ChainLoss, alive: NDArray[np.bool_], bound
         p.transition,
         chain.future,
         alive,
-        codec(problem),
+        problem.codec,
         bounds,
         spans._replace(cost=np.where(forbidden, 0.0, spans.cost)),
         spans._replace(cost=forbidden.astype(np.float64)),
@@ -145,7 +144,7 @@ def nodes_a_look(partial: Partial) -> int:
 
 def root_loss(partial: Partial) -> float:
     """Nats that every labelling of the alive labels loses at least; inf where none keeps the hard rows."""
-    return np.inf if partial.root[1] > 0 else float(partial.root[0])
+    return np.inf if partial.root[BROKEN] > 0 else float(partial.root[NATS])
 
 
 def complete_loss(partial: Partial) -> float:
@@ -154,14 +153,14 @@ def complete_loss(partial: Partial) -> float:
 
 
 @kernel_in_place
-def expand(p: Any, t: int, losses: Any) -> None:
+def expand(p: Partial, t: int, losses: Floats) -> None:
     """Writes to ``losses`` (L,) what each label at t loses at least, given all before t; inf: impossible."""
     count, width = p.unary.shape
     if t == count - 1 and len(p.spans.table):
         _expand_last(p, t, losses)
         return
-    penalty = p.root[0] if t == 0 else p.penalty[t - 1]
-    broken = p.root[1] if t == 0 else p.broken[t - 1]
+    penalty = p.root[NATS] if t == 0 else p.penalty[t - 1]
+    broken = p.root[BROKEN] if t == 0 else p.broken[t - 1]
     closed, closed_broken = _closing_cost(p, t)
     left, left_broken = _leaving_cost(p, t)
     score = p.local[t - 1] if t > 0 else 0.0
@@ -190,7 +189,7 @@ def expand(p: Any, t: int, losses: Any) -> None:
 
 
 @inner_in_place
-def _expand_last(p: Any, t: int, losses: Any) -> None:
+def _expand_last(p: Partial, t: int, losses: Floats) -> None:
     # The last label also closes the span it is in, so it is tried out.
     for b in range(len(losses)):
         losses[b] = np.inf
@@ -203,10 +202,10 @@ def _expand_last(p: Any, t: int, losses: Any) -> None:
 
 
 @kernel_in_place
-def push(p: Any, t: int, b: int) -> None:
+def push(p: Partial, t: int, b: int) -> None:
     """Decides y_t = b; all before t must be decided."""
-    penalty = p.root[0] if t == 0 else p.penalty[t - 1]
-    broken = p.root[1] if t == 0 else p.broken[t - 1]
+    penalty = p.root[NATS] if t == 0 else p.penalty[t - 1]
+    broken = p.root[BROKEN] if t == 0 else p.broken[t - 1]
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
         r = p.bounds.row[e]
         p.saved_activity[e], p.saved_cost[e] = p.activity[r], p.cost[r]
@@ -237,7 +236,7 @@ def push(p: Any, t: int, b: int) -> None:
 
 
 @kernel_in_place
-def pop(p: Any, t: int) -> None:
+def pop(p: Partial, t: int) -> None:
     """Takes back the last decision, which was at t."""
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
         r = p.bounds.row[e]
@@ -251,13 +250,13 @@ def pop(p: Any, t: int) -> None:
 
 
 @inner_in_place
-def _last_end(p: Any, t: int) -> Any:
+def _last_end(p: Partial, t: int) -> Any:
     # The span that the document's last token is in ends with it.
     return t + 2 if t + 1 == len(p.labels) else t + 1
 
 
 @inner_in_place
-def _closing_cost(p: Any, end: int) -> Any:
+def _closing_cost(p: Partial, end: int) -> Any:
     """Nats and broken hard constraints of the span that the decided labels leave open before ``end``."""
     if end == 0 or len(p.spans.table) == 0:
         return 0.0, 0.0
@@ -269,7 +268,7 @@ def _closing_cost(p: Any, end: int) -> Any:
 
 
 @inner_in_place
-def _leaving_cost(p: Any, t: int) -> Any:
+def _leaving_cost(p: Partial, t: int) -> Any:
     """Nats and broken hard constraints that an outside label at t costs with the closed spans."""
     if len(p.spans.watching) == 0:
         return 0.0, 0.0
@@ -277,7 +276,7 @@ def _leaving_cost(p: Any, t: int) -> Any:
 
 
 @inner_in_place
-def _close(p: Any, end: int, change: int) -> None:
+def _close(p: Partial, end: int, change: int) -> None:
     if end == 0 or p.codec.type_of[p.labels[end - 1]] < 0:
         return
     # Both states share their counts.
@@ -285,7 +284,7 @@ def _close(p: Any, end: int, change: int) -> None:
 
 
 @inner_in_place
-def _added(p: Any, e: int, t: int, b: int) -> Any:
+def _added(p: Partial, e: int, t: int, b: int) -> Any:
     """What label b at t adds to the row of event e."""
     added = p.bounds.gain[e, b]
     for i in range(p.bounds.edge_first[e], p.bounds.edge_last[e]):
@@ -295,7 +294,7 @@ def _added(p: Any, e: int, t: int, b: int) -> Any:
 
 
 @inner_in_place
-def _row_cost(p: Any, r: int, activity: float) -> Any:
+def _row_cost(p: Partial, r: int, activity: float) -> Any:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:
         return 1.0 if excess > HARD_EXCESS else 0.0

@@ -16,11 +16,14 @@ from schemas.potentials import Floats
 from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.inference.search.partial import Partial, pop, push
 
+USED, CURSOR, EXPANDED = range(3)
+"""Places in ``counters``."""
+
 
 class Tree(NamedTuple):
     """Nodes; 0 is the root (nothing decided). ``depth`` counts decided tokens, ``loss`` is in nats.
 
-    ``path`` (N,) is scratch. ``counters``: nodes used, the cursor's node, nodes expanded.
+    ``path`` (N,) is scratch. ``counters`` (3,): nodes used, the cursor's node, nodes expanded.
     """
 
     parent: NDArray[np.int64]
@@ -56,19 +59,19 @@ def grown(tree: Tree) -> Tree:
 
 
 @inner_in_place
-def add_node(tree: Any, parent: int, label: int, loss: float) -> Any:
+def add_node(tree: Tree, parent: int, label: int, loss: float) -> Any:
     """Appends a child; its id."""
-    node = tree.counters[0]
+    node = tree.counters[USED]
     tree.parent[node], tree.label[node], tree.loss[node] = parent, label, loss
     tree.depth[node] = tree.depth[parent] + 1
-    tree.counters[0] = node + 1
+    tree.counters[USED] = node + 1
     return node
 
 
 @kernel_in_place
-def move(p: Any, tree: Any, node: int) -> None:
+def move(p: Partial, tree: Tree, node: int) -> None:
     """Brings the cursor, and the partial labelling with it, to a node."""
-    at, goal = tree.counters[1], node
+    at, goal = tree.counters[CURSOR], node
     steps = 0
     while at != goal:
         if tree.depth[goal] > tree.depth[at]:
@@ -80,4 +83,4 @@ def move(p: Any, tree: Any, node: int) -> None:
         at = tree.parent[at]
     for i in range(steps - 1, -1, -1):
         push(p, tree.depth[tree.path[i]] - 1, tree.label[tree.path[i]])
-    tree.counters[1] = node
+    tree.counters[CURSOR] = node

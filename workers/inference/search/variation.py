@@ -10,15 +10,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from schemas.labels import Labels
+from schemas.potentials import Floats
 from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel
+from workers.inference.core.agreement import Codec
+
+ONE, OTHER, CROSSED, CHANCE, WHERE, WHAT = range(6)
+"""Places among the uniform numbers that one offspring takes: its parents, what is crossed, and how it is mutated."""
 
 DRAWS = 6
-"""Uniform numbers that one offspring takes."""
+"""How many these are."""
+
+MUTATION, SHIFT = range(2)
+"""Places in ``rates``."""
 
 
 @kernel
-def breed(codec: Any, parents: Any, draws: Any, rates: Any, offspring: Any) -> None:
+def breed(codec: Codec, parents: NDArray[np.int32], draws: Floats, rates: Floats, offspring: NDArray[np.int32]) -> None:
     """Writes each offspring (λ, N): a crossover of two of the ``parents`` (μ, N), sometimes mutated.
 
     ``draws`` (λ, DRAWS) are uniform in [0, 1); ``rates``: mutation rate β and sequence mutation
@@ -26,16 +36,16 @@ def breed(codec: Any, parents: Any, draws: Any, rates: Any, offspring: Any) -> N
     """
     for child in range(len(offspring)):
         u = draws[child]
-        one, other = parents[int(u[0] * len(parents))], parents[int(u[1] * len(parents))]
+        one, other = parents[int(u[ONE] * len(parents))], parents[int(u[OTHER] * len(parents))]
         labels = offspring[child]
         labels[:] = one
-        _cross(codec, labels, other, u[2])
-        if u[3] < rates[0]:
-            mutate(codec, labels, u[3] / rates[0], rates[1], u[4], u[5])
+        _cross(codec, labels, other, u[CROSSED])
+        if u[CHANCE] < rates[MUTATION]:
+            mutate(codec, labels, u[CHANCE] / rates[MUTATION], rates[SHIFT], u[WHERE], u[WHAT])
 
 
 @kernel
-def mutate(codec: Any, labels: Any, choice: float, shift_rate: float, where: float, what: float) -> None:
+def mutate(codec: Codec, labels: Labels, choice: float, shift_rate: float, where: float, what: float) -> None:
     """Shifts a border by one token with probability ω, else gives a section another type."""
     points = borders(codec, labels)
     k = int(where * len(points))
@@ -48,7 +58,7 @@ def mutate(codec: Any, labels: Any, choice: float, shift_rate: float, where: flo
 
 
 @inner
-def borders(codec: Any, labels: Any) -> Any:
+def borders(codec: Codec, labels: Labels) -> Any:
     """First tokens of all sections, by position."""
     points = np.empty(len(labels), np.int64)
     found = 0
@@ -63,7 +73,7 @@ def borders(codec: Any, labels: Any) -> Any:
 
 
 @inner
-def _cross(codec: Any, labels: Any, other: Any, where: float) -> None:
+def _cross(codec: Codec, labels: Labels, other: Labels, where: float) -> None:
     """Takes the part between two neighbouring borders of ``labels`` from ``other``."""
     points = borders(codec, labels)
     k = int(where * len(points))
@@ -75,7 +85,7 @@ def _cross(codec: Any, labels: Any, other: Any, where: float) -> None:
 
 
 @inner_in_place
-def _shift(codec: Any, labels: Any, t: int, what: float) -> None:
+def _shift(codec: Codec, labels: Labels, t: int, what: float) -> None:
     """Moves the border before t by one token, to either side; a sentence's start stays."""
     if codec.opens_sentence[t]:
         return
@@ -92,7 +102,7 @@ def _shift(codec: Any, labels: Any, t: int, what: float) -> None:
 
 
 @inner_in_place
-def _flip(codec: Any, labels: Any, first: int, last: int, what: float) -> None:
+def _flip(codec: Codec, labels: Labels, first: int, last: int, what: float) -> None:
     """Gives the section another type, or none where the label set has a label for that."""
     outside = -1
     for label in range(len(codec.type_of)):
@@ -115,7 +125,7 @@ def _flip(codec: Any, labels: Any, first: int, last: int, what: float) -> None:
 
 
 @inner_in_place
-def _mend(codec: Any, labels: Any, t: int) -> None:
+def _mend(codec: Codec, labels: Labels, t: int) -> None:
     """A label that continues nothing opens its span."""
     if t >= len(labels) or codec.type_of[labels[t]] < 0:
         return

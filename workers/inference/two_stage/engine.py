@@ -24,9 +24,10 @@ from schemas.labels import Labels
 from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem
 from schemas.settings import TwoStageSettings
-from workers.inference.core.chain import max_marginals, viterbi_score
+from workers.inference.core.chain import viterbi_score
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search
+from workers.inference.core.prepared import Prepared
 from workers.inference.cpsat.engine import UNITS_A_SECOND, LatticeSolution, solve_model
 from workers.inference.cpsat.lattice import build_model
 from workers.inference.numerics import UNIT_SLACK
@@ -161,11 +162,10 @@ def worst_score(potentials: Potentials) -> float:
     return -viterbi_score(Potentials(unary, transition, potentials.sentence_starts))
 
 
-def _document_scores(problem: Problem) -> Floats:
+def _document_scores(problem: Prepared) -> Floats:
     """(N, L) best local score of a labelling of the whole document with y_t = l, in nats."""
-    score = max_marginals(problem.potentials)
-    best = score.max(axis=1)
-    scores: Floats = score + (best[problem.potentials.sentence_starts].sum() - best)[:, None]
+    best = problem.best_marginals
+    scores: Floats = problem.max_marginals + (best[problem.potentials.sentence_starts].sum() - best)[:, None]
     return scores
 
 

@@ -1,0 +1,106 @@
+"""What a corpus holds, counted on Ray: what `concord corpus stats` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flows.cluster.cluster import cluster
+from flows.jobs import corpus_place, failed_message
+from flows.progress import meter
+from flows.sources import LateRegistry, open_model
+from schemas.errors import InputError, ShardsError
+from schemas.reports import CorpusReport, LengthFigures, SpanFigures
+from schemas.secrets import redact
+from schemas.settings import TextSettings
+from workers.corpus.plan import distinct, survey
+from workers.corpus.shards import DEFAULT_TEXT, Shard
+from workers.evaluation.corpus_counts import CorpusCounts, Lengths
+from workers.models.model import Vocabulary
+from workers.remote.count import COUNT, CountParts
+
+
+class VocabularyError(InputError):
+    """A model that cannot tell which words it knows."""
+
+
+class ShardsUncountedError(ShardsError):
+    """Some shards failed; ``report`` counts the others and names the errors."""
+
+    def __init__(self, report: CorpusReport, shards: int) -> None:
+        super().__init__(failed_message(report.errors, shards))
+        self.report = report
+
+
+def corpus_stats(
+    corpus: str,
+    *,
+    model: str | None = None,
+    text: TextSettings = DEFAULT_TEXT,
+    ray: str | None = None,
+    workers: int | None = None,
+    tracking: str | None = None,
+) -> CorpusReport:
+    """Counts over a corpus, the same for any number of workers; ``model`` says which words are known.
+
+    Raises `ShardsUncountedError` where parts of the corpus failed, `VocabularyError`, `ClusterError`, and what
+    reading corpus and model raises.
+    """
+    vocabulary = None if model is None else _vocabulary(model, tracking)
+    shards, damages = survey(corpus_place(corpus), text=text)
+    counts, errors = _count(shards, CountParts(text, vocabulary), ray=ray, workers=workers)
+    errors = [*(redact(str(damage)) for damage in damages), *errors]
+    report = _report(corpus, counts, model=model, errors=errors)
+    if errors:
+        raise ShardsUncountedError(report, len(shards) + len(damages))
+    return report
+
+
+def _vocabulary(model: str, tracking: str | None) -> Vocabulary:
+    found = open_model(model, LateRegistry(tracking)).model
+    if not isinstance(found, Vocabulary):
+        raise VocabularyError(f"{model}: this kind of model does not tell which words it knows; leave --model out")
+    return found
+
+
+def _count(
+    shards: Sequence[Shard], parts: CountParts, *, ray: str | None, workers: int | None
+) -> tuple[CorpusCounts, list[str]]:
+    """The counts of all shards that did not fail, merged in their order, and why the others did."""
+    todo, errors = distinct(shards), list[str]()
+    done: dict[str, CorpusCounts] = {}
+    with cluster(ray, workers=workers) as running, meter("counting", sum(shard.rows for shard in todo)) as bar:
+        for answer in running.run(COUNT, todo, parts):
+            if answer.result is None:
+                errors.append(answer.failure)
+                continue
+            done[answer.shard.id] = answer.result
+            bar.advance(answer.shard.rows, note="documents")
+    return CorpusCounts.merge(done[shard.id] for shard in shards if shard.id in done), sorted(errors)
+
+
+def _report(corpus: str, counts: CorpusCounts, *, model: str | None, errors: Sequence[str]) -> CorpusReport:
+    spans = counts.spans.as_dict()
+    return CorpusReport(
+        corpus=corpus,
+        documents=counts.documents,
+        with_gold=counts.with_gold,
+        rejected=counts.rejected,
+        repeated=counts.repeated,
+        sentences=counts.sentence_tokens.total,
+        tokens=counts.tokens,
+        unknown_tokens=None if model is None else counts.unknown,
+        unknown=None if model is None else counts.unknown / max(counts.tokens, 1),
+        scheme=counts.scheme,
+        labels={name: row["tokens"] for name, row in counts.labels.as_dict().items()},
+        spans={name: SpanFigures(**row) for name, row in spans.items()},
+        document_tokens=_lengths(counts.document_tokens),
+        sentence_tokens=_lengths(counts.sentence_tokens),
+        errors=tuple(errors),
+    )
+
+
+def _lengths(lengths: Lengths) -> LengthFigures:
+    points = (0, 25, 50, 75, 95, 99, 100)
+    names = ("shortest", "p25", "median", "p75", "p95", "p99", "longest")
+    found = dict(zip(names, map(lengths.percentile, points), strict=True))
+    return LengthFigures(**found, mean=lengths.mean())

@@ -1,0 +1,167 @@
+"""What a corpus holds, counted shard by shard: documents, words, labels, spans and lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch
+from schemas.labels import LabelSet, Scheme
+from workers.evaluation.label_ids import shared_label_ids
+from workers.evaluation.named_counts import Counts, NamedCounts
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """How many things have which length in tokens: ``length`` (K,) rises, ``count`` (K,) is above 0.
+
+    No length is rounded: T tokens have at most √(2 T) different ones.
+    """
+
+    length: Counts
+    count: Counts
+
+    @classmethod
+    def of(cls, lengths: NDArray[np.int64]) -> Lengths:
+        """Counts of given lengths."""
+        return cls(*np.unique(np.asarray(lengths, np.int64), return_counts=True))
+
+    @classmethod
+    def merge(cls, parts: Iterable[Lengths]) -> Lengths:
+        """The counts of all parts together."""
+        every = list(parts)
+        nothing = np.zeros(0, np.int64)
+        length, place = np.unique(np.concatenate([nothing, *(p.length for p in every)]), return_inverse=True)
+        count = np.zeros(len(length), np.int64)
+        np.add.at(count, place, np.concatenate([nothing, *(p.count for p in every)]))
+        return cls(length, count)
+
+    @property
+    def total(self) -> int:
+        """How many things there are."""
+        return int(self.count.sum())
+
+    def percentile(self, percent: int) -> int:
+        """The shortest length that so many per cent of the things do not exceed; 0 where there are none."""
+        if not self.total:
+            return 0
+        rank = max(1, -(-percent * self.total // 100))
+        return int(self.length[np.searchsorted(np.cumsum(self.count), rank)])
+
+    def mean(self) -> float:
+        """The mean length; 0 where there is nothing."""
+        return int(self.length @ self.count) / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class SpanTotals(NamedCounts):
+    """Spans of each type, and the tokens in them."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("spans", "tokens")
+
+    @classmethod
+    def of(cls, batch: Batch, labels: LabelSet, ids: NDArray[np.int32]) -> SpanTotals:
+        """The spans that labels (N,) of a batch encode."""
+        spans, size = labels.spans(ids, batch.sentence_starts), len(labels.types)
+        tokens = np.bincount(spans.type, spans.end - spans.start, size).astype(np.int64)
+        return cls.of_columns(labels.types, [np.bincount(spans.type, minlength=size), tokens])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTotals(NamedCounts):
+    """Tokens of each gold label."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("tokens",)
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusCounts:
+    """Counts of documents that could be read; exact, so any shards merged in any order give the same.
+
+    ``rejected`` counts rows that could not, ``repeated`` those of them whose id an earlier row has. ``unknown``
+    counts tokens whose word a vocabulary lacks. A part of a corpus does not show its label scheme, so spans are counted
+    both ways: ``runs`` of one label, and ``entities`` where all labels seen here fit BIO.
+    """
+
+    documents: int
+    with_gold: int
+    rejected: int
+    repeated: int
+    unknown: int
+    labels: LabelTotals
+    runs: SpanTotals
+    entities: SpanTotals
+    document_tokens: Lengths
+    sentence_tokens: Lengths
+
+    @classmethod
+    def of(cls, batch: Batch, *, rejected: int, repeated: int, known: NDArray[np.bool_] | None) -> CorpusCounts:
+        """Counts of a batch; ``known`` (V,) says of each of its words whether a vocabulary has it, if there is one."""
+        words = batch.columns[TOKENS]
+        used = np.bincount(words.codes, minlength=len(words.values))
+        sentences = np.diff(np.append(batch.sentence_starts, batch.token_count))
+        return cls(
+            len(batch),
+            0 if batch.labels is None else len(batch),
+            rejected,
+            repeated,
+            0 if known is None else int(used[~known].sum()),
+            *_gold_of(batch),
+            Lengths.of(np.diff(batch.doc_starts)),
+            Lengths.of(sentences),
+        )
+
+    @classmethod
+    def merge(cls, parts: Iterable[CorpusCounts]) -> CorpusCounts:
+        """The counts of all parts together."""
+        every = list(parts)
+        return cls(
+            sum(part.documents for part in every),
+            sum(part.with_gold for part in every),
+            sum(part.rejected for part in every),
+            sum(part.repeated for part in every),
+            sum(part.unknown for part in every),
+            sum((part.labels for part in every), LabelTotals.empty()),
+            sum((part.runs for part in every), SpanTotals.empty()),
+            sum((part.entities for part in every), SpanTotals.empty()),
+            Lengths.merge(part.document_tokens for part in every),
+            Lengths.merge(part.sentence_tokens for part in every),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """All tokens."""
+        return int(self.document_tokens.length @ self.document_tokens.count)
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """How all the labels together encode spans; None where there is no gold."""
+        return LabelSet.infer(self.labels.names).scheme if self.labels.names else None
+
+    @property
+    def spans(self) -> SpanTotals:
+        """The spans of the scheme."""
+        return self.entities if self.scheme is Scheme.BIO else self.runs
+
+
+def _gold_of(batch: Batch) -> tuple[LabelTotals, SpanTotals, SpanTotals]:
+    """Tokens by label, runs of a label, and BIO entities."""
+    if batch.labels is None:
+        return LabelTotals.empty(), SpanTotals.empty(), SpanTotals.empty()
+    labels, (ids,) = shared_label_ids(batch.labels)
+    tokens = np.bincount(ids, minlength=len(labels))
+    seen = [i for i, count in enumerate(tokens.tolist()) if count]
+    totals = LabelTotals.of_columns([labels.names[i] for i in seen], [tokens[seen]])
+    runs = _spans_seen(SpanTotals.of(batch, LabelSet(labels.names, Scheme.PLAIN), ids))
+    bio = labels.scheme is Scheme.BIO
+    return totals, runs, _spans_seen(SpanTotals.of(batch, labels, ids)) if bio else SpanTotals.empty()
+
+
+def _spans_seen(totals: SpanTotals) -> SpanTotals:
+    """Without the types that only complete the label set: another shard's set may be another."""
+    kept = np.flatnonzero(totals.table[:, 0]).tolist()
+    return SpanTotals(tuple(totals.names[i] for i in kept), totals.table[kept])

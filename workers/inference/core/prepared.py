@@ -1,0 +1,99 @@
+"""What engines derive from a problem alone: each thing is computed once, when it is first asked for.
+
+An engine that runs another, or calls a relaxation, hands its `Prepared` problem on, and with it all that is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from schemas.problem import Problem, Score
+from workers.inference.core.agreement import AgreementState, Codec, codec, uncounted
+from workers.inference.core.chain import best_labels, max_messages
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared(Problem):
+    """A problem that keeps what is derived from it. Arrays belong to all who ask: nobody writes to them.
+
+    `dataclasses.replace` gives another problem, of which nothing is known yet.
+    """
+
+    @classmethod
+    def of(cls, problem: Problem) -> Prepared:
+        """The same object where it is one already."""
+        if isinstance(problem, Prepared):
+            return problem
+        return cls(problem.potentials, problem.labels, problem.constraint_names, problem.rows, problem.agreements)
+
+    @cached_property
+    def _best(self) -> tuple[Labels, Floats]:
+        return best_labels(self.potentials)
+
+    @property
+    def viterbi(self) -> Labels:
+        """(N,) the best labelling under the chain alone; ties go to the lowest label id."""
+        return self._best[0]
+
+    @property
+    def viterbi_score(self) -> float:
+        """V: nats that no labelling scores more than. The sum over sentences; `first` adds token by token."""
+        return float(self._best[1].sum())
+
+    @cached_property
+    def first(self) -> Score:
+        """The score of the Viterbi labelling."""
+        return self.score(self.viterbi)
+
+    def better_of(self, incumbent: Labels | None) -> tuple[Labels, Score]:
+        """The Viterbi labelling, or ``incumbent`` (N,) where that scores higher, and its score."""
+        score = None if incumbent is None else self.score(incumbent)
+        if incumbent is None or score is None or not score.objective > self.first.objective:
+            return self.viterbi, self.first
+        return incumbent, score
+
+    @cached_property
+    def messages(self) -> tuple[Floats, Floats]:
+        """Forward and backward max messages, both (N, L), in nats; see `max_messages`."""
+        return max_messages(self.potentials)
+
+    @cached_property
+    def max_marginals(self) -> Floats:
+        """(N, L) the best local score of the token's sentence among labellings with y_t = l, in nats."""
+        forward, backward = self.messages
+        return forward + backward
+
+    @cached_property
+    def best_marginals(self) -> Floats:
+        """(N,) the best local score of each token's sentence, in nats."""
+        return self.max_marginals.max(axis=1) if len(self) else np.zeros(0)
+
+    @cached_property
+    def codec(self) -> Codec:
+        """How labels encode spans, as arrays."""
+        return codec(self)
+
+    @cached_property
+    def uncounted(self) -> AgreementState:
+        """The agreements as arrays, with infinite costs; for look-ups alone, since counting writes to it."""
+        return uncounted(self)
+
+    def empty_state(self, hard_weight: float) -> AgreementState:
+        """A state of its own in which nothing is labelled yet.
+
+        Infinite costs become ``hard_weight`` nats, so that sums stay finite; what an engine returns is
+        scored by `Problem.score`, where they cost inf.
+        """
+        state = self.uncounted
+        return state._replace(
+            cost=np.where(np.isinf(state.cost), hard_weight, state.cost),
+            counts=state.counts.copy(),
+            holders=state.holders.copy(),
+            total=state.total.copy(),
+            left_out=state.left_out.copy(),
+        )

@@ -1,0 +1,65 @@
+"""The labels of a Gibbs chain as they are now: which spans they make, and what they score locally."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from workers.compiling.kernel import inner_in_place
+from workers.inference.core.agreement import Codec
+
+
+class Labelling(NamedTuple):
+    """The labels (N,) of a chain now, and what scores them locally."""
+
+    unary: Floats
+    transition: Floats
+    labels: Labels
+    codec: Codec
+
+
+@inner_in_place
+def local_score(at: Labelling, first: int, last: int, option: Labels) -> Any:
+    """Local score of ``option`` at ``first:last``, transitions to both neighbours included."""
+    total = 0.0
+    for i in range(last - first):
+        t = first + i
+        total += at.unary[t, option[i]]
+        if not at.codec.opens_sentence[t]:
+            previous = at.labels[t - 1] if i == 0 else option[i - 1]
+            total += at.transition[previous, option[i]]
+    if not at.codec.opens_sentence[last]:
+        total += at.transition[option[last - first - 1], at.labels[last]]
+    return total
+
+
+@inner_in_place
+def is_span(at: Labelling, start: int, end: int) -> Any:
+    """Is exactly ``start:end`` one labelled span now?"""
+    codec, labels = at.codec, at.labels
+    if codec.type_of[labels[start]] < 0:
+        return False
+    if not codec.opens_sentence[start] and codec.continues[labels[start - 1], labels[start]]:
+        return False
+    for t in range(start + 1, end):
+        if not codec.continues[labels[t - 1], labels[t]]:
+            return False
+    return codec.opens_sentence[end] or not codec.continues[labels[end - 1], labels[end]]
+
+
+@inner_in_place
+def region(at: Labelling, first: int, last: int) -> Any:
+    """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
+    codec, labels = at.codec, at.labels
+    low = first
+    if not codec.opens_sentence[low] and codec.type_of[labels[low - 1]] >= 0:
+        low -= 1
+        while not codec.opens_sentence[low] and codec.continues[labels[low - 1], labels[low]]:
+            low -= 1
+    high = last
+    if not codec.opens_sentence[high] and codec.type_of[labels[high]] >= 0:
+        high += 1
+        while not codec.opens_sentence[high] and codec.continues[labels[high - 1], labels[high]]:
+            high += 1
+    return low, high

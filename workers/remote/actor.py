@@ -1,0 +1,74 @@
+"""The Ray actor around a task: one a process, the shared parts fetched once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from workers.compiling.code import workers_digest
+from workers.corpus.shards import Shard
+from workers.remote.registry import TASKS
+
+
+class CodeMismatchError(RuntimeError):
+    """A worker would run other code than the driver's."""
+
+
+def check_code(expected: str) -> None:
+    """Raises `CodeMismatchError` where this process runs other code than the driver."""
+    here = workers_digest()
+    if here != expected:
+        raise CodeMismatchError(
+            f"worker {os.uname().nodename} runs concord code {here[:12]} from {Path(__file__).parents[2]}, "
+            f"the driver runs {expected[:12]}; install the same version on every node"
+        )
+
+
+class ShardWorker:
+    """Does a task on one shard a call. Its parts come as a list of one reference, which Ray leaves as it is.
+
+    Ray restarts none and repeats no call: which shard a dead one was at is for the driver to know, which gives it to
+    another one. So a shard may be done twice.
+    """
+
+    def __init__(self, task: str, code: str) -> None:
+        """Raises `CodeMismatchError` before anything is done with other code."""
+        check_code(code)
+        self._task = TASKS[task]
+        self._parts: Any = None
+
+    def ready(self, shared: Sequence[Any]) -> int:
+        """The process id, once the parts are there."""
+        self._fetch(shared)
+        return os.getpid()
+
+    def run(self, shard: Shard, shared: Sequence[Any]) -> Any:
+        """See `Task.run`."""
+        return self._task.run(shard, self._fetch(shared))
+
+    def rehearse(self, shard: Shard, shared: Sequence[Any]) -> None:
+        """See `Task.rehearse`; its result stays here."""
+        self._task.rehearse(shard, self._fetch(shared))
+
+    def _fetch(self, shared: Sequence[Any]) -> Any:
+        if self._parts is None:
+            (self._parts,) = ray.get(list(shared))
+        return self._parts
+
+
+def actor_class(*, memory: int) -> Any:
+    """`ShardWorker` as a Ray actor class on one CPU; ``memory`` is in bytes."""
+    decorate = ray.remote(num_cpus=1, memory=memory, max_restarts=0, max_task_retries=0)
+    return decorate(ShardWorker)
+
+
+def warm_node(task: str, code: str, shared: Sequence[Any]) -> str:
+    """Compiles or loads every numba kernel once on a node, before its actors race for the cache; see `Task.warm`."""
+    check_code(code)
+    (parts,) = ray.get(list(shared))
+    TASKS[task].warm(parts)
+    return os.uname().nodename

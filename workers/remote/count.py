@@ -1,0 +1,38 @@
+"""The task of counting: what a corpus holds, and how much of it a model knows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.document import TOKENS
+from schemas.settings import TextSettings
+from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from workers.evaluation.corpus_counts import CorpusCounts
+from workers.models.model import Vocabulary
+from workers.remote.task import Task
+
+
+class CountParts(NamedTuple):
+    """How raw text is read, and whose words are known; None counts no unknown words."""
+
+    text: TextSettings = DEFAULT_TEXT
+    vocabulary: Vocabulary | None = None
+
+
+def _run(shard: Shard, parts: CountParts) -> CorpusCounts:
+    batch, rejects = read_batch(shard, text=parts.text)
+    words = batch.columns[TOKENS].values
+    known = None if parts.vocabulary is None else parts.vocabulary.known(words)
+    return CorpusCounts.of(batch, rejected=len(rejects), repeated=len(shard.repeats), known=known)
+
+
+def _warm(parts: CountParts) -> None:
+    if parts.vocabulary is not None:
+        parts.vocabulary.known(["word"])
+
+
+def _counts(result: CorpusCounts) -> CorpusCounts:
+    return result
+
+
+COUNT = Task("count", CountParts, run=_run, counts=_counts, rehearse=_run, warm=_warm)

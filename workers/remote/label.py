@@ -1,0 +1,54 @@
+"""The task of labelling: shards become predictions, see `workers.labelling.shard`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.document import Document
+from schemas.run import RunKey, ShardReport, ShardResult
+from schemas.settings import TextSettings
+from workers.constraints.constraint_set import ConstraintSet
+from workers.corpus.shards import Shard, read_batch
+from workers.labelling.labelled import label_batch
+from workers.labelling.shard import label_shard
+from workers.labelling.warming import warm
+from workers.models.model import Model
+from workers.remote.task import Task
+
+
+class LabelParts(NamedTuple):
+    """What decides the labels; ``store`` is the absolute path of a folder that driver and workers share."""
+
+    model: Model
+    constraints: ConstraintSet
+    key: RunKey
+    store: Path
+    sample: Document | None = None
+    """Any document of the corpus, to compile the numba kernels on; None where none can be read."""
+
+    @property
+    def text(self) -> TextSettings:
+        """How raw text is cut into tokens."""
+        return self.key.settings.text
+
+
+def _run(shard: Shard, parts: LabelParts) -> ShardResult:
+    return label_shard(shard, model=parts.model, constraints=parts.constraints, key=parts.key, store=parts.store)
+
+
+def _rehearse(shard: Shard, parts: LabelParts) -> None:
+    batch, _ = read_batch(shard, text=parts.text)
+    label_batch(batch, model=parts.model, constraints=parts.constraints, settings=parts.key.settings)
+
+
+def _warm(parts: LabelParts) -> None:
+    if parts.sample is not None:
+        warm(parts.sample, model=parts.model, constraints=parts.constraints, settings=parts.key.settings)
+
+
+def _counts(result: ShardResult) -> ShardReport:
+    return result.marker.report
+
+
+LABEL = Task("label", LabelParts, run=_run, counts=_counts, rehearse=_rehearse, warm=_warm)

@@ -1,0 +1,9 @@
+"""Every task by its name: what a worker looks up when it is asked to do one."""
+
+from __future__ import annotations
+
+from workers.remote.count import COUNT
+from workers.remote.label import LABEL
+from workers.remote.task import AnyTask
+
+TASKS: dict[str, AnyTask] = {task.name: task for task in (LABEL, COUNT)}

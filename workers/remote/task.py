@@ -1,0 +1,55 @@
+"""What a task is: a pure function of a shard and of parts that all shards share. No Ray here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from schemas.settings import TextSettings
+from workers.corpus.shards import Shard
+
+
+class Parts(Protocol):
+    """What all shards of a run share: pickled once, put into Ray's object store, fetched once a process."""
+
+    @property
+    def text(self) -> TextSettings:
+        """How raw text is cut into tokens: shards are read by it."""
+        ...
+
+
+class Mergeable(Protocol):
+    """Counts that add up: `merge` is associative, and no parts at all are its neutral element."""
+
+    @classmethod
+    def merge(cls, parts: Iterable[Self]) -> Self:
+        """The counts of all parts together."""
+        ...
+
+
+P = TypeVar("P", bound=Parts)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Task(Generic[P, R]):
+    """Work on shards that the pool can hand out: an entry of `TASKS`.
+
+    ``run`` gives the same result for the same shard and parts wherever and how often it runs; what it writes, it writes
+    so that a second time changes nothing. The rows in `Shard.lethal` are rejects to it, as `read_batch` makes them.
+    Rows that it cannot use are counted, and what it raises fails the shard alone.
+    """
+
+    name: str
+    parts: type[P]
+    run: Callable[[Shard, P], R]
+    counts: Callable[[R], Mergeable]
+    """What of a result adds up over shards."""
+    rehearse: Callable[[Shard, P], object]
+    """The same work without a trace: does the process live through these rows?"""
+    warm: Callable[[P], object]
+    """Once a machine, before its workers start: compiles the kernels that ``run`` will need."""
+
+
+AnyTask = Task[Any, Any]
