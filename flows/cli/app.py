@@ -134,7 +134,7 @@ def train(
     *,
     corpus: Corpus,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "sgd",
+    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "lbfgs",
     features: Annotated[
         str | None, typer.Option(help="Feature set: finkel, rich, fields; -nopos without tags. As --option features=.")
     ] = None,

@@ -7,7 +7,7 @@ from schemas.settings import CrfSettings, LbfgsSettings, SgdSettings
 from workers.learning.trainers import crfsuite, lbfgs, sgd
 from workers.learning.trainers.trainer import Trainer
 
-DEFAULT = sgd.NAME
+DEFAULT = lbfgs.NAME
 
 TRAINERS: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
