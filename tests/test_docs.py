@@ -27,7 +27,7 @@ INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 

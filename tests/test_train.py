@@ -97,8 +97,8 @@ def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     ("words", "message"),
     [
         (("--trainer", "magic"), "no trainer is called 'magic'; there are crfsuite"),
-        (("--option", "magic=1"), "--option magic=1: want NAME=VALUE; options of trainer lbfgs: features, c2"),
-        (("--option", "c2=-1"), "options of trainer lbfgs: c2: Input should be greater than or equal to 0"),
+        (("--option", "magic=1"), f"--option magic=1: want NAME=VALUE; options of trainer {DEFAULT}: features, c"),
+        (("--option", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),
     ],
 )
 def test_a_trainer_or_an_option_that_is_not_there_is_one_line(words: tuple[str, ...], message: str) -> None:

@@ -134,9 +134,12 @@ def train(
     *,
     corpus: Corpus,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "lbfgs",
+    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "sgd",
     features: Annotated[
-        str | None, typer.Option(help="Feature set: finkel, rich, fields; -nopos without tags. As --option features=.")
+        str | None, typer.Option(help="Feature sets joined by +; `concord features` lists them. As --option features=.")
+    ] = None,
+    clusters: Annotated[
+        Path | None, typer.Option(help="File of `concord clusters`, for those features. As --option clusters=.")
     ] = None,
     start_from: Annotated[
         Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --option start_from=.")
@@ -158,7 +161,7 @@ def train(
         from flows.train import train as run_training
         from workers.learning.trainers.registry import trainer_named
 
-        named = {"features": features, "start_from": start_from}
+        named = {"features": features, "clusters": clusters, "start_from": start_from}
         pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(option or [])]
         settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
         try:

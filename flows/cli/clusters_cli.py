@@ -60,4 +60,4 @@ def _show(report: ClusterReport, *, as_json: bool) -> None:
     for name, words in zip(report.clusterings, report.examples, strict=True):
         typer.echo(f"  one of {name}: {' '.join(words)}")
     typer.echo(f"clusters in {report.out}; next:")
-    typer.echo(f"concord train --features core+mentions+clusters --option clusters={report.out} --corpus … --out …")
+    typer.echo(f"concord train --features core+mentions+clusters --clusters {report.out} --corpus … --out …")

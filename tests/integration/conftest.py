@@ -144,7 +144,7 @@ def _small_groups(world: World) -> None:
 def trained(world: World) -> Any:
     """The answer of `concord train`, which also put the model into the registry."""
     return world.run(
-        *("train", "--corpus", "train", "--features", "finkel", "--option", "max_iterations=15"),
+        *("train", "--corpus", "train", "--features", "finkel"),
         *("--out", "model", "--register", "news", "--json"),
     )
 

@@ -251,7 +251,7 @@ SUMMARIES = {
     "pos": "part-of-speech tags; needs the column pos",
     "sentence": "how the sentence is capitalised, its length and first word, the document's first word; for newswire",
     "mentions": "what the document says of the word elsewhere; for names",
-    CLUSTERS: "groups of words that are used alike; needs --option clusters=FILE, see `concord clusters`",
+    CLUSTERS: "groups of words that are used alike; needs --clusters FILE, see `concord clusters`",
     "rich": "core+sentence+pos",
     "rich-nopos": "core+sentence",
     "finkel": "the features of Finkel et al. (2005); needs the column pos",
