@@ -61,7 +61,7 @@ def options() -> dict[str, set[str]]:
 def benchmark_options() -> set[str]:
     """Those of all scripts: they share a few."""
     texts = (path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
-    return {option for text in texts for option in re.findall(r'"(--[a-z-]+)"', text)}
+    return {option for text in texts for option in re.findall(r'"(--[a-z0-9-]+)"', text)}
 
 
 def known_options(line: str) -> set[str] | None:
