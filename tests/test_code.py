@@ -30,6 +30,8 @@ OUT = {
     "workers/learning/penalties.py": "trains: what it learns is in the model's digest",
     "workers/features/attributes.py": "trains: what it learns is in the model's digest",
     "workers/learning/tuning.py": "trains: what it learns is in the model's digest",
+    "workers/learning/vectors.py": "trains: the clusters are in the model's digest",
+    "workers/learning/word_clusters.py": "trains: the clusters are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",
     "workers/learning/crf/__init__.py": "trains: what it learns is in the model's digest",
     "workers/learning/crf/chains.py": "trains: what it learns is in the model's digest",
