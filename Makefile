@@ -13,15 +13,16 @@ $(READY): requirements.lock pyproject.toml
 		{ echo "concord needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@# The lock names everything, so nothing is resolved: a release newer than it cannot get in the way.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 2 minutes)
 	$(BIN)/python -m flows.cli.demo
 
-test: lint  ## all checks and tests but the slow ones
-	$(MAKE) --jobs 2 --output-sync=target integration units-a-g units-h-z
+test: $(READY)  ## all checks and tests but the slow ones
+	@# Three at a time on two processors: integration tests wait half of their time.
+	$(MAKE) --jobs 3 --output-sync=target lint integration units-h-z units-a-g
 
 units-a-g: $(READY)  ## tests of parts, without real services: files test_a to test_g
 	$(BIN)/python -m pytest --durations 15 tests/test_[a-g]*.py
