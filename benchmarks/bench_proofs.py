@@ -34,6 +34,8 @@ from tests.referees.problems import SIZES, problem_of_kind, random_kind
 
 SECONDS = 5
 """A referee's limit for one problem."""
+SAID = 1000
+"""Problems after which it says how far it is."""
 
 
 def main() -> None:
@@ -67,6 +69,8 @@ def main() -> None:
                     wrong.append({"seed": seed, "kind": row, "engine": engine, "reason": reason})
                     print(wrong[-1], flush=True)
             seed += 1
+            if (seed - chosen.seed) % SAID == 0:
+                print(f"{seed - chosen.seed:,} problems, {len(wrong)} disproofs", flush=True)
     for row in sorted(tried):
         print(f"{tried[row]:8,}  {row}" + (f" ({short[row]} not finished by the referee)" if short[row] else ""))
     print(f"{sum(tried.values()):,} problems, {len(wrong)} disproofs; not proven: {dict(open_)}")

@@ -42,8 +42,13 @@ def referee(problem: Problem, *, seconds: int = 10) -> Verdict:
         answer = network.Solve(timeLimit=seconds)
     except network.SolverOut:
         return Verdict(None, False, time.process_time() - began)
-    labels = None if answer is None else np.array(answer[0][: len(problem)], np.int32)
-    return Verdict(labels, True, time.process_time() - began)
+    cpu = time.process_time() - began
+    if answer is None:
+        return Verdict(None, True, cpu)
+    labels = np.array(answer[0][: len(problem)], np.int32)
+    # Now and then a variable of its answer has no value (the largest integer): that is no labelling.
+    whole = bool((labels < len(problem.labels)).all())
+    return Verdict(labels if whole else None, whole, cpu)
 
 
 def _chain(network: pytoulbar2.CFN, problem: Problem) -> None:
