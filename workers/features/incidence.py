@@ -354,7 +354,7 @@ def _names(family: Family, texts: dict[Source, pa.Array]) -> pa.Array:
 
 
 @kernel_in_place
-def _gather(start: Any, ids: Any, things: Any, into: Any, found: Any) -> None:
+def _gather(start: Starts, ids: Ids, things: Ids, into: Starts, found: Ids) -> None:
     for i in range(len(things)):
         first = start[things[i]]
         for k in range(into[i + 1] - into[i]):
@@ -362,7 +362,7 @@ def _gather(start: Any, ids: Any, things: Any, into: Any, found: Any) -> None:
 
 
 @kernel_in_place
-def _turn(start: Any, ids: Any, at: Any, things: Any) -> None:
+def _turn(start: Starts, ids: Ids, at: Starts, things: Ids) -> None:
     for i in range(len(start) - 1):
         for k in range(start[i], start[i + 1]):
             things[at[ids[k]]] = i
@@ -370,7 +370,7 @@ def _turn(start: Any, ids: Any, at: Any, things: Any) -> None:
 
 
 @kernel_in_place
-def _put(start: Any, ids: Any, shift: Any, at: Any, joined: Any) -> None:
+def _put(start: Starts, ids: Ids, shift: np.int32, at: Starts, joined: Ids) -> None:
     for i in range(len(start) - 1):
         for k in range(start[i], start[i + 1]):
             joined[at[i]] = ids[k] + shift
@@ -378,7 +378,7 @@ def _put(start: Any, ids: Any, shift: Any, at: Any, joined: Any) -> None:
 
 
 @kernel_in_place
-def _shift(ids: Any, bounds: Any, offset: int, outside: Any, found: Any) -> None:
+def _shift(ids: Ids, bounds: Starts, offset: int, outside: np.int32, found: Ids) -> None:
     for s in range(len(bounds) - 1):
         for t in range(bounds[s], bounds[s + 1]):
             place = t + offset
@@ -391,7 +391,7 @@ def _shift(ids: Any, bounds: Any, offset: int, outside: Any, found: Any) -> None
 
 
 @kernel_in_place
-def _count_near(said: Any, bounds: Any, first: int, last: int, counts: Any) -> None:
+def _count_near(said: Ids, bounds: Starts, first: int, last: int, counts: Starts) -> None:
     """Adds to counts[t] (N,) the number of distinct values at t + first ≤ u ≤ t + last in t's sentence."""
     for s in range(len(bounds) - 1):
         for t in range(bounds[s], bounds[s + 1]):
@@ -401,7 +401,7 @@ def _count_near(said: Any, bounds: Any, first: int, last: int, counts: Any) -> N
 
 
 @kernel_in_place
-def _list_near(said: Any, bounds: Any, first: int, last: int, start: Any, found: Any) -> None:
+def _list_near(said: Ids, bounds: Starts, first: int, last: int, start: Starts, found: Ids) -> None:
     """Writes those values, for t from start[t] on."""
     for s in range(len(bounds) - 1):
         for t in range(bounds[s], bounds[s + 1]):
@@ -413,7 +413,7 @@ def _list_near(said: Any, bounds: Any, first: int, last: int, start: Any, found:
 
 
 @inner_in_place
-def _is_new(said: Any, left: int, place: int) -> Any:
+def _is_new(said: Ids, left: int, place: int) -> Any:
     for u in range(left, place):
         if said[u] == said[place]:
             return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,7 @@ def _transition_counts(gold: Gold) -> Floats:
 
 
 @kernel_in_place
-def _sum_hashes(start: Any, ids: Any, seed: Any, sums: Any) -> None:
+def _sum_hashes(start: Starts, ids: Ids, seed: np.uint64, sums: NDArray[np.uint64]) -> None:
     """Adds 64 bits that depend on the seed and on t alone to sums[g] of every group g of each t."""
     for t in range(len(start) - 1):
         bits = seed + np.uint64(t + 1) * np.uint64(0x9E3779B97F4A7C15)
@@ -185,28 +185,28 @@ def _sum_hashes(start: Any, ids: Any, seed: Any, sums: Any) -> None:
 
 
 @kernel_in_place
-def _find_first(start: Any, ids: Any, first: Any) -> None:
+def _find_first(start: Starts, ids: Ids, first: Starts) -> None:
     for t in range(len(start) - 2, -1, -1):
         for k in range(start[t], start[t + 1]):
             first[ids[k]] = t
 
 
 @kernel_in_place
-def _sum_members(start: Any, ids: Any, sums: Any, out: Any) -> None:
+def _sum_members(start: Starts, ids: Ids, sums: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     for g in range(len(start) - 1):
         for k in range(start[g], start[g + 1]):
             out[ids[k]] += sums[g]
 
 
 @kernel_in_place
-def _count_labels(start: Any, ids: Any, labels: Any, counts: Any) -> None:
+def _count_labels(start: Starts, ids: Ids, labels: Ids, counts: Floats) -> None:
     for t in range(len(start) - 1):
         for k in range(start[t], start[t + 1]):
             counts[ids[k], labels[t]] += 1.0
 
 
 @kernel_in_place
-def _count_members(start: Any, ids: Any, counts: Any, out: Any) -> None:
+def _count_members(start: Starts, ids: Ids, counts: Floats, out: Floats) -> None:
     for g in range(len(start) - 1):
         for k in range(start[g], start[g + 1]):
             for y in range(counts.shape[1]):

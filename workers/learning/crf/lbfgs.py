@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def dot(one: Floats, other: Floats) -> float:
 
 
 @kernel_in_place
-def add(factor: float, vector: Any, out: Any) -> None:
+def add(factor: float, vector: Floats, out: Floats) -> None:
     """Adds factor · vector to out (n,)."""
     for i in range(len(vector)):
         out[i] += factor * vector[i]

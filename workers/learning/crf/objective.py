@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from schemas.potentials import Floats
 from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.features.incidence import Starts
-from workers.learning.crf.chains import Chains
+from workers.features.incidence import Ids, Starts
+from workers.learning.crf.chains import Bools, Chains
 
 BLOCKS = 64
 
@@ -118,7 +118,7 @@ def _each(pool: Executor, count: int, share: Callable[[int, int], Any]) -> None:
 
 
 @kernel_in_place
-def _score_groups(start: Any, ids: Any, states: Any, value: Any, rows: Any, first: int, last: int) -> None:
+def _score_groups(start: Starts, ids: Ids, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
     """Writes to rows[g] (L,) the score that the classes of group g give each label."""
     width = rows.shape[1]
     for g in range(first, last):
@@ -132,7 +132,7 @@ def _score_groups(start: Any, ids: Any, states: Any, value: Any, rows: Any, firs
 
 
 @kernel_in_place
-def _sum_tokens(start: Any, ids: Any, tokens: Any, rows: Any, first: int, last: int) -> None:
+def _sum_tokens(start: Starts, ids: Ids, tokens: Floats, rows: Floats, first: int, last: int) -> None:
     """Writes to rows[g] (L,) the sum over the tokens of group g."""
     width = rows.shape[1]
     for g in range(first, last):
@@ -146,14 +146,14 @@ def _sum_tokens(start: Any, ids: Any, tokens: Any, rows: Any, first: int, last: 
 
 @kernel_in_place
 def _sum_groups(
-    start: Any,
-    ids: Any,
-    rows: Any,
-    value: Any,
+    start: Starts,
+    ids: Ids,
+    rows: Floats,
+    value: Floats,
     decay: float,
-    states: Any,
-    allowed: Any,
-    gradient: Any,
+    states: Floats,
+    allowed: Bools,
+    gradient: Floats,
     first: int,
     last: int,
 ) -> None:
@@ -172,15 +172,15 @@ def _sum_groups(
 
 @kernel_in_place
 def _sentences(
-    start: Any,
-    ids: Any,
-    rows: Any,
-    transitions: Any,
-    factors: Any,
-    gold: Any,
-    bounds: Any,
-    tokens: Any,
-    pairs: Any,
+    start: Starts,
+    ids: Ids,
+    rows: Floats,
+    transitions: Floats,
+    factors: Floats,
+    gold: Ids,
+    bounds: Starts,
+    tokens: Floats,
+    pairs: Floats,
     room: Room,
 ) -> Any:
     """−log p(gold) of some sentences, in nats.
@@ -216,7 +216,7 @@ def _sentences(
 
 
 @inner_in_place
-def forward_scaled(scores: Any, factors: Any, room: Room) -> Any:
+def forward_scaled(scores: Floats, factors: Floats, room: Room) -> Any:
     """Log of the sum over all labellings of one sentence of n tokens, in nats.
 
     Turns ``scores`` (n, L) into e^(score − the token's largest). ``factors`` (L, L) are e^transition.
@@ -252,7 +252,7 @@ def forward_scaled(scores: Any, factors: Any, room: Room) -> Any:
 
 
 @inner_in_place
-def backward_scaled(scores: Any, factors: Any, room: Room) -> None:
+def backward_scaled(scores: Floats, factors: Floats, room: Room) -> None:
     """Turns what `forward_scaled` left in ``scores`` (n, L) into p(y_t); adds p(y_t−1, y_t) / factor to the joint."""
     width = scores.shape[1]
     forward, scale, after, come, joint = room.forward, room.scale, room.after, room.come, room.joint

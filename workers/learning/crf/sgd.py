@@ -13,7 +13,8 @@ import numpy as np
 
 from schemas.potentials import Floats
 from workers.compiling.kernel import kernel_in_place
-from workers.learning.crf.chains import Chains
+from workers.features.incidence import Ids, Starts
+from workers.learning.crf.chains import Bools, Chains
 from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
 
 CERTAIN = 1e-4
@@ -52,22 +53,22 @@ def descend(chains: Chains, c2: float, start: Floats, rates: Rates, rng: np.rand
 
 @kernel_in_place
 def _pass(
-    start: Any,
-    ids: Any,
-    value: Any,
-    gold: Any,
-    bounds: Any,
-    order: Any,
+    start: Starts,
+    ids: Ids,
+    value: Floats,
+    gold: Ids,
+    bounds: Starts,
+    order: Starts,
     rate: float,
     shrink: float,
-    everything: Any,
-    has_state: Any,
-    has_transition: Any,
-    states: Any,
-    transitions: Any,
-    scores: Any,
-    factors: Any,
-    room: Any,
+    everything: bool,  # noqa: FBT001  # a kernel takes arguments by place
+    has_state: Bools,
+    has_transition: Bools,
+    states: Floats,
+    transitions: Floats,
+    scores: Floats,
+    factors: Floats,
+    room: Room,
 ) -> Any:
     """One pass; afterwards every coordinate is the factor returned times what its array holds."""
     width = states.shape[1]

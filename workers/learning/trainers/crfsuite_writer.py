@@ -28,6 +28,8 @@ from workers.learning.trainers.crfsuite_file import (
 )
 from workers.storage.files import write_whole
 
+Hashes = NDArray[np.uint32]
+
 TABLES = 256
 BUCKET = np.dtype([("hash", "<u4"), ("offset", "<u4")])
 
@@ -100,7 +102,7 @@ def _split(table_of: NDArray[Any]) -> list[NDArray[np.int64]]:
     return np.split(order, np.cumsum(np.bincount(table_of, minlength=TABLES))[:-1])
 
 
-def _table(hashes: NDArray[np.uint32], offsets: NDArray[np.int64]) -> NDArray[np.void]:
+def _table(hashes: Hashes, offsets: NDArray[np.int64]) -> NDArray[np.void]:
     """An open table twice as large as what it holds; free places have the offset 0."""
     table = np.zeros(2 * len(hashes), BUCKET)
     found, places = np.zeros(len(table), np.uint32), np.zeros(len(table), np.int64)
@@ -110,7 +112,7 @@ def _table(hashes: NDArray[np.uint32], offsets: NDArray[np.int64]) -> NDArray[np
 
 
 @kernel_in_place
-def _place(hashes: Any, offsets: Any, found: Any, places: Any) -> None:
+def _place(hashes: Hashes, offsets: NDArray[np.int64], found: Hashes, places: NDArray[np.int64]) -> None:
     for i in range(len(hashes)):
         at = np.int64(hashes[i] >> np.uint32(8)) % len(found)
         while places[at]:
@@ -119,12 +121,12 @@ def _place(hashes: Any, offsets: Any, found: Any, places: Any) -> None:
 
 
 @inlined
-def _turned(x: Any, bits: int) -> Any:
+def _turned(x: np.uint32, bits: int) -> Any:
     return ((x << np.uint32(bits)) | (x >> np.uint32(32 - bits))) & np.uint32(0xFFFFFFFF)
 
 
 @inlined
-def _word(text: Any, at: int, end: int) -> Any:
+def _word(text: NDArray[np.uint8], at: int, end: int) -> Any:
     """Four bytes, the lowest first; 0 beyond the end."""
     word = np.uint32(0)
     for k in range(4):
@@ -134,7 +136,7 @@ def _word(text: Any, at: int, end: int) -> Any:
 
 
 @kernel_in_place
-def _hash_keys(text: Any, ends: Any, hashes: Any) -> None:
+def _hash_keys(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: Hashes) -> None:
     """Writes the lookup3 hash of each key, from the seed 0."""
     begin = 0
     for i in range(len(ends)):
