@@ -33,7 +33,7 @@ units-h-z: $(READY)  ## the same: files test_h to test_z
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
-test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow and Ray that go away
+test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow and Ray that go away, counting
 	$(BIN)/python -m pytest -m slow
 
 coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, which Python does not see, are left out

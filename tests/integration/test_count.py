@@ -7,9 +7,13 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from schemas.document import Document
 from tests.integration.conftest import PYTHON
 from workers.corpus.ingestion import write_corpus
+
+pytestmark = pytest.mark.slow
 
 DRIVER = """
 import json, os, signal, sys
