@@ -1,29 +1,54 @@
-"""Compiles every numba kernel while the image is built, so that no node starts cold."""
+"""Compiles every numba kernel before anything needs one: as the image is built, and before the tests run."""
 
 from __future__ import annotations
 
+import os
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
+from schemas.document import Document
 from schemas.run import RunSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.inference.registry import SOLVERS
 from workers.labelling.labelled import check_settings
 from workers.labelling.warming import warm
 from workers.learning.trainers.registry import TRAINERS
+from workers.models.crf import load
 from workers.synthesis.made_up import synthesize
+
+MODEL = "lbfgs"
+"""The trainer whose model the engines label with."""
 
 
 def main() -> None:
-    """Warms up every trainer and every engine."""
-    documents = list(synthesize(8, seed=0, kind="news"))
-    with tempfile.TemporaryDirectory() as folder:
-        for name, trainer in TRAINERS.items():
-            model = trainer.train(documents, settings=trainer.settings(), out=Path(folder) / name)
-        constraints = LabelConsistency(PairCounts.of(documents, model.labels))
-        for engine in SOLVERS:
-            settings = check_settings(RunSettings(engine=engine, seconds=20.0))
-            warm(documents[0], model=model, constraints=constraints, settings=settings)
+    """Warms up every trainer and every engine, on all cores."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool,
+    ):
+        list(pool.map(partial(train, Path(folder)), TRAINERS))
+        list(pool.map(partial(decode, Path(folder) / MODEL), SOLVERS))
+
+
+def train(folder: Path, name: str) -> None:
+    """Compiles what a trainer needs, and leaves its model in a folder of its name."""
+    trainer = TRAINERS[name]
+    trainer.train(corpus(), settings=trainer.settings(), out=folder / name)
+
+
+def decode(folder: Path, engine: str) -> None:
+    """Compiles what an engine needs with the model in ``folder``."""
+    model, documents = load(folder), corpus()
+    constraints = LabelConsistency(PairCounts.of(documents, model.labels))
+    settings = check_settings(RunSettings(engine=engine, seconds=20.0))
+    warm(documents[0], model=model, constraints=constraints, settings=settings)
+
+
+def corpus() -> list[Document]:
+    """Documents to learn from and to label."""
+    return list(synthesize(8, seed=0, kind="news"))
 
 
 if __name__ == "__main__":

@@ -146,6 +146,11 @@ class Batch:
         """Tokens in all documents together."""
         return int(self.doc_starts[-1])
 
+    @property
+    def sentence_bounds(self) -> NDArray[np.int64]:
+        """(S + 1,) sentence starts and, last, the number of tokens."""
+        return np.append(self.sentence_starts, self.doc_starts[-1])
+
     def document(self, i: int) -> Document:
         """Document i, sharing the batch's arrays and dictionaries."""
         part = slice(int(self.doc_starts[i]), int(self.doc_starts[i + 1]))

@@ -78,6 +78,11 @@ class LinearRows:
         """(E,) the row each entry belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.pointer))
 
+    @cached_property
+    def by_position(self) -> NDArray[np.int64]:
+        """(E,) the entries row by row, those of a row by position."""
+        return np.lexsort((self.position, self.row_of_entry))
+
     def degree(self, labels: Labels) -> Floats:
         """(R,) max(0, Σ − bound) of each row under a labelling (N,); 0 within `SLACK_TOLERANCE`."""
         if not len(self):

@@ -29,7 +29,7 @@ class HashModel:
     columns: tuple[str, ...] = ("tokens",)
 
     def potentials(self, batch: Batch) -> Potentials:
-        bounds = np.append(batch.sentence_starts, batch.token_count)
+        bounds = batch.sentence_bounds
         places = np.arange(batch.token_count) - np.repeat(bounds[:-1], np.diff(bounds))
         words = batch.columns[TOKENS].strings()
         unary = [self._scores(word, int(place) % 3) for word, place in zip(words, places, strict=True)]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from schemas.document import Batch, Document
 from schemas.settings import ClusterSettings, CoOccurrenceSettings, CrfSettings
 from workers.features.attributes import AttributeMaker
-from workers.features.clusters import ClusterError, Clusters, read_clusters, write_clusters
+from workers.features.clusters import ClusterFileError, Clusters, read_clusters, write_clusters
 from workers.features.scorer import Scorer, compile_weights
 from workers.features.templates import FeatureSetError, feature_set
 from workers.learning.trainers import crfsuite
@@ -26,9 +26,9 @@ from workers.learning.vectors import VectorError, read_vectors
 from workers.learning.word_clusters import (
     PLACES,
     Contexts,
+    FewWordsError,
     Text,
-    VocabularyError,
-    cluster,
+    clustered,
     contexts_of,
     frequent_words,
     vectors,
@@ -82,18 +82,18 @@ def test_words_that_stand_between_the_same_words_come_together() -> None:
     text = _text(Document.build("d", nested))
     words = frequent_words(text.counts(), chosen)
     points = vectors(contexts_of(words, chosen).count(text), chosen)
-    table = cluster(words, points, chosen)
-    np.testing.assert_array_equal(table.codes, cluster(words, points, chosen).codes)
+    table = clustered(words, points, chosen)
+    np.testing.assert_array_equal(table.codes, clustered(words, points, chosen).codes)
     code = dict(zip(words, table.codes[:, 0].tolist(), strict=True))
     assert len({code[w] for w in places}) == len({code[w] for w in people}) == 1
     assert code["Rome"] != code["Ann"]
 
 
 def test_too_few_words_are_named() -> None:
-    with pytest.raises(VocabularyError, match="2 words for 1000 clusters"):
+    with pytest.raises(FewWordsError, match="2 words for 1000 clusters"):
         frequent_words(Counter(a=9, b=5, c=1), CoOccurrenceSettings())
-    with pytest.raises(VocabularyError, match="1 words for 2 clusters"):
-        cluster(["a"], np.ones((1, 2)), ClusterSettings(clusters=(2,)))
+    with pytest.raises(FewWordsError, match="1 words for 2 clusters"):
+        clustered(["a"], np.ones((1, 2)), ClusterSettings(clusters=(2,)))
 
 
 @pytest.mark.parametrize(("word", "value"), [("Paris", "0"), ("1996", "1"), ("ROME", "0"), ("PARIS", "?"), ("", "?")])
@@ -167,15 +167,15 @@ DAMAGED = {
 @pytest.mark.parametrize("fault", DAMAGED)
 def test_a_damaged_table_is_one_message(tmp_path: Path, fault: str) -> None:
     pq.write_table(DAMAGED[fault], tmp_path / "c.parquet")
-    with pytest.raises(ClusterError, match=fault):
+    with pytest.raises(ClusterFileError, match=fault):
         read_clusters(tmp_path / "c.parquet")
 
 
 def test_a_missing_or_foreign_table_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="no such"):
+    with pytest.raises(ClusterFileError, match="no such"):
         read_clusters(tmp_path / "c.parquet")
     (tmp_path / "c.parquet").write_bytes(b"nothing")
-    with pytest.raises(ClusterError, match="not a Parquet file"):
+    with pytest.raises(ClusterFileError, match="not a Parquet file"):
         read_clusters(tmp_path / "c.parquet")
 
 

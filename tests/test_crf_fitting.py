@@ -22,9 +22,9 @@ from workers.features.incidence import incidence
 from workers.features.templates import feature_set
 from workers.learning.crf import objective as module
 from workers.learning.crf import sgd
-from workers.learning.crf.chains import Chains, FeatureRules, Gold
-from workers.learning.crf.fit import Task
-from workers.learning.crf.lbfgs import Limits, Step, descend
+from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from workers.learning.crf.fit import Fitting
+from workers.learning.crf.lbfgs import Limits, Step, minimise
 from workers.learning.crf.objective import Objective
 from workers.learning.trainers.registry import TRAINERS
 from workers.learning.trainers.trainer import Iteration
@@ -38,13 +38,14 @@ OFTEN = FeatureRules(2.0, possible_states=True, possible_transitions=False)
 rules = pytest.mark.parametrize("allowed", [EVERYTHING, SEEN, OFTEN], ids=["everything", "seen", "often"])
 
 
-def chains_of(documents: list[Document], allowed: FeatureRules, features: str = "finkel-nopos") -> Chains:
+def chains_of(documents: list[Document], allowed: FeatureRules, features: str = "finkel-nopos") -> TrainingChains:
     batch = Batch.of(documents)
     assert batch.labels is not None
     names = sorted(set(batch.labels.strings()))
     codes = np.array([names.index(name) for name in batch.labels.strings()], np.int32)
-    bounds = np.append(batch.sentence_starts, batch.token_count).astype(np.int64)
-    return Chains.of(incidence(batch, feature_set(features)), Gold(bounds, codes, len(names)), allowed)
+    return TrainingChains.of(
+        incidence(batch, feature_set(features)), Gold(batch.sentence_bounds, codes, len(names)), allowed
+    )
 
 
 def spelled(documents: list[Document], features: str = "finkel-nopos") -> list[tuple[list[list[str]], list[str]]]:
@@ -147,8 +148,8 @@ def crfsuite(
     return trainer.logparser.last_iteration["loss"], tagger
 
 
-def optimum(chains: Chains) -> Step:
-    *_, last = descend(Objective(chains, 0.3), np.zeros(chains.size), Limits(1000, 1e-7, 1e-9))
+def optimum(chains: TrainingChains) -> Step:
+    *_, last = minimise(Objective(chains, 0.3), np.zeros(chains.size), Limits(1000, 1e-7, 1e-9))
     return last
 
 
@@ -204,7 +205,7 @@ def test_sgd_goes_where_the_optimum_is() -> None:
     chains = chains_of(corpus(3, 40), SEEN)
     best = optimum(chains)
     point = np.zeros(chains.size)
-    losses = list(sgd.descend(chains, 0.3, point, sgd.Rates(0.1, 0.97, 150), np.random.default_rng(0)))
+    losses = list(sgd.run_passes(chains, 0.3, point, sgd.Rates(0.1, 0.97, 150), np.random.default_rng(0)))
     assert losses[-1] < losses[0] / 2
     assert best.value <= Objective(chains, 0.3)(point)[0] <= best.value * 1.02
     assert not point[~np.concatenate([chains.states.ravel(), chains.transitions.ravel()])].any()
@@ -213,7 +214,7 @@ def test_sgd_goes_where_the_optimum_is() -> None:
 def test_a_descent_from_the_optimum_stays_there() -> None:
     chains = chains_of(corpus(4, 10), EVERYTHING)
     best = optimum(chains)
-    steps = list(descend(Objective(chains, 0.3), best.point, Limits(50)))
+    steps = list(minimise(Objective(chains, 0.3), best.point, Limits(50)))
     assert len(steps) <= 2
     assert steps[-1].value == pytest.approx(best.value, rel=1e-6)
 
@@ -225,21 +226,21 @@ def test_a_start_from_an_earlier_model_is_its_weights_by_name(tmp_path: Path) ->
     seen: list[Iteration] = []
     entry.train(corpus(0, 30), settings=options, out=tmp_path / "again", progress=seen.append)
     assert len(seen) < parse_manifest(tmp_path / "first" / MANIFEST).figures["iterations"] / 2
-    task = Task.of(corpus(0, 31)[::-1], settings=options, trainer="lbfgs")
-    start = task.start(tmp_path / "other")
-    assert task.training["start_from"] == first.digest
+    fitting = Fitting.of(corpus(0, 31)[::-1], settings=options, trainer="lbfgs")
+    start = fitting.start(tmp_path / "other")
+    assert fitting.training["start_from"] == first.digest
     names = read_names(tmp_path / "first", parse_manifest(tmp_path / "first" / MANIFEST)).to_pylist()
     model = load(tmp_path / "first")
-    weights, transitions = task.chains.weights(start)
-    np.testing.assert_allclose(transitions, model.transition[np.ix_(task.order, task.order)])
+    weights, transitions = fitting.chains.weights(start)
+    np.testing.assert_allclose(transitions, model.transition[np.ix_(fitting.order, fitting.order)])
     dense = np.zeros((len(names), len(model.labels)))
     begin, label, weight = model.weights.sparse
     dense[np.repeat(np.arange(len(names)), np.diff(begin)), label] = weight
     known = {name: row for row, name in enumerate(names)}
-    mine = task.attributes.names().to_pylist()
+    mine = fitting.attributes.names().to_pylist()
     same = [(i, known[name]) for i, name in enumerate(mine) if name in known]
     # A class of attributes has one weight: those of the earlier model, where new documents did not part it.
-    gap = np.abs(weights[[i for i, _ in same]] - dense[[r for _, r in same]][:, task.order]).max(axis=1)
+    gap = np.abs(weights[[i for i, _ in same]] - dense[[r for _, r in same]][:, fitting.order]).max(axis=1)
     assert np.mean(gap < 1e-9) > 0.95
 
 

@@ -13,13 +13,13 @@ from workers.corpus.plan import plan
 from workers.corpus.shards import read_batch
 from workers.features.clusters import Clusters, write_clusters
 from workers.learning.vectors import read_vectors
-from workers.learning.word_clusters import Text, cluster, contexts_of, frequent_words, vectors
+from workers.learning.word_clusters import Text, clustered, contexts_of, frequent_words, vectors
 
 
 def learn(corpora: Sequence[str], out: Path, settings: CoOccurrenceSettings) -> ClusterReport:
     """Clusters the words of corpora, labelled or not, by what stands around them.
 
-    Raises `VocabularyError` where there are too few words, and what reading a corpus and writing a file raise.
+    Raises `FewWordsError` where there are too few words, and what reading a corpus and writing a file raise.
     """
     folder_place(str(out))
     shards, text = [shard for corpus in corpora for shard in plan(corpus)], Text()
@@ -30,17 +30,17 @@ def learn(corpora: Sequence[str], out: Path, settings: CoOccurrenceSettings) -> 
     words = frequent_words(text.counts(), settings)
     with meter("clustering", None):
         pairs = contexts_of(words, settings).count(text)
-        found = cluster(words, vectors(pairs, settings), settings)
+        found = clustered(words, vectors(pairs, settings), settings)
     return _written(found, out, tokens=text.tokens)
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings) -> ClusterReport:
-    """Clusters the words of a file of vectors. Raises `VectorError`, `VocabularyError`, and what writing raises."""
+    """Clusters the words of a file of vectors. Raises `VectorError`, `FewWordsError`, and what writing raises."""
     folder_place(str(out))
     with meter("reading vectors", None):
         words, points = read_vectors(source, settings.words)
     with meter("clustering", None):
-        found = cluster(words, points, settings)
+        found = clustered(words, points, settings)
     return _written(found, out, tokens=0)
 
 

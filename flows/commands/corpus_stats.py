@@ -15,7 +15,7 @@ from schemas.settings import TextSettings
 from workers.corpus.plan import distinct, survey
 from workers.corpus.shards import DEFAULT_TEXT, Shard
 from workers.evaluation.corpus_counts import CorpusCounts, Lengths
-from workers.models.model import Vocabulary
+from workers.models.model import KnownWords
 from workers.remote.count import COUNT, CountParts
 
 
@@ -55,9 +55,9 @@ def corpus_stats(
     return report
 
 
-def _vocabulary(model: str, tracking: str | None) -> Vocabulary:
+def _vocabulary(model: str, tracking: str | None) -> KnownWords:
     found = open_model(model, LateRegistry(tracking)).model
-    if not isinstance(found, Vocabulary):
+    if not isinstance(found, KnownWords):
         raise VocabularyError(f"{model}: this kind of model does not tell which words it knows; leave --model out")
     return found
 

@@ -103,7 +103,7 @@ class CorpusCounts:
         """Counts of a batch; ``known`` (V,) says of each of its words whether a vocabulary has it, if there is one."""
         words = batch.columns[TOKENS]
         used = np.bincount(words.codes, minlength=len(words.values))
-        sentences = np.diff(np.append(batch.sentence_starts, batch.token_count))
+        sentences = np.diff(batch.sentence_bounds)
         return cls(
             len(batch),
             0 if batch.labels is None else len(batch),

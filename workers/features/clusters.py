@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from schemas.errors import InputError
-from workers.features.extractors import Extractor
+from workers.features.extractors import Extractor, same
 from workers.storage.files import write_whole
 
 WORD = "word"
@@ -31,7 +31,7 @@ PREFIX = "cluster-"
 _DIGIT = re.compile(r"\d")
 
 
-class ClusterError(InputError):
+class ClusterFileError(InputError):
     """A cluster file that is missing or damaged; the message names the file and the fault."""
 
 
@@ -68,11 +68,6 @@ class Clusters:
         return {name: self.__dict__[name] for name in ("words", "names", "codes")}
 
 
-def same(word: str) -> str:
-    """The word as it is written."""
-    return word
-
-
 def zeros(word: str) -> str:
     """The word with every digit as 0."""
     return _DIGIT.sub("0", word)
@@ -92,21 +87,21 @@ def write_clusters(path: Path, clusters: Clusters) -> None:
 
 
 def read_clusters(path: Path) -> Clusters:
-    """The table of a file. Raises `ClusterError` where it is none, and `OSError`."""
+    """The table of a file. Raises `ClusterFileError` where it is none, and `OSError`."""
     if not path.is_file():
-        raise ClusterError(f"{path}: there is no such cluster file; make one with `concord clusters`")
+        raise ClusterFileError(f"{path}: there is no such cluster file; make one with `concord clusters`")
     try:
         table = pq.read_table(path)
     except pa.ArrowInvalid as error:
-        raise ClusterError(f"{path}: not a Parquet file ({error})") from error
+        raise ClusterFileError(f"{path}: not a Parquet file ({error})") from error
     names = [name for name in table.column_names if name != WORD]
     if table.column_names[:1] != [WORD] or table.schema.field(WORD).type != pa.string():
-        raise ClusterError(f"{path}: its first column is not {WORD!r} of type string; is this a cluster file?")
+        raise ClusterFileError(f"{path}: its first column is not {WORD!r} of type string; is this a cluster file?")
     if not 1 <= len(names) <= MOST_CLUSTERINGS or any(table.schema.field(n).type != pa.int32() for n in names):
-        raise ClusterError(f"{path}: it wants 1 to {MOST_CLUSTERINGS} columns of type int32 after {WORD!r}")
+        raise ClusterFileError(f"{path}: it wants 1 to {MOST_CLUSTERINGS} columns of type int32 after {WORD!r}")
     if any(column.null_count for column in table.columns) or table.num_rows == 0:
-        raise ClusterError(f"{path}: it has no words, or words without a cluster")
+        raise ClusterFileError(f"{path}: it has no words, or words without a cluster")
     words = table[WORD].combine_chunks()
     if len(words.unique()) != len(words):
-        raise ClusterError(f"{path}: a word is there twice")
+        raise ClusterFileError(f"{path}: a word is there twice")
     return Clusters(words, tuple(names), np.stack([table[name].to_numpy() for name in names], axis=1))

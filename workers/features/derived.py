@@ -65,7 +65,7 @@ def document_topic(batch: Batch) -> Column:
 
 
 def _sentence_lengths(batch: Batch) -> NDArray[np.int64]:
-    return np.diff(np.append(batch.sentence_starts, batch.token_count))
+    return np.diff(batch.sentence_bounds)
 
 
 def _flags(values: list[bool]) -> NDArray[np.int64]:
@@ -85,7 +85,7 @@ class ColumnError(InputError):
     """A corpus without a token column that features read."""
 
 
-def read_columns(features: FeatureSet) -> tuple[str, ...]:
+def needed_columns(features: FeatureSet) -> tuple[str, ...]:
     """The columns a corpus must have for these features, sorted: derived ones are made of its tokens."""
     return tuple(sorted({TOKENS, *features.columns} - DERIVED.keys() - MENTION_COLUMNS.keys()))
 

@@ -231,7 +231,7 @@ class _Maker:
 
     def __init__(self, batch: Batch, features: FeatureSet) -> None:
         self._features = features
-        self._bounds = np.append(batch.sentence_starts, batch.token_count).astype(np.int64)
+        self._bounds = batch.sentence_bounds
         self._columns = {name: _Words.of(column) for name, column in feature_columns(batch, features).items()}
         self._said: dict[Source, _Said] = {}
 

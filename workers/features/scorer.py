@@ -341,7 +341,7 @@ class Scorer:
         """
         count, w = batch.token_count, self._weights
         unary = np.zeros((count, self._width))
-        bounds = np.append(batch.sentence_starts, count).astype(np.int64)
+        bounds = batch.sentence_bounds
         sources = len(self._features.conjoined)
         values, outside = np.zeros((sources, count), np.int32), np.zeros((sources, 2), np.int32)
         for name, column in feature_columns(batch, self._features).items():

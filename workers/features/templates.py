@@ -274,7 +274,7 @@ def cluster_templates(clusters: Clusters) -> tuple[Template, ...]:
 def feature_set(name: str, clusters: Path | str | None = None) -> FeatureSet:
     """The templates of all parts of a name such as ``core+pos+mentions``, in that order.
 
-    ``clusters`` is the cluster file that the part ``clusters`` reads. Raises `FeatureSetError`, and `ClusterError`.
+    ``clusters`` is the cluster file that the part ``clusters`` reads. Raises `FeatureSetError`, and `ClusterFileError`.
     """
     parts, table = name.split("+"), None
     if (CLUSTERS in parts) != (clusters is not None):

@@ -44,8 +44,8 @@ def tune_scales(
 
     ``counted`` are the pair counts to choose from, such as words as written and words folded: those
     that are best where all families have one scale. From there the search climbs: it tries the next scales of each
-    family and goes to the best, as long as that is better, or as good with smaller scales. On newswire that is a
-    seventh of all combinations, and ends where trying them all does. ``model`` must not have been trained on
+    family and goes to the best, as long as that is better, or as good with smaller scales. On newswire it
+    tries a seventh of all combinations. ``model`` must not have been trained on
     ``documents``: on its own training data a model is so sure of itself that consistency never seems to matter.
     Raises `ValueError` where a document has no gold labels.
     """

@@ -36,7 +36,7 @@ SAMPLE = 4096
 """Words a step of k-means."""
 
 
-class VocabularyError(InputError):
+class FewWordsError(InputError):
     """Text with too few words to be put into so many clusters."""
 
 
@@ -79,7 +79,7 @@ class Text:
 def frequent_words(counts: Counter[str], settings: CoOccurrenceSettings) -> list[str]:
     """The words that get clusters, the most frequent first, equals in the order of their letters.
 
-    Raises `VocabularyError` where they are fewer than the clusters.
+    Raises `FewWordsError` where they are fewer than the clusters.
     """
     words = [word for word, count in counts.items() if count >= settings.least_count]
     words.sort(key=lambda word: (-counts[word], word))
@@ -88,7 +88,7 @@ def frequent_words(counts: Counter[str], settings: CoOccurrenceSettings) -> list
 
 def _enough(words: list[str], settings: ClusterSettings) -> list[str]:
     if len(words) < max(settings.clusters):
-        raise VocabularyError(
+        raise FewWordsError(
             f"there are {len(words)} words for {max(settings.clusters)} clusters; give more text, or fewer --clusters"
         )
     return words
@@ -153,10 +153,10 @@ def vectors(counts: sparse.csr_array, settings: CoOccurrenceSettings) -> Floats:
     return found
 
 
-def cluster(words: Sequence[str], points: Floats, settings: ClusterSettings) -> Clusters:
+def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -> Clusters:
     """The clusterings of words by their vectors (V, d), of whose direction alone is looked at.
 
-    Raises `VocabularyError` where there are fewer words than clusters.
+    Raises `FewWordsError` where there are fewer words than clusters.
     """
     _enough(list(words), settings)
     length = np.linalg.norm(points, axis=1, keepdims=True)

@@ -21,8 +21,8 @@ from schemas.document import Batch
 from schemas.labels import LabelSet
 from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from schemas.settings import TrainerSettings
-from workers.features.clusters import ClusterError, write_clusters
-from workers.features.derived import read_columns
+from workers.features.clusters import ClusterFileError, write_clusters
+from workers.features.derived import needed_columns
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
 from workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
@@ -78,7 +78,7 @@ class CrfModel:
     @property
     def columns(self) -> tuple[str, ...]:
         """The token columns that the features read, sorted."""
-        return read_columns(self.features)
+        return needed_columns(self.features)
 
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
@@ -165,7 +165,7 @@ def _known_features(folder: Path, manifest: Manifest) -> FeatureSet:
     try:
         clusters = folder / CLUSTERS_FILE if CLUSTERS_FILE in manifest.files else None
         features = feature_set(manifest.features, clusters)
-    except (FeatureSetError, ClusterError) as error:
+    except (FeatureSetError, ClusterFileError) as error:
         raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
     if tuple(t.name for t in features.templates) != manifest.templates:
         raise ModelError(

@@ -14,7 +14,7 @@ from schemas.potentials import Potentials
 
 
 @runtime_checkable
-class Vocabulary(Protocol):
+class KnownWords(Protocol):
     """Tells known words from others. A model that also has this method is one."""
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from schemas.document import TOKENS
 from schemas.settings import TextSettings
 from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
 from workers.evaluation.corpus_counts import CorpusCounts
-from workers.models.model import Vocabulary
+from workers.models.model import KnownWords
 from workers.remote.task import Task
 
 
@@ -16,7 +16,7 @@ class CountParts(NamedTuple):
     """How raw text is read, and whose words are known; None counts no unknown words."""
 
     text: TextSettings = DEFAULT_TEXT
-    vocabulary: Vocabulary | None = None
+    vocabulary: KnownWords | None = None
 
 
 def _run(shard: Shard, parts: CountParts) -> CorpusCounts:

@@ -142,7 +142,7 @@ def _cut_rows(rows: LinearRows, tokens: Ints, count: int) -> LinearRows:
 
 
 def _row_arrays(rows: LinearRows) -> tuple[Any, ...]:
-    order = np.lexsort((rows.position, rows.row_of_entry))
+    order = rows.by_position
     return rows.pointer, rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]
 
 

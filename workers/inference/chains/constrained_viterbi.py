@@ -61,8 +61,7 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
     p, rows = problem.potentials, problem.rows
     edges = np.isfinite(p.unary)[:, None, :] & np.isfinite(p.transition)
     edges[p.sentence_starts] = np.isfinite(p.unary[p.sentence_starts])[:, None, :]
-    order = np.lexsort((rows.position, rows.row_of_entry))
-    order = order[np.isinf(rows.weight[rows.row_of_entry[order]])]
+    order = rows.by_position[np.isinf(rows.weight[rows.row_of_entry[rows.by_position]])]
     pointer = np.searchsorted(rows.row_of_entry[order], np.arange(len(rows) + 1)).astype(np.int64)
     hard_bound = np.where(np.isinf(rows.weight), rows.bound, np.inf)
     columns = rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]

@@ -53,8 +53,7 @@ def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
     positions the labels on both sides are taken as independent, which only lowers it.
     """
     rows, p = problem.rows, problem.potentials
-    order = np.lexsort((rows.position, rows.row_of_entry))
-    order = order[rows.weight[rows.row_of_entry[order]] > 0]
+    order = rows.by_position[rows.weight[rows.row_of_entry[rows.by_position]] > 0]
     row, position = rows.row_of_entry[order], rows.position[order].astype(np.int64)
     opens = np.zeros(len(problem) + 1, np.bool_)
     opens[p.sentence_starts] = True

@@ -39,7 +39,7 @@ class Gold(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Chains:
+class TrainingChains:
     """Labelled tokens by groups of classes of attributes, and the features that may have a weight.
 
     ``groups`` are those of each token, ``members`` the classes of each group, see `Incidence`. Attribute a is of
@@ -56,8 +56,8 @@ class Chains:
     transitions: Bools
 
     @classmethod
-    def of(cls, found: Incidence, gold: Gold, rules: FeatureRules) -> Chains:
-        """Chains of an incidence, with the features that the rules allow."""
+    def of(cls, found: Incidence, gold: Gold, rules: FeatureRules) -> TrainingChains:
+        """TrainingChains of an incidence, with the features that the rules allow."""
         class_of, first = _classes(found)
         alone = np.zeros(len(found.attributes), np.bool_)
         alone[first] = True

@@ -16,10 +16,10 @@ from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import LARGEST_WEIGHT, Floats
 from schemas.settings import GradientSettings
-from workers.features.derived import read_columns
+from workers.features.derived import needed_columns
 from workers.features.incidence import Attributes, Ids, incidence
 from workers.features.templates import FeatureSet, feature_set
-from workers.learning.crf.chains import Chains, FeatureRules, Gold
+from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
 from workers.learning.trainers.trainer import Seen, TrainingError
 from workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
 from workers.models.crf import CrfModel, Learned, load, save
@@ -27,22 +27,22 @@ from workers.models.folder import begin
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Fitting:
     """Documents as chains, and what their numbers stand for; ``order`` (L,) are the chains' labels in ``labels``."""
 
     features: FeatureSet
     settings: GradientSettings
     training: dict[str, Any]
     attributes: Attributes
-    chains: Chains
+    chains: TrainingChains
     labels: LabelSet
     order: Ids
 
     @classmethod
-    def of(cls, documents: Iterable[Document], *, settings: GradientSettings, trainer: str) -> Task:
+    def of(cls, documents: Iterable[Document], *, settings: GradientSettings, trainer: str) -> Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
         features = feature_set(settings.features, settings.clusters)
-        columns = read_columns(features)
+        columns = needed_columns(features)
         seen, kept = Seen(columns), []
         for document in documents:
             seen.gold(document)
@@ -52,7 +52,7 @@ class Task:
         order = np.sort(labels.encode(sorted(seen.names)))
         found = incidence(batch, features)
         rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)
-        chains = Chains.of(found, _gold(batch, labels, order), rules)
+        chains = TrainingChains.of(found, _gold(batch, labels, order), rules)
         return cls(features, settings, training, found.attributes, chains, labels, order)
 
     def start(self, out: Path) -> Floats:
@@ -119,8 +119,7 @@ def _gold(batch: Batch, labels: LabelSet, order: Ids) -> Gold:
     place = np.zeros(len(labels), np.int32)
     place[order] = np.arange(len(order))
     codes, values = batch.labels.codes, labels.encode(list(batch.labels.values))
-    bounds = np.append(batch.sentence_starts, batch.token_count).astype(np.int64)
-    return Gold(bounds, place[values][codes], len(order))
+    return Gold(batch.sentence_bounds, place[values][codes], len(order))
 
 
 def _placed(transitions: Floats, order: Ids, size: int) -> tuple[Floats, NDArray[np.bool_]]:

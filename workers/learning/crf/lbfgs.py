@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     decrease: float = 1e-5
 
 
-def descend(function: Function, start: Floats, limits: Limits) -> Iterator[Step]:
+def minimise(function: Function, start: Floats, limits: Limits) -> Iterator[Step]:
     """``start`` (n,) and the steps from there on; ends at the limits, or where no step along the direction goes down.
 
     Holds 2 · `MEMORY` + 5 vectors of n numbers. The same steps for any number of threads.

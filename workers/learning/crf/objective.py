@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from schemas.potentials import Floats
 from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.features.incidence import Ids, Starts
-from workers.learning.crf.chains import Bools, Chains
+from workers.learning.crf.chains import Bools, TrainingChains
 
 BLOCKS = 64
 
@@ -47,12 +47,12 @@ class Room(NamedTuple):
 
 
 class Objective:
-    """Called with a point (size,) of `Chains`, gives the objective there and its gradient (size,).
+    """Called with a point (size,) of `TrainingChains`, gives the objective there and its gradient (size,).
 
     It holds a row of L numbers for each token and each group beside the chains and their turned lists.
     """
 
-    def __init__(self, chains: Chains, c2: float, *, threads: int | None = None) -> None:
+    def __init__(self, chains: TrainingChains, c2: float, *, threads: int | None = None) -> None:
         self._chains = chains
         self._c2 = c2
         self._threads = threads or len(os.sched_getaffinity(0))
@@ -117,6 +117,15 @@ def _each(pool: Executor, count: int, share: Callable[[int, int], Any]) -> None:
     list(pool.map(share, cuts[:-1], cuts[1:]))
 
 
+@inner_in_place
+def _sum_rows(rows: Floats, ids: Ids, first: int, last: int, total: Floats) -> None:
+    """Writes to ``total`` (L,) the sum of the rows that ids[first] to ids[last − 1] name."""
+    total[:] = 0.0
+    for k in range(first, last):
+        for y in range(len(total)):
+            total[y] += rows[ids[k], y]
+
+
 @kernel_in_place
 def _score_groups(start: Starts, ids: Ids, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
     """Writes to rows[g] (L,) the score that the classes of group g give each label."""
@@ -134,14 +143,8 @@ def _score_groups(start: Starts, ids: Ids, states: Floats, value: Floats, rows: 
 @kernel_in_place
 def _sum_tokens(start: Starts, ids: Ids, tokens: Floats, rows: Floats, first: int, last: int) -> None:
     """Writes to rows[g] (L,) the sum over the tokens of group g."""
-    width = rows.shape[1]
     for g in range(first, last):
-        row = rows[g]
-        row[:] = 0.0
-        for k in range(start[g], start[g + 1]):
-            t = ids[k]
-            for y in range(width):
-                row[y] += tokens[t, y]
+        _sum_rows(tokens, ids, start[g], start[g + 1], rows[g])
 
 
 @kernel_in_place
@@ -161,11 +164,7 @@ def _sum_groups(
     width = rows.shape[1]
     for c in range(first, last):
         row = gradient[c]
-        row[:] = 0.0
-        for k in range(start[c], start[c + 1]):
-            g = ids[k]
-            for y in range(width):
-                row[y] += rows[g, y]
+        _sum_rows(rows, ids, start[c], start[c + 1], row)
         for y in range(width):
             row[y] = value[c] * row[y] + decay * states[c, y] if allowed[c, y] else 0.0
 
@@ -192,13 +191,8 @@ def _sentences(
     for s in range(len(bounds) - 1):
         first, last = bounds[s], bounds[s + 1]
         for t in range(first, last):
-            row = tokens[t]
-            row[:] = 0.0
-            for k in range(start[t], start[t + 1]):
-                g = ids[k]
-                for y in range(width):
-                    row[y] += rows[g, y]
-            loss -= row[gold[t]]
+            _sum_rows(rows, ids, start[t], start[t + 1], tokens[t])
+            loss -= tokens[t, gold[t]]
             if t > first:
                 loss -= transitions[gold[t - 1], gold[t]]
                 pairs[gold[t - 1], gold[t]] -= 1.0

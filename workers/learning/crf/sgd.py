@@ -14,7 +14,7 @@ import numpy as np
 from schemas.potentials import Floats
 from workers.compiling.kernel import kernel_in_place
 from workers.features.incidence import Ids, Starts
-from workers.learning.crf.chains import Bools, Chains
+from workers.learning.crf.chains import Bools, TrainingChains
 from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
 
 CERTAIN = 1e-4
@@ -29,7 +29,9 @@ class Rates(NamedTuple):
     passes: int
 
 
-def descend(chains: Chains, c2: float, start: Floats, rates: Rates, rng: np.random.Generator) -> Iterator[float]:
+def run_passes(
+    chains: TrainingChains, c2: float, start: Floats, rates: Rates, rng: np.random.Generator
+) -> Iterator[float]:
     """Moves ``start`` (size,) in place, pass by pass; gives −log p(gold) in nats as each pass met it.
 
     ``rng`` decides in which order each pass takes the sentences.

@@ -14,7 +14,7 @@ from schemas.document import Document
 from schemas.labels import LabelSet
 from schemas.settings import CrfSettings
 from workers.features.attributes import AttributeMaker
-from workers.features.derived import read_columns
+from workers.features.derived import needed_columns
 from workers.features.scorer import compile_weights
 from workers.features.templates import FeatureSet, feature_set
 from workers.learning.trainers.crfsuite_file import ModelFileError, read_crfsuite
@@ -32,7 +32,7 @@ def train(
 ) -> CrfModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
     features = feature_set(settings.features, settings.clusters)
-    optimiser, seen = _Optimiser(settings.max_iterations, progress), Seen(read_columns(features))
+    optimiser, seen = _Optimiser(settings.max_iterations, progress), Seen(needed_columns(features))
     _append(optimiser, documents, features, seen)
     training = seen.training(NAME, settings)
     begin(out)

@@ -135,6 +135,15 @@ def _word(text: NDArray[np.uint8], at: int, end: int) -> Any:
     return np.uint32(word)
 
 
+@inlined
+def _with_words(a: np.uint32, b: np.uint32, c: np.uint32, text: NDArray[np.uint8], at: int, end: int) -> Any:
+    """Each plus its own of the next three words."""
+    a = np.uint32(a + _word(text, at, end))
+    b = np.uint32(b + _word(text, at + 4, end))
+    c = np.uint32(c + _word(text, at + 8, end))
+    return a, b, c
+
+
 @kernel_in_place
 def _hash_keys(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: Hashes) -> None:
     """Writes the lookup3 hash of each key, from the seed 0."""
@@ -145,9 +154,7 @@ def _hash_keys(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: Hashes)
         a, b, c = start, start, start
         at = begin
         while end - at > 12:
-            a = np.uint32(a + _word(text, at, end))
-            b = np.uint32(b + _word(text, at + 4, end))
-            c = np.uint32(c + _word(text, at + 8, end))
+            a, b, c = _with_words(a, b, c, text, at, end)
             a = np.uint32(np.uint32(a - c) ^ _turned(c, 4))
             c = np.uint32(c + b)
             b = np.uint32(np.uint32(b - a) ^ _turned(a, 6))
@@ -162,9 +169,7 @@ def _hash_keys(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: Hashes)
             b = np.uint32(b + a)
             at += 12
         if at < end:
-            a = np.uint32(a + _word(text, at, end))
-            b = np.uint32(b + _word(text, at + 4, end))
-            c = np.uint32(c + _word(text, at + 8, end))
+            a, b, c = _with_words(a, b, c, text, at, end)
             c = np.uint32(np.uint32(c ^ b) - _turned(b, 14))
             a = np.uint32(np.uint32(a ^ c) - _turned(c, 11))
             b = np.uint32(np.uint32(b ^ a) - _turned(a, 25))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from schemas.document import Document
 from schemas.settings import LbfgsSettings
-from workers.learning.crf.fit import Task
-from workers.learning.crf.lbfgs import Limits, descend
+from workers.learning.crf.fit import Fitting
+from workers.learning.crf.lbfgs import Limits, minimise
 from workers.learning.crf.objective import Objective
 from workers.learning.trainers.trainer import Iteration, Progress
 from workers.models.crf import CrfModel
@@ -20,10 +20,10 @@ def train(
     documents: Iterable[Document], *, settings: LbfgsSettings, out: Path, progress: Progress | None = None
 ) -> CrfModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
-    task = Task.of(documents, settings=settings, trainer=NAME)
-    start = task.start(out)
+    fitting = Fitting.of(documents, settings=settings, trainer=NAME)
+    start = fitting.start(out)
     limits = Limits(settings.max_iterations, settings.gradient, settings.decrease)
-    for number, here in enumerate(descend(Objective(task.chains, settings.c2), start, limits)):
+    for number, here in enumerate(minimise(Objective(fitting.chains, settings.c2), start, limits)):
         if number and progress is not None:
             progress(Iteration(number, settings.max_iterations, here.value))
-    return task.save(out, here.point, iterations=number, loss=here.value)
+    return fitting.save(out, here.point, iterations=number, loss=here.value)

@@ -9,9 +9,9 @@ import numpy as np
 
 from schemas.document import Document
 from schemas.settings import SgdSettings
-from workers.learning.crf.fit import Task
+from workers.learning.crf.fit import Fitting
 from workers.learning.crf.objective import Objective
-from workers.learning.crf.sgd import Rates, descend
+from workers.learning.crf.sgd import Rates, run_passes
 from workers.learning.trainers.trainer import Iteration, Progress
 from workers.models.crf import CrfModel
 
@@ -22,10 +22,10 @@ def train(
     documents: Iterable[Document], *, settings: SgdSettings, out: Path, progress: Progress | None = None
 ) -> CrfModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
-    task = Task.of(documents, settings=settings, trainer=NAME)
-    point = task.start(out)
+    fitting = Fitting.of(documents, settings=settings, trainer=NAME)
+    point = fitting.start(out)
     rates, rng = Rates(settings.rate, settings.decay, settings.passes), np.random.default_rng(settings.seed)
-    for number, loss in enumerate(descend(task.chains, settings.c2, point, rates, rng), 1):
+    for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng), 1):
         if progress is not None:
             progress(Iteration(number, settings.passes, loss))
-    return task.save(out, point, iterations=settings.passes, loss=Objective(task.chains, settings.c2)(point)[0])
+    return fitting.save(out, point, iterations=settings.passes, loss=Objective(fitting.chains, settings.c2)(point)[0])
