@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,16 +10,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import flows.train
 from flows.cli.app import app
 from flows.cli.failures import Exit
+from flows.cli.tables import selection_table
 from flows.runfolder.runfolder import RunFolderError, locked
 from flows.train import Request, train_model
 from schemas.document import Document
 from schemas.run import TrainReport
-from schemas.settings import CrfSettings, TrainerSettings
+from schemas.settings import CrfSettings, SgdSettings, TrainerSettings
 from tests.made_runs import HashModel
 from tests.test_paths_cli import NoTracking
 from workers.corpus.ingestion import write_corpus
@@ -111,3 +114,27 @@ def test_the_trainers_are_listed_with_their_options() -> None:
     said = CliRunner().invoke(app, ["trainers"]).stdout
     assert all(name in said for name in TRAINERS)
     assert all(field in said for field in CrfSettings.model_fields)
+
+
+def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows.train, "Tracking", Untracked)
+    write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    options = SgdSettings(features="finkel", passes=1)
+    request = Request(
+        corpus=str(tmp_path / "corpus"),
+        out=str(tmp_path / "model"),
+        trainer="sgd",
+        settings=options,
+        tune=True,
+        consistency=False,
+    )
+    report: TrainReport = train_model.fn(request)
+    best = max(report.selection, key=lambda row: row.f1)
+    settings = parse_manifest(tmp_path / "model" / MANIFEST).settings
+    assert settings["features"] == "finkel"
+    assert settings["passes"] == 1
+    assert {name: settings[name] for name in best.chosen} == best.chosen
+    assert [row.gain for row in report.selection] == [row.f1 - report.selection[0].f1 for row in report.selection]
+    shown = Console(width=100, record=True, file=io.StringIO())
+    shown.print(selection_table(report.selection))
+    assert len(shown.export_text().splitlines()) == 1 + len(report.selection)
