@@ -91,7 +91,9 @@ def test_a_label_that_a_fold_lacks_is_an_error_of_that_model_alone(documents: li
     few = LabelSet.bio(["LOC"])
     school = School(documents, lambda _: 0.0)
 
-    def train(given: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None) -> Parrot:
+    def train(
+        given: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
+    ) -> Parrot:
         parrot = school.train(given, settings=settings, out=out)
         return Parrot(school.gold, few, 0.0) if len(school.seen) == 1 else parrot
 

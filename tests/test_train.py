@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +21,7 @@ from schemas.document import Document
 from schemas.run import TrainReport
 from schemas.settings import CrfSettings, SgdSettings, TrainerSettings
 from tests.made_runs import HashModel
-from tests.test_paths_cli import NoTracking
+from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import CorpusError
 from workers.learning.trainers.registry import DEFAULT, TRAINERS
@@ -39,7 +37,7 @@ def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
 
 
 def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", NoTracking)
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
     model, nowhere = tmp_path / "model", tmp_path / "nowhere"
     link = tmp_path / "link"
     model.mkdir()
@@ -52,18 +50,6 @@ def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monke
             train(tmp_path / "other", nowhere)
     with pytest.raises(CorpusError):  # and so is this one now
         train(model, nowhere)
-
-
-class Untracked:
-    """MLflow takes all that it is told, and keeps nothing."""
-
-    def __init__(self, _uri: str | None) -> None:
-        pass
-
-    @contextmanager
-    def run(self, _name: str, **_: object) -> Iterator[Any]:
-        nothing = lambda *_, **__: None  # noqa: E731
-        yield SimpleNamespace(id="run", params=nothing, dataset=nothing, folder=nothing, end=nothing)
 
 
 def nameless(
@@ -85,7 +71,7 @@ def nameless(
 def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", Untracked)
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
     monkeypatch.setitem(TRAINERS, "nameless", Trainer(nameless, TrainerSettings))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
@@ -117,7 +103,7 @@ def test_the_trainers_are_listed_with_their_options() -> None:
 
 
 def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", Untracked)
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1)
     request = Request(
