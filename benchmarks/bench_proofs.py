@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import ROOT, save
 
-from schemas.decoded import Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.core.engine import document_rng
@@ -65,6 +64,8 @@ def main() -> None:
             break
     for row, n in sorted(counts.tried.items()):
         print(f"{n:8,}  {row}" + (f" ({counts.short[row]} not finished by the referee)" if counts.short[row] else ""))
+    for status, n in sorted(counts.statuses.items()):
+        print(f"{n:8,}  {status}")
     counts.say()
     save(
         chosen.name,
@@ -74,7 +75,7 @@ def main() -> None:
             "cpu_seconds": counts.cpu,
             "problems": dict(sorted(counts.tried.items())),
             "not_finished_by_the_referee": {row: n for row, n in sorted(counts.short.items()) if n},
-            "not_proven_by_the_engine": dict(counts.open),
+            "statuses": dict(sorted(counts.statuses.items())),
             "disproofs": counts.wrong,
         },
     )
@@ -85,7 +86,7 @@ class Found(NamedTuple):
 
     row: str
     finished: bool
-    open: tuple[str, ...]
+    statuses: tuple[str, ...]
     wrong: tuple[dict[str, Any], ...]
     cpu: float
 
@@ -96,7 +97,7 @@ class Counts:
 
     tried: Counter[str] = field(default_factory=Counter)
     short: Counter[str] = field(default_factory=Counter)
-    open: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
     wrong: list[dict[str, Any]] = field(default_factory=list)
     cpu: float = 0.0
 
@@ -104,7 +105,7 @@ class Counts:
         """Counts one more."""
         self.tried[found.row] += 1
         self.short[found.row] += not found.finished
-        self.open.update(found.open)
+        self.statuses.update(found.statuses)
         self.wrong += found.wrong
         self.cpu += found.cpu
         for wrong in found.wrong:
@@ -113,7 +114,7 @@ class Counts:
     def say(self) -> None:
         """How many there were."""
         every = sum(self.tried.values())
-        print(f"{every:,} problems, {len(self.wrong)} disproofs; not proven: {dict(self.open)}", flush=True)
+        print(f"{every:,} problems, {len(self.wrong)} disproofs", flush=True)
 
 
 def every_problem(seed: int, sizes: tuple[str, ...], engines: Sequence[str]) -> Iterator[Found]:
@@ -134,7 +135,7 @@ def every_problem(seed: int, sizes: tuple[str, ...], engines: Sequence[str]) -> 
         finally:
             process.terminate()
         if seed < first + BLOCK:
-            yield Found(DIED, finished=False, open=(), wrong=(), cpu=0.0)
+            yield Found(DIED, finished=False, statuses=(), wrong=(), cpu=0.0)
             seed += 1
 
 
@@ -152,15 +153,14 @@ def try_problem(seed: int, sizes: tuple[str, ...], engines: Sequence[str], highs
     problem = problem_of_kind(rng, kind)
     name, labels, finished, elsewhere = judged_by(problem, seed, highs)
     row = f"{kind.parts}, {kind.force}, {kind.size} tokens, {name}"
-    unproven, wrong = [], []
+    statuses, wrong = [], []
     for engine in engines:
         solver = SOLVERS[engine]
         answer = solver.solve(problem, config=solver.settings(), rng=document_rng(seed, engine))
-        if answer.status not in (Status.OPTIMAL, Status.INFEASIBLE):
-            unproven.append(engine)
+        statuses.append(f"{engine}: {answer.status}")
         if reason := disproof(problem, answer, labels):
             wrong.append({"seed": seed, "kind": row, "engine": engine, "reason": reason})
-    return Found(row, finished, tuple(unproven), tuple(wrong), time.process_time() - began + elsewhere)
+    return Found(row, finished, tuple(statuses), tuple(wrong), time.process_time() - began + elsewhere)
 
 
 def judged_by(problem: Problem, seed: int, highs: Highs) -> tuple[str, Labels | None, bool, float]:
