@@ -71,14 +71,19 @@ def check_settings(settings: RunSettings) -> RunSettings:
     return settings.model_copy(update={"options": decoder.config.model_dump(mode="json")})
 
 
+def run_decoder(settings: RunSettings) -> Decoder:
+    """How a run decodes each document: engine, options, seed and budget. Raises `EngineError`."""
+    budget = Budget(settings.seconds, settings.work)
+    return Decoder.of(settings.engine, settings.options, seed=settings.seed, budget=budget)
+
+
 def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
     A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
     started = time.perf_counter()
-    budget = Budget(settings.seconds, settings.work)
-    decoder = Decoder.of(settings.engine, settings.options, seed=settings.seed, budget=budget)
+    decoder = run_decoder(settings)
     labelled = Labelled(errors=ErrorAnalysis.by(settings))
     problems = (problem for part in _parts(batch) for problem in _problems(part, model, constraints, labelled))
     for place, (document, problem) in enumerate(zip(batch, problems, strict=True)):
