@@ -10,6 +10,8 @@ class LabelledEntity(Figures):
     """A span of one type: tokens from ``start``, and characters of the text from ``char_start``; ends are exclusive.
 
     A document that was given in tokens has no characters, and its ``text`` is the tokens with blanks between them.
+    ``probability``, ``margin`` (nats) and its status are there where they were asked for, see
+    `schemas.decoded.Confidence`.
     """
 
     type: str
@@ -18,6 +20,9 @@ class LabelledEntity(Figures):
     char_start: int | None
     char_end: int | None
     text: str
+    probability: float | None = None
+    margin: float | None = None
+    margin_status: str | None = None
 
 
 class ConstraintPenalty(Figures):

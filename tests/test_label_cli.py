@@ -27,7 +27,7 @@ from workers.models.crf import KIND
 from workers.models.folder import update_manifest
 from workers.synthesis.made_up import synthesize
 
-MADE = list(synthesize(60, seed=2, kind="news"))
+MADE = list(synthesize(30, seed=2, kind="news"))
 TEXT = " ".join(MADE[0].tokens[:60]) + "\n\nÉtude — naïve."
 RULES = """
 constraints:
@@ -39,18 +39,14 @@ constraints:
 """
 
 
-def trained(features: str, folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of few iterations, with label consistency."""
-    settings = CrfSettings(features=features, max_iterations=15)
-    model = crfsuite.train(MADE, settings=settings, out=folder)
+    folder = tmp_path_factory.mktemp("nopos")
+    model = crfsuite.train(MADE, settings=CrfSettings(features="rich-nopos", max_iterations=12), out=folder)
     extra = consistency_extra(LabelConsistency(PairCounts.of(MADE, model.labels)))
     update_manifest(folder, kind=KIND, extras={EXTRA: extra})
     return folder
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained("rich-nopos", tmp_path_factory.mktemp("nopos"))
 
 
 def call(*arguments: object, code: int = 0, given: bytes | None = None) -> Any:
@@ -181,7 +177,8 @@ def test_latin_1_is_read_where_it_is_named(model: Path) -> None:
 
 
 def test_a_model_that_needs_parts_of_speech_says_so_of_raw_text(tmp_path: Path) -> None:
-    model = trained("rich", tmp_path / "model")
+    model = tmp_path / "model"
+    crfsuite.train(MADE[:2], settings=CrfSettings(features="rich", max_iterations=1), out=model)
     said = call("--model", model, "Ada wrote.", code=3).stderr
     assert said.count("\n") == 1
     assert "text: the model" in said
@@ -204,6 +201,18 @@ def test_a_text_whose_hard_constraints_cannot_hold_can_be_refused(model: Path, t
     labeller = open_labeller(str(model), constraints=[str(rules)], settings=settings)
     with pytest.raises(DocumentError, match="document 'text': no labelling keeps all hard constraints"):
         labeller("Ada wrote.")
+
+
+def test_how_sure_entities_are_is_shown_where_it_is_asked_for(model: Path) -> None:
+    found = LabelledText.model_validate_json(call("--model", model, "--json", "--confidence", "margin", TEXT).stdout)
+    assert all(0 < (entity.probability or 0) <= 1 for entity in found.entities)
+    assert {entity.margin_status for entity in found.entities} <= {"exact", "exact-by-solver", "bound"}
+    first = found.entities[0]
+    shown = call("--model", model, "--confidence", "margin", TEXT).stdout
+    assert f"{first.probability:.4f}" in shown
+    assert f"{first.margin:.3f}" in shown
+    unasked = LabelledText.model_validate_json(call("--model", model, "--json", TEXT).stdout)
+    assert {(e.probability, e.margin, e.margin_status) for e in unasked.entities} == {(None, None, None)}
 
 
 def test_settings_of_corpora_are_no_options() -> None:

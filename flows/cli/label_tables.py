@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from rich.table import Table
 from rich.text import Text
 
-from schemas.labelled import LabelledText
+from flows.cli.plain_tables import figures_table
+from schemas.decoded import MarginStatus
+from schemas.labelled import LabelledEntity, LabelledText
 
 STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
 """Of the types that a text has, by name; the brackets tell them apart without colours."""
@@ -23,6 +26,25 @@ def marked_text(found: LabelledText) -> Text:
         marked.append(f"{entity.type}]", style=style)
         end = entity.char_end
     return marked.append(text[end:].rstrip())
+
+
+def entities_table(found: LabelledText) -> Table:
+    """A line an entity: how sure it is."""
+    table = figures_table("entity", "type", "probability", "margin,\nnats")
+    for entity in found.entities:
+        table.add_row(Text(entity.text), entity.type, _probability(entity), _margin(entity))
+    return table
+
+
+def _probability(entity: LabelledEntity) -> str:
+    return "–" if entity.probability is None else f"{entity.probability:.4f}"
+
+
+def _margin(entity: LabelledEntity) -> str:
+    if entity.margin is None:
+        return "–"
+    least = "≥ " if entity.margin_status == MarginStatus.BOUND else ""
+    return f"{least}{entity.margin:.3f}"
 
 
 def answer_line(found: LabelledText) -> str:

@@ -6,13 +6,13 @@ print(label("Ada Lovelace wrote to Charles Babbage.").entities)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flows.sources import LateRegistry, check_there, open_constraints, open_model
 from schemas.audit import Explanation
-from schemas.columns import Reject
+from schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
 from schemas.document import Batch, Document
 from schemas.errors import DocumentError, InputError
 from schemas.labelled import LabelledText
@@ -28,6 +28,8 @@ from workers.models.model import Model
 CERTIFY = RunSettings(engine="certify")
 TEXT_ID = "text"
 ENCODING_OPTION = "--encoding "
+CONFIDENCE = {"probability": PROBABILITY, "margin": MARGIN, "margin_status": MARGIN_STATUS}
+"""Fields of an entity, and the columns of predictions that they stand in."""
 
 
 class TextError(InputError):
@@ -70,7 +72,8 @@ class Labeller:
         table = answers_table(batch, labelled, model=model, constraints=constraints, settings=settings)
         (row,) = table.to_pylist()
         wanted = {name: row[name] for name in LabelledText.model_fields if name in row}
-        return LabelledText.model_validate(wanted | {"text": document.text, "score": row["objective"]})
+        given = {"text": document.text, "score": row["objective"], "entities": _entities(row)}
+        return LabelledText.model_validate(wanted | given)
 
     def explain(self, document: Document) -> Explanation:
         """What each constraint changes in a document, and at what cost; a solve for each. Raises as a call does."""
@@ -99,6 +102,14 @@ def open_labeller(
     checked = check_settings(settings)
     opened = open_model(model, LateRegistry(tracking))
     return Labeller(model, opened.model, open_constraints(opened, constraints, consistency=consistency), checked)
+
+
+def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entities of a row of predictions, each with what the columns beside them say of it."""
+    beside = {name: column for name, column in CONFIDENCE.items() if column in row}
+    return [
+        entity | {name: row[column][i] for name, column in beside.items()} for i, entity in enumerate(row["entities"])
+    ]
 
 
 def document_of(raw: RawText, settings: TextReaderSettings) -> Document:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from schemas.columns import Reject, nest, stamp
 from schemas.document import Batch, Column
-from schemas.predictions import certificates_table, predictions_table, times_table
+from schemas.predictions import certificates_table, confidence_columns, predictions_table, times_table
 from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.shards import Shard, read_batch
@@ -87,4 +87,9 @@ def answers_table(
     )
     first = np.concatenate([np.zeros(0, np.int32), *labelled.first])
     column = nest(Column(first, model.labels.names), batch.doc_starts)
-    return stamp(table.append_column(VITERBI_LABELS, column), PREDICTIONS_LAYOUT)
+    columns = {VITERBI_LABELS: column}
+    if settings.confidence != "none":
+        columns |= confidence_columns(labelled.confidence)
+    for name, values in columns.items():
+        table = table.append_column(name, values)
+    return stamp(table, PREDICTIONS_LAYOUT)
