@@ -10,21 +10,25 @@ one process, with kernels compiled before.
 from __future__ import annotations
 
 import time
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from common import batches, consistency_of, draw, figure, labelled_corpora, options, save, trained_model
 from numpy.typing import NDArray
 
+from flows.sources import first_documents
 from schemas.decoded import MarginStatus
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
-from schemas.run import RunSettings
+from schemas.run import ConfidenceKind, RunSettings
 from workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from workers.corpus.plan import plan
 from workers.labelling.labelled import Labelled, check_settings, label_batch
 from workers.labelling.report import with_gold
-from workers.labelling.warming import warm
 from workers.models.loaders import load_model
+from workers.models.model import Model
 
 BINS = 10
 KEPT = (0.5, 0.8, 0.9, 1.0)
@@ -32,11 +36,11 @@ KEPT = (0.5, 0.8, 0.9, 1.0)
 
 
 class Judged(NamedTuple):
-    """Entities of a labelling: how sure, and whether gold has them."""
+    """Entities of labellings: how sure, and whether gold has them; without margins these are empty."""
 
     probability: NDArray[np.float64]
     margin: NDArray[np.float64]
-    status: list[str]
+    status: list[str | None]
     right: NDArray[np.bool_]
 
 
@@ -51,38 +55,60 @@ class Bin(NamedTuple):
 def main() -> None:
     """Labels the corpus with each kind of confidence, and compares with gold."""
     parser = options(__doc__, features="rich")
+    parser.add_argument("--documents", type=int, default=10**9, help="documents whose margins are proven, at most")
     chosen = parser.parse_args()
-    corpora = None if chosen.corpus and chosen.model else labelled_corpora()
-    folder = chosen.model or trained_model("rich", corpora.train if corpora else chosen.corpus)
+    corpora = labelled_corpora() if chosen.corpus is None or chosen.model is None else None
+    corpus = chosen.corpus or (corpora.test if corpora else "")
+    folder = chosen.model or trained_model("rich", corpora.train if corpora else Path(corpus))
     model = load_model(folder)
-    documents = list(batches(chosen.corpus or (corpora.test if corpora else "")))
-    figures: dict[str, Any] = {"model": str(folder), "documents": sum(map(len, documents))}
+    whole, part = list(batches(corpus)), list(first_documents(plan(corpus), chosen.documents))
+    figures: dict[str, Any] = {
+        "documents": sum(map(len, whole)),
+        "tokens": sum(batch.token_count for batch in whole),
+        "documents with margins": sum(map(len, part)),
+    }
     sets: dict[str, ConstraintSet] = {"viterbi": Unconstrained(), "certify": consistency_of(folder)}
     judged = {}
     for engine, constraints in sets.items():
-        seconds = {}
-        for kind in ("none", "marginal", "margin"):
-            settings = check_settings(RunSettings(engine=engine, confidence=kind))
-            warm(documents[0].document(0), model=model, constraints=constraints, settings=settings)
-            started = time.process_time()
-            answers = [label_batch(b, model=model, constraints=constraints, settings=settings) for b in documents]
-            seconds[kind] = time.process_time() - started
-        judged[engine] = _judged(documents, answers, model.labels)
-        figures |= _figures(engine, judged[engine], seconds, figures["documents"])
+        run = Run(engine, model, constraints)
+        plain, _ = run.timed(whole, "none")
+        marginal, found = run.timed(whole, "marginal")
+        figures |= _calibration(engine, found, 1e3 * (marginal - plain) / figures["documents"])
+        plain, _ = run.timed(part, "none")
+        margin, proven = run.timed(part, "margin")
+        figures |= _margins(engine, proven, 1e3 * (margin - plain) / figures["documents with margins"])
+        judged[engine] = found, proven
     save("confidence", figures)
     _draw(judged)
 
 
+class Run(NamedTuple):
+    """An engine, with what it labels by."""
+
+    engine: str
+    model: Model
+    constraints: ConstraintSet
+
+    def timed(self, documents: list[Batch], kind: ConfidenceKind) -> tuple[float, Judged]:
+        """CPU seconds, and the entities."""
+        settings = check_settings(RunSettings(engine=self.engine, confidence=kind))
+        answer = partial(label_batch, model=self.model, constraints=self.constraints, settings=settings)
+        answer(documents[0].part(0, 1))
+        started = time.process_time()
+        answers = list(map(answer, documents))
+        return time.process_time() - started, _judged(documents, answers, self.model.labels)
+
+
 def _judged(documents: list[Batch], answers: list[Labelled], labels: LabelSet) -> Judged:
-    probability, margin, status, right = [], [], [], []
-    for batch, labelled in zip(documents, answers, strict=True):
-        for document, answer, found in zip(batch, labelled.decoded, labelled.confidence, strict=True):
-            assert found.margin is not None
-            probability.append(found.probability)
-            margin.append(found.margin)
-            status += found.status
-            right.append(_right(document, answer.labels, labels))
-    return Judged(np.concatenate(probability), np.concatenate(margin), status, np.concatenate(right))
+    found = [confidence for labelled in answers for confidence in labelled.confidence]
+    both = zip(documents, answers, strict=True)
+    pairs = [pair for batch, labelled in both for pair in zip(batch, labelled.decoded, strict=True)]
+    return Judged(
+        np.concatenate([np.zeros(0), *(c.probability for c in found)]),
+        np.concatenate([np.zeros(0), *(c.margin for c in found if c.margin is not None)]),
+        [status for c in found for status in c.status],
+        np.concatenate([_right(document, answer.labels, labels) for document, answer in pairs]),
+    )
 
 
 def _right(document: Document, found: Labels, labels: LabelSet) -> NDArray[np.bool_]:
@@ -106,19 +132,21 @@ def calibration_error(found: list[Bin]) -> float:
     return sum(b.count * abs(b.sure - b.right) for b in found) / sum(b.count for b in found)
 
 
-def _figures(engine: str, judged: Judged, seconds: dict[str, float], documents: int) -> dict[str, Any]:
-    count = len(judged.right)
-    figures = {
-        f"{engine}: entities": count,
+def _calibration(engine: str, judged: Judged, cost: float) -> dict[str, Any]:
+    return {
+        f"{engine}: entities": len(judged.right),
         f"{engine}: precision": float(judged.right.mean()),
         f"{engine}: mean probability": float(judged.probability.mean()),
         f"{engine}: expected calibration error": calibration_error(bins(judged)),
         f"{engine}: bins": [b._asdict() for b in bins(judged)],
-        **{f"{engine}: CPU s, {kind}": spent for kind, spent in seconds.items()},
-        f"{engine}: ms a document, marginals": 1e3 * (seconds["marginal"] - seconds["none"]) / documents,
-        f"{engine}: ms a document, margins": 1e3 * (seconds["margin"] - seconds["none"]) / documents,
-        **{f"{engine}: margins {kind}": judged.status.count(kind) / count for kind in MarginStatus},
+        f"{engine}: CPU ms a document, marginals": cost,
     }
+
+
+def _margins(engine: str, judged: Judged, cost: float) -> dict[str, Any]:
+    count = len(judged.right)
+    figures: dict[str, Any] = {f"{engine}: CPU ms a document, margins": cost}
+    figures |= {f"{engine}: margins, {kind}": judged.status.count(kind) / count for kind in MarginStatus}
     for name, values in (("probability", judged.probability), ("margin", judged.margin)):
         surest = np.argsort(-values, kind="stable")
         for share in KEPT:
@@ -127,19 +155,20 @@ def _figures(engine: str, judged: Judged, seconds: dict[str, float], documents: 
     return figures
 
 
-def _draw(judged: dict[str, Judged]) -> None:
+def _draw(judged: dict[str, tuple[Judged, Judged]]) -> None:
     picture = figure(7.5, 3.4)
     left, right = picture.subplots(1, 2)
     left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-    for engine, found in judged.items():
-        own = bins(found)
-        error = calibration_error(own)
-        label = f"{engine} (error {error:.3f})"
+    for engine, (whole, part) in judged.items():
+        own = bins(whole)
+        label = f"{engine} (error {calibration_error(own):.3f})"
         left.plot([b.sure for b in own], [b.right for b in own], marker="o", markersize=4, label=label)
-        surest = np.argsort(-found.margin, kind="stable")
-        share = np.arange(1, len(surest) + 1) / len(surest)
-        precision = np.cumsum(found.right[surest]) / np.arange(1, len(surest) + 1)
-        right.plot(share[len(share) // 20 :], precision[len(share) // 20 :], label=f"{engine}, by margin")
+        for name, values in (("probability", part.probability), ("margin", part.margin)):
+            ordered = part.right[np.argsort(-values, kind="stable")]
+            number = np.arange(1, len(ordered) + 1)
+            shown = number >= len(ordered) // 10
+            precision = np.cumsum(ordered) / number
+            right.plot(number[shown] / len(ordered), precision[shown], label=f"{engine}, by {name}")
     left.set(xlabel="marginal probability of an entity", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
     right.set(xlabel="share of the entities, surest first", ylabel="precision")
     for axes in (left, right):
