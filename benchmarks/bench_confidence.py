@@ -47,7 +47,7 @@ class Judged(NamedTuple):
 class Bin(NamedTuple):
     """Entities of a bin: how many, how sure on average, and how many of them are right."""
 
-    count: int
+    number: int
     sure: float
     right: float
 
@@ -129,7 +129,7 @@ def bins(judged: Judged) -> list[Bin]:
 
 def calibration_error(found: list[Bin]) -> float:
     """The expected calibration error."""
-    return sum(b.count * abs(b.sure - b.right) for b in found) / sum(b.count for b in found)
+    return sum(b.number * abs(b.sure - b.right) for b in found) / sum(b.number for b in found)
 
 
 def _calibration(engine: str, judged: Judged, cost: float) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def test_the_cases_are_all_labellings_without_the_entity(labels: LabelSet) -> No
             assert allowed == (span not in own)
 
 
-def check_margins(problem: Problem, settings: RunSettings) -> list[MarginStatus]:
+def check_margins(problem: Problem, settings: RunSettings) -> list[MarginStatus | None]:
     """Checks the margins of an engine's answer; returns what was said of them."""
     prepared, every = Prepared.of(problem), Enumerated(problem)
     answer = run_decoder(settings)(prepared, "d")
@@ -124,7 +124,7 @@ def check_margins(problem: Problem, settings: RunSettings) -> list[MarginStatus]
 
 @pytest.mark.parametrize("block", range(6))
 def test_margins_equal_enumeration(block: int) -> None:
-    said: list[MarginStatus] = []
+    said: list[MarginStatus | None] = []
     for seed in range(block, 72, 6):
         said += check_margins(small(seed, rows=seed % 3 > 0, agreements=seed % 3 < 2), MARGIN)
     assert said.count(MarginStatus.BOUND) == 0
