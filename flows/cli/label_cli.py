@@ -68,14 +68,14 @@ def label(
 
 def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
     """What is to be labelled; the words of a command line are bytes that need not be of any encoding."""
-    from flows.commands.label import RawText
+    from flows.commands.label import RawText, raw_file
 
     if text is not None and files:
         raise UsageError("give a text or --file, not both")
     if text is not None:
         yield RawText("text", os.fsencode(text))
     elif files:
-        yield from (RawText(str(path), path.expanduser().read_bytes()) for path in files)
+        yield from map(raw_file, files)
     else:
         if sys.stdin.isatty():
             say("type a text; a line with Ctrl-D alone ends it")

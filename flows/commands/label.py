@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from flows.sources import LateRegistry, check_there, open_constraints, open_model
@@ -24,6 +25,7 @@ from workers.corpus.readers.text import document_from_bytes
 from workers.labelling.labelled import check_settings, label_batch, run_decoder
 from workers.labelling.shard import answers_table
 from workers.models.model import Model
+from workers.storage.files import naming
 
 CERTIFY = RunSettings(engine="certify")
 TEXT_ID = "text"
@@ -110,6 +112,12 @@ def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         entity | {name: row[column][i] for name, column in beside.items()} for i, entity in enumerate(row["entities"])
     ]
+
+
+def raw_file(path: Path) -> RawText:
+    """A file as it is. Raises `OSError`, which names it."""
+    with naming(path):
+        return RawText(str(path), path.expanduser().read_bytes())
 
 
 def document_of(raw: RawText, settings: TextReaderSettings) -> Document:
