@@ -26,8 +26,9 @@ from schemas.settings import Settings, TrainerSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
+from workers.learning.folds import place_of
 from workers.learning.saved_consistency import EXTRA, consistency_extra
-from workers.learning.selection import Trial, best_of, place_of, select
+from workers.learning.selection import Trial, best_of, select
 from workers.learning.trainers.registry import DEFAULT, trainer_named
 from workers.learning.trainers.trainer import Iteration, TrainingError
 from workers.learning.tuning import ScaleTrial, tune_scales
