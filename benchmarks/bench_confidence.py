@@ -55,7 +55,7 @@ class Bin(NamedTuple):
 def main() -> None:
     """Labels the corpus with each kind of confidence, and compares with gold."""
     parser = options(__doc__, features="rich")
-    parser.add_argument("--documents", type=int, default=10**9, help="documents whose margins are proven, at most")
+    parser.add_argument("--documents", type=int, default=50, help="documents whose margins are proven, at most")
     chosen = parser.parse_args()
     corpora = labelled_corpora() if chosen.corpus is None or chosen.model is None else None
     corpus = chosen.corpus or (corpora.test if corpora else "")
