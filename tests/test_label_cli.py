@@ -153,7 +153,7 @@ def test_no_cluster_no_flow_and_no_tracking_is_imported(model: Path) -> None:
             "line 2: not UTF-8 at byte 3 of the file; if it is Latin-1: --encoding",
         ),
         (("--model", "{model}"), b"a\0", 3, "NUL byte"),
-        (("--model", "{model}", "--encoding", "utf-99", "a"), None, 2, "no text encoding is called 'utf-99'"),
+        (("--model", "{model}", "--encoding", "utf-99"), b"a", 2, "no text encoding is called 'utf-99'"),
         (("--model", "{model}", "--language", "xx-yy", "a"), None, 2, "language 'xx-yy': spaCy has no tokenizer"),
         (("--model", "{model}", "--file", "{tmp}/x", "a"), None, 2, "give a text or --file, not both"),
         (("--model", "{model}", "--engine", "gips", "a"), None, 2, "no engine is called 'gips'"),
@@ -173,6 +173,8 @@ def test_bad_input_is_one_line_and_its_exit_code(
 
 def test_latin_1_is_read_where_it_is_named(model: Path) -> None:
     answer = call("--model", model, "--json", "--encoding", "latin-1", given="Só".encode("latin-1"))
+    assert json.loads(answer.stdout)["text"] == "Só"
+    answer = call("--model", model, "--json", "--encoding", "latin-1", "Só")
     assert json.loads(answer.stdout)["text"] == "Só"
 
 

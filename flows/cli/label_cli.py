@@ -22,6 +22,7 @@ from schemas.run import RunSettings
 if TYPE_CHECKING:
     from flows.commands.label import RawText
 
+UTF_8 = "utf-8"
 OF_CORPORA = ("options", "certificates", "certificate_nodes", "errors_of", "text.id_column", "text.text_column")
 """Settings of a run that a single text has no use for, and the engine's own, which come by --option."""
 
@@ -32,7 +33,7 @@ def label(
     *,
     model: ModelName,
     file: Annotated[list[Path] | None, typer.Option(help="Text file, one document; may be given many times.")] = None,
-    encoding: Annotated[str, typer.Option(help="Of the text, such as latin-1.")] = "utf-8",
+    encoding: Annotated[str, typer.Option(help="Of files and standard input, such as latin-1.")] = UTF_8,
     option: Options = None,
     constraints: Constraints = None,
     consistency: Consistency = True,
@@ -47,7 +48,7 @@ def label(
         from flows.options import run_settings, text_settings
 
         chosen = run_settings(settings, option or [])
-        reading = text_settings(chosen.text, encoding)
+        reading = text_settings(chosen.text, encoding if text is None else UTF_8)
         documents = [document_of(raw, reading) for raw in _texts(text, file or [])]
         labeller = open_labeller(
             model,
@@ -67,7 +68,7 @@ def label(
 
 
 def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
-    """What is to be labelled; the words of a command line are bytes that need not be of any encoding."""
+    """What is to be labelled; what stands on a command line are bytes that need not be UTF-8."""
     from flows.commands.label import RawText, raw_file
 
     if text is not None and files:
