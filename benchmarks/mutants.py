@@ -17,6 +17,7 @@ class Mutant(NamedTuple):
 CERTIFY = "workers/inference/certify/engine.py"
 CHECKER = "workers/certificates/checker.py"
 COMPONENTS = "workers/inference/certify/components.py"
+CONFIDENCE = "workers/labelling/confidence.py"
 GROUPS = "workers/inference/relaxation/groups.py"
 LATTICE = "workers/inference/cpsat/lattice.py"
 MODEL = "workers/inference/cpsat/draft.py"
@@ -40,6 +41,11 @@ BY_CERTIFY = (
 )
 BY_CHECKER = ("tests/test_checker.py",)
 BY_COMPONENTS = ("tests/test_components.py", *BY_SECOND_BEST)
+BY_CONFIDENCE = (
+    "tests/test_confidence.py::test_the_cases_are_all_labellings_without_the_entity",
+    "tests/test_confidence.py::test_margins_equal_enumeration",
+    "tests/test_confidence.py::test_a_margin_without_effort_is_a_bound_that_holds",
+)
 BY_CPSAT = ("tests/test_cpsat.py",)
 BY_GROUPS = (
     "tests/test_relaxation.py::test_a_group_of_two_roles_costs_what_enumeration_says",
@@ -198,10 +204,20 @@ CHECKED = [
     (CHECKER, "max(a, b) if high[m.role] else a", "max(a, b) if low[m.role] else a"),
 ]  # fmt: skip
 
+MARGINS = [
+    (CONFIDENCE, "if local <= best.score:", "if local <= best.score + 1.0:"),
+    (CONFIDENCE, "max(one.bound, other.bound)", "other.bound"),
+    (CONFIDENCE, "objective - rival.bound", "objective - rival.score"),
+    (CONFIDENCE, "kept[t, np.arange(", "case[t, np.arange("),
+    (CONFIDENCE, "longer += [(entity.end, labels.continues[label])]", "longer += []"),
+    (CONFIDENCE, "case[t, ~goes_on] = -np.inf", "case[t, goes_on] = -np.inf"),
+]
+
 GROUPS_OF_CHANGES = (
     (CHECKED, BY_CHECKER),
     (RELAXED, BY_PRICES),
     (CERTIFIED, BY_CERTIFY),
+    (MARGINS, BY_CONFIDENCE),
     (SOLVED, BY_CPSAT),
     (GROUPED, BY_GROUPS),
     (COMPONENT, BY_COMPONENTS),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from schemas.errors import UsageError
 from schemas.run import RunSettings
-from schemas.settings import Settings
+from schemas.settings import Settings, TextReaderSettings, TextSettings
 from workers.inference.registry import solver_named
 
 S = typing.TypeVar("S", bound=Settings)
@@ -81,6 +81,14 @@ def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings
     options = option_values(pairs, solver_named(engine).settings, owner=f"engine {engine}")
     try:
         return RunSettings.model_validate({**values, "options": options})
+    except ValidationError as error:
+        raise OptionError(faults(error)) from error
+
+
+def text_settings(text: TextSettings, encoding: str) -> TextReaderSettings:
+    """How raw text in that encoding is read. Raises `OptionError` for an encoding that is none."""
+    try:
+        return TextReaderSettings.model_validate({**text.model_dump(), "encoding": encoding})
     except ValidationError as error:
         raise OptionError(faults(error)) from error
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from schemas.document import Batch, Document
 from schemas.settings import TextSettings
 from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
 from workers.constraints.declared import JoinedConstraints
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
@@ -54,12 +54,12 @@ def open_model(reference: str, registry: Registry) -> OpenModel:
     return OpenModel(load_model(folder), folder)
 
 
-def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> ConstraintSet:
+def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> Separable:
     """The label consistency trained with the model (unless switched off), and what the files declare.
 
     Raises `ConstraintError` and `OSError`.
     """
-    parts: list[ConstraintSet] = []
+    parts: list[Separable] = []
     trained = saved_consistency(opened.folder) if consistency else None
     if trained is not None:
         parts.append(trained)
@@ -76,19 +76,23 @@ def check_columns(
 
     ``source`` is what the user calls the model.
     """
+    for file in dict.fromkeys(shard.file for shard in shards):
+        check_there(file_columns(file, text), file.path, model=model, constraints=constraints, source=source)
+
+
+def check_there(there: Sequence[str], place: str, *, model: Model, constraints: ConstraintSet, source: str) -> None:
+    """Raises `CorpusError` where what is at ``place`` has other token columns, ``there``, than are read."""
     needs = [
         (f"the model {source}", model.columns, "use a model trained without it, such as with --features rich-nopos"),
         ("a constraint", constraints.columns, "leave that constraint out"),
     ]
-    for file in dict.fromkeys(shard.file for shard in shards):
-        there = file_columns(file, text)
-        for who, columns, remedy in needs:
-            missing = [name for name in columns if name not in there]
-            if missing:
-                raise CorpusError(
-                    f"{file.path}: {who} reads the column {', '.join(map(repr, missing))}, which this corpus does not "
-                    f"have (it has {', '.join(there)}); {remedy}, or add the column"
-                )
+    for who, columns, remedy in needs:
+        missing = [name for name in columns if name not in there]
+        if missing:
+            raise CorpusError(
+                f"{place}: {who} reads the column {', '.join(map(repr, missing))}, which is not there "
+                f"(there are {', '.join(there)}); {remedy}, or add the column"
+            )
 
 
 def find_document(corpus: str, doc_id: str) -> Document:

@@ -42,7 +42,7 @@ def decode(folder: Path, engine: str) -> None:
     """Compiles what an engine needs with the model in ``folder``."""
     model, documents = load(folder), corpus()
     constraints = LabelConsistency(PairCounts.of(documents, model.labels))
-    settings = check_settings(RunSettings(engine=engine, seconds=20.0))
+    settings = check_settings(RunSettings(engine=engine, seconds=20.0, confidence="marginal"))
     warm(documents[0], model=model, constraints=constraints, settings=settings)
 
 

@@ -27,6 +27,9 @@ DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "
 TOKEN_START, TOKEN_END = "token_start", "token_end"
 OFFSETS = (TEXT, TOKEN_START, TOKEN_END)
 
+PROBABILITY, MARGIN, MARGIN_STATUS = "entity_probability", "entity_margin", "margin_status"
+"""Columns of predictions where confidence was asked for: a value an entity."""
+
 STRINGS = pa.list_(pa.string())
 INTEGERS = pa.list_(pa.int32())
 ENTITY = pa.struct(
@@ -111,7 +114,13 @@ PREDICTIONS = Layout(
             ("constraint_digest", pa.string()),
         ]
     ),
-    pa.schema([]),
+    pa.schema(
+        [
+            (PROBABILITY, pa.list_(pa.float64())),
+            (MARGIN, pa.list_(pa.float64())),
+            (MARGIN_STATUS, STRINGS),
+        ]
+    ),
     "give the folder that `concord reprocess` wrote",
 )
 CERTIFICATES = Layout(

@@ -29,6 +29,32 @@ class Status(StrEnum):
     """No labelling that keeps the hard constraints was found; the best with these made soft, and its scores."""
 
 
+class MarginStatus(StrEnum):
+    """What is known of an entity's margin."""
+
+    EXACT = "exact"
+    """Proven, within the tolerance the engine states."""
+    BY_SOLVER = "exact-by-solver"
+    """Exact by the word of CP-SAT."""
+    BOUND = "bound"
+    """The margin is this, or larger."""
+
+
+@dataclass(frozen=True, eq=False)
+class Confidence:
+    """How sure the M entities of an answer are, in their order.
+
+    ``probability`` (M,) is that of exactly this span under the local scores, NaN where these allow no labelling.
+    ``margin`` (M,) are the nats by which the best labelling without exactly this span is worse than the answer, or at
+    least, as ``status`` (M,) says; inf where there is none. They are NaN and None where the answer breaks something
+    hard.
+    """
+
+    probability: NDArray[np.float64]
+    margin: NDArray[np.float64] | None = None
+    status: tuple[MarginStatus | None, ...] = ()
+
+
 class Budget(NamedTuple):
     """What one document may cost: wall-clock seconds and deterministic work; None is unlimited.
 

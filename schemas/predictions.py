@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,10 @@ from schemas.columns import (
     DOC_ID,
     ENTITY,
     LABELS,
+    MARGIN,
+    MARGIN_STATUS,
     PREDICTIONS,
+    PROBABILITY,
     SENTENCE_STARTS,
     TIMES,
     VIOLATION,
@@ -21,7 +25,7 @@ from schemas.columns import (
     sentence_lists,
     stamp,
 )
-from schemas.decoded import Decoded
+from schemas.decoded import Confidence, Decoded
 from schemas.document import TOKENS, Batch, Column
 from schemas.labels import LabelSet
 
@@ -62,6 +66,22 @@ def predictions_table(
         "constraint_digest": pa.array([constraint_digest] * len(batch), pa.string()),
     }
     return stamp(pa.table(data, schema=PREDICTIONS.required), PREDICTIONS)
+
+
+def confidence_columns(confidences: Sequence[Confidence]) -> dict[str, pa.Array]:
+    """The columns of predictions, by name, that say how sure entities are; those of margins where there are any."""
+    found = {PROBABILITY: _lists([c.probability for c in confidences], pa.float64())}
+    if confidences and confidences[0].margin is not None:
+        found[MARGIN] = _lists([c.margin for c in confidences], pa.float64())
+        found[MARGIN_STATUS] = _lists([c.status for c in confidences], pa.string())
+    return found
+
+
+def _lists(rows: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """A list a row; NaN is null."""
+    starts = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    flat = pa.array([value for row in rows for value in row], kind, from_pandas=True)
+    return pa.ListArray.from_arrays(pa.array(starts), flat)
 
 
 def certificates_table(batch: Batch, proofs: Sequence[Sequence[int] | None]) -> pa.Table:

@@ -17,6 +17,7 @@ FORMAT = 2
 
 
 OnInfeasible = Literal["reject", "relax", "viterbi"]
+ConfidenceKind = Literal["none", "marginal", "margin"]
 
 
 class RunSettings(Settings):
@@ -43,6 +44,14 @@ class RunSettings(Settings):
         None,
         description="an engine that is run on documents with gold as well, so that the proofs of the first one tell "
         "its search errors from errors of the model",
+    )
+    confidence: ConfidenceKind = Field(
+        "none",
+        description="what is said of each entity: its marginal probability under the local scores, and with margin the "
+        "nats that the best answer without it is worse",
+    )
+    margin_work: int = Field(
+        50_000_000, ge=1, description="limit of deterministic work for a solve of a margin, which then is a lower bound"
     )
     certificate_nodes: int = Field(100, ge=1, description="branches that a certificate may have at most")
 

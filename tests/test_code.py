@@ -14,6 +14,7 @@ from workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, ROOT, files_
 
 OUT = {
     "schemas/audit.py": "reports of `concord constraints check`",
+    "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
     "workers/audit/auditing.py": "looks at constraints before a run",
     "workers/audit/conflicts.py": "looks at constraints before a run",

@@ -185,6 +185,7 @@ COMMANDS = {
         command("constraints", "explain", "{file}", "--corpus", "{corpus}", "--model", "{model}", "--doc", "d"),
         ("file", "corpus", "model"),
     ),
+    "label": (command("label", "--model", "{model}", "--file", "{source}"), ("source", "model")),
     "train": (job(train), ("corpus", "out")),
     "reprocess": (job(reprocess), ("corpus", "model", "file", "out")),
 }

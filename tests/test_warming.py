@@ -27,7 +27,7 @@ def compiled():
     }
     return {f"{kernel.py_func.__name__}{signature}" for kernel in kernels for signature in kernel.overloads}
 
-settings = check_settings(RunSettings(engine=sys.argv[1]))
+settings = check_settings(RunSettings(engine=sys.argv[1], confidence=sys.argv[2]))
 given = dict(model=HashModel(), constraints=consistency(), settings=settings)
 warm(Document.build("one", [list("nothing")] * 3, labels=[["O"] * 7] * 3), **given)
 ready = compiled()
@@ -38,8 +38,9 @@ print(len(ready))
 """
 
 
-@pytest.mark.parametrize("engine", ["gibbs", "certify"])
-def test_no_document_compiles_anything_after_the_warm_up(engine: str) -> None:
-    run = subprocess.run([sys.executable, "-c", SCRIPT, engine], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(("engine", "confidence"), [("gibbs", "none"), ("certify", "marginal")])
+def test_no_document_compiles_anything_after_the_warm_up(engine: str, confidence: str) -> None:
+    typed = [sys.executable, "-c", SCRIPT, engine, confidence]
+    run = subprocess.run(typed, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) > 5

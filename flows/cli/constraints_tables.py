@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -72,6 +72,13 @@ def summary_line(found: Explanation) -> str:
     )
 
 
+def changes_line(found: Explanation) -> str:
+    """Where the constraints changed the labels of the local scores alone."""
+    triples = zip(found.tokens, found.unconstrained, found.labels, strict=True)
+    changes = [f"{token} {before} → {after}" for token, before, after in triples if before != after]
+    return f"labels that the constraints changed: {_first(changes) or 'none'}"
+
+
 def templates_table(entries: Iterable[EntryReport]) -> Table:
     """A line a template: its name, the keys it takes, and what it says."""
     table = text_table("template", "keys ([bold]needed[/bold])", "what it says")
@@ -86,9 +93,12 @@ def _does_something(effect: ConstraintEffect) -> bool:
 
 
 def _changes(changes: Iterable[LabelChange]) -> str:
-    parts = [f"{c.token} {c.without} → {c.label}" for c in changes]
+    return _first([f"{c.token} {c.without} → {c.label}" for c in changes])
+
+
+def _first(parts: Sequence[str]) -> str:
     more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
-    return "; ".join(parts[:SHOWN] + more)
+    return "; ".join([*parts[:SHOWN], *more])
 
 
 def _breach_cells(breaches: Breaches | None) -> list[str]:

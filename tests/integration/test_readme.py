@@ -191,5 +191,6 @@ def test_every_command_does_as_it_is_printed(newcomer: Newcomer) -> None:
         counts = json.loads((out / "manifest.json").read_text())["totals"]
         assert (counts["documents"], counts["rejected"]) == (2 if out.name == "out-novels" else 12, 0)
     whole_corpus, one_document = printed[-2:]
+    assert any("LabelledEntity(type=" in text for text in printed)
     assert re.search(r"^\d+\.\d% certified; penalty ", whole_corpus, re.MULTILINE)
     assert re.fullmatch(r"\[('[A-Z-]+'(, )?){7}\] -?[\d.]+ [\d.e-]+\n", one_document)

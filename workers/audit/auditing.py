@@ -13,7 +13,7 @@ from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import Problem
 from workers.audit.conflicts import Conflicts
-from workers.constraints.constraint_set import Unconstrained, build_problem
+from workers.constraints.constraint_set import Separable, Unconstrained, build_problem
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.templates.template import AgreementTemplate, RowTemplate
 from workers.inference.core.chain import viterbi
@@ -91,7 +91,7 @@ def check(
 
 
 def explain(
-    document: Document, potentials: Potentials, constraints: DeclaredConstraints, labels: LabelSet, *, decoder: Decoder
+    document: Document, potentials: Potentials, constraints: Separable, labels: LabelSet, *, decoder: Decoder
 ) -> Explanation:
     """A document's labels with all constraints and without each: what each changes and costs.
 

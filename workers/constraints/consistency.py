@@ -201,6 +201,18 @@ class LabelConsistency:
         """The words alone."""
         return (TOKENS,)
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The families that are switched on."""
+        return tuple(name for name, scale in zip(self.names, self.scales, strict=True) if scale > 0)
+
+    def without(self, title: str) -> LabelConsistency:
+        """The same with one family switched off. Raises `KeyError` for a family that is not on."""
+        if title not in self.titles:
+            raise KeyError(title)
+        kept = (0.0 if name == title else scale for name, scale in zip(self.names, self.scales, strict=True))
+        return replace(self, scales=Scales(*kept))
+
     @cached_property
     def digest(self) -> str:
         """Hex digest of counts, types and scales."""

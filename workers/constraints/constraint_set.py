@@ -54,6 +54,19 @@ class ConstraintSet(Protocol):
         ...
 
 
+class Separable(ConstraintSet, Protocol):
+    """A constraint set whose entries can be left out one by one, to see what each does."""
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """What can be left out: constraints of ``names``, and local features, which are no constraints."""
+        ...
+
+    def without(self, title: str) -> Separable:
+        """The set without one entry. Raises `KeyError` where there is none of that title."""
+        ...
+
+
 @dataclass(frozen=True)
 class Unconstrained:
     """No constraint but the label set's legality."""
@@ -61,6 +74,11 @@ class Unconstrained:
     names: tuple[str, ...] = ()
     digest: str = "none"
     columns: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+
+    def without(self, title: str) -> Unconstrained:
+        """There is nothing to leave out: raises `KeyError`."""
+        raise KeyError(title)
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
         """Nothing."""

@@ -17,7 +17,7 @@ from schemas.errors import DocumentError
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, SpanAgreement
-from workers.constraints.constraint_set import ConstraintSet, Ground
+from workers.constraints.constraint_set import Ground, Separable
 from workers.constraints.rows import ConstraintError, Weighed, laid_out
 from workers.constraints.templates.registry import TEMPLATES
 from workers.constraints.templates.template import (
@@ -176,7 +176,7 @@ class JoinedConstraints:
     Raises `ConstraintError` where two parts use one name.
     """
 
-    parts: tuple[ConstraintSet, ...]
+    parts: tuple[Separable, ...]
 
     def __post_init__(self) -> None:
         twice = [name for name, times in Counter(self.names).items() if times > 1]
@@ -187,6 +187,18 @@ class JoinedConstraints:
     def names(self) -> tuple[str, ...]:
         """(K,) names of all parts."""
         return tuple(name for part in self.parts for name in part.names)
+
+    @cached_property
+    def titles(self) -> tuple[str, ...]:
+        """Those of all parts."""
+        return tuple(title for part in self.parts for title in part.titles)
+
+    def without(self, title: str) -> JoinedConstraints:
+        """The parts, the first that has the entry without it. Raises `KeyError` where none has."""
+        if title not in self.titles:
+            raise KeyError(title)
+        place = next(i for i, part in enumerate(self.parts) if title in part.titles)
+        return JoinedConstraints((*self.parts[:place], self.parts[place].without(title), *self.parts[place + 1 :]))
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

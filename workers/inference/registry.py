@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from schemas.decoded import Budget, Decoded
 from schemas.errors import UsageError
+from schemas.labels import Labels
 from schemas.problem import Problem
 from schemas.settings import (
     AnytimeSettings,
@@ -83,7 +84,7 @@ class Decoder(NamedTuple):
             known = ", ".join(kind.model_fields) or "no options"
             raise EngineError(f"options of engine {engine!r}: {faults} (it has {known})") from error
 
-    def __call__(self, problem: Problem, doc_id: str) -> Decoded:
-        """The engine's answer: the same for the same problem, id and seed, wherever it is asked."""
-        rng = document_rng(self.seed, doc_id)
-        return SOLVERS[self.engine].solve(problem, config=self.config, rng=rng, budget=self.budget)
+    def __call__(self, problem: Problem, doc_id: str, *, incumbent: Labels | None = None) -> Decoded:
+        """The engine's answer: the same for the same problem, id, seed and start, wherever it is asked."""
+        rng, solve = document_rng(self.seed, doc_id), SOLVERS[self.engine].solve
+        return solve(problem, config=self.config, rng=rng, budget=self.budget, incumbent=incumbent)

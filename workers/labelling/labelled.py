@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from schemas.decoded import Budget, Decoded, Status
+from schemas.decoded import Budget, Confidence, Decoded, Status
 from schemas.document import Batch, Document
 from schemas.errors import DocumentError
 from schemas.labels import Labels
@@ -16,8 +16,9 @@ from workers.certificates.writer import prove
 from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.inference.core.prepared import Prepared
 from workers.inference.registry import SOLVERS, Decoder, EngineError
+from workers.labelling.confidence import confidence
 from workers.labelling.error_analysis import ErrorAnalysis
-from workers.labelling.infeasible import breaks_something_hard, fallback, reason
+from workers.labelling.infeasible import breaks_something_hard, fallback, reason, relaxed
 from workers.labelling.report import check_gold
 from workers.models.model import Model
 
@@ -40,6 +41,7 @@ class Labelled:
     first: list[Labels] = field(default_factory=list)
     before: list[Score] = field(default_factory=list)
     proofs: list[list[int] | None] = field(default_factory=list)
+    confidence: list[Confidence] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     infeasible: int = 0
@@ -71,14 +73,19 @@ def check_settings(settings: RunSettings) -> RunSettings:
     return settings.model_copy(update={"options": decoder.config.model_dump(mode="json")})
 
 
+def run_decoder(settings: RunSettings) -> Decoder:
+    """How a run decodes each document: engine, options, seed and budget. Raises `EngineError`."""
+    budget = Budget(settings.seconds, settings.work)
+    return Decoder.of(settings.engine, settings.options, seed=settings.seed, budget=budget)
+
+
 def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
     A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
     started = time.perf_counter()
-    budget = Budget(settings.seconds, settings.work)
-    decoder = Decoder.of(settings.engine, settings.options, seed=settings.seed, budget=budget)
+    decoder = run_decoder(settings)
     labelled = Labelled(errors=ErrorAnalysis.by(settings))
     problems = (problem for part in _parts(batch) for problem in _problems(part, model, constraints, labelled))
     for place, (document, problem) in enumerate(zip(batch, problems, strict=True)):
@@ -132,12 +139,14 @@ def _label(
     """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
     if isinstance(problem, DocumentError):
         raise problem
-    prepared = Prepared.of(problem)
+    prepared = judged = Prepared.of(problem)
     started = time.process_time()
     decoded = decoder(prepared, document.doc_id)
     cpu_seconds = time.process_time() - started
     if breaks_something_hard(decoded):
         decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
+        if decoded.status is Status.RELAXED:
+            judged = Prepared.of(relaxed(prepared, settings.relaxed_weight))
     else:
         labelled.errors.add(document, prepared, decoded)
     if settings.certificates:
@@ -145,6 +154,8 @@ def _label(
         labelled.proofs.append(proof)
         if proof is not None and decoded.status is Status.BY_SOLVER:
             decoded = replace(decoded, status=Status.OPTIMAL)
+    if settings.confidence != "none":
+        labelled.confidence.append(confidence(judged, decoded, document.doc_id, settings))
     labelled.decoded.append(decoded)
     labelled.cpu_seconds.append(cpu_seconds)
     labelled.first.append(prepared.viterbi)

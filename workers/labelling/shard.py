@@ -12,8 +12,8 @@ import pyarrow as pa
 from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from schemas.columns import Reject, nest, stamp
 from schemas.document import Batch, Column
-from schemas.predictions import certificates_table, predictions_table, times_table
-from schemas.run import RunKey, Seconds, ShardMarker, ShardResult
+from schemas.predictions import certificates_table, confidence_columns, predictions_table, times_table
+from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.shards import Shard, read_batch
 from workers.labelling.labelled import Labelled, label_batch
@@ -52,7 +52,8 @@ def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: 
     report = report_of(batch, labelled, labels=model.labels, names=constraints.names, rejected=len(rejects))
     decided = time.perf_counter()
     write_table(times_table(batch, labelled.decoded, labelled.cpu_seconds), store, TIMES, name)
-    files = [write_table(_table(batch, labelled, model, constraints, key), store, PREDICTIONS, name)]
+    table = answers_table(batch, labelled, model=model, constraints=constraints, settings=key.settings)
+    files = [write_table(table, store, PREDICTIONS, name)]
     if key.settings.certificates:
         files.append(write_table(certificates_table(batch, labelled.proofs), store, CERTIFICATES, name))
     marker = ShardMarker(
@@ -71,16 +72,24 @@ def _with_refused(unread: list[Reject], shard: Shard, batch: Batch, refused: Map
     return sorted(unread + new, key=lambda reject: reject.row or 0)
 
 
-def _table(batch: Batch, labelled: Labelled, model: Model, constraints: ConstraintSet, key: RunKey) -> pa.Table:
+def answers_table(
+    batch: Batch, labelled: Labelled, *, model: Model, constraints: ConstraintSet, settings: RunSettings
+) -> pa.Table:
+    """A stamped predictions table of a batch of which nothing was refused, with the Viterbi labels as well."""
     table = predictions_table(
         batch,
         labelled.decoded,
         model.labels,
-        engine=key.settings.engine,
+        engine=settings.engine,
         constraint_names=constraints.names,
         model_digest=model.digest,
         constraint_digest=constraints.digest,
     )
     first = np.concatenate([np.zeros(0, np.int32), *labelled.first])
     column = nest(Column(first, model.labels.names), batch.doc_starts)
-    return stamp(table.append_column(VITERBI_LABELS, column), PREDICTIONS_LAYOUT)
+    columns = {VITERBI_LABELS: column}
+    if settings.confidence != "none":
+        columns |= confidence_columns(labelled.confidence)
+    for name, values in columns.items():
+        table = table.append_column(name, values)
+    return stamp(table, PREDICTIONS_LAYOUT)

@@ -50,7 +50,8 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
     """
     label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=settings)
     most = STEPS if settings.engine in SAMPLERS else WORK
-    short = settings.model_copy(update={"work": min(most, settings.work or most)})
+    limits = {"work": min(most, settings.work or most), "margin_work": min(STEPS, settings.margin_work)}
+    short = settings.model_copy(update=limits)
     label_batch(Batch.of([_copies(sample)]), model=_Noise(model.labels), constraints=constraints, settings=short)
 
 

@@ -12,6 +12,7 @@ from schemas.settings import ReaderSettings
 from workers.corpus.parquet import CorpusError
 
 UTF_8 = "utf-8"
+ENCODING_OPTION = "--option encoding="
 NOTHING = "nothing in this file; take it out, or write it again"
 """Why a file without text is rejected."""
 
@@ -48,8 +49,11 @@ class UndecodableError(BadLineError):
         self.at = at
 
 
-def decoded(content: bytes, encoding: str, *, offset: int = 0) -> str:
-    """The text of bytes that start at byte ``offset`` of a file. Raises `UndecodableError`."""
+def decoded(content: bytes, encoding: str, *, offset: int = 0, option: str = ENCODING_OPTION) -> str:
+    """The text of bytes that start at byte ``offset`` of a file. Raises `UndecodableError`.
+
+    ``option`` is what the user gives before the name of an encoding.
+    """
     if b"\0" in content:
         at = content.index(0)
         raise UndecodableError(
@@ -58,9 +62,9 @@ def decoded(content: bytes, encoding: str, *, offset: int = 0) -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
-        remedy = "if it is Latin-1: --option encoding=latin-1"
+        remedy = f"if it is Latin-1: {option}latin-1"
         if encoding != UTF_8:
-            remedy = "name the right encoding with --option encoding=NAME"
+            remedy = f"name the right encoding with {option}NAME"
         raise UndecodableError(
             f"not {encoding.upper()} at byte {offset + error.start} of the file; {remedy}", error.start
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -11,7 +10,7 @@ from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, decode
 from schemas.document import TOKENS, Batch, Document
 from schemas.settings import TextReaderSettings, TextSettings
 from workers.corpus.parquet import open_parquet, parquet_files, read_row_group
-from workers.corpus.readers.reader import NOTHING, UndecodableError, decoded, source_files
+from workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
 from workers.corpus.readers.tokenizer import load_tokenizer
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -27,18 +26,20 @@ def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | 
         yield from _read_parquet(source, settings)
         return
     for path, name in source_files(source, suffix=".txt"):
-        yield _read_file(path, name.removesuffix(".txt"), settings)
+        yield document_from_bytes(path.read_bytes(), str(path), name.removesuffix(".txt"), settings)
 
 
-def _read_file(path: Path, doc_id: str, settings: TextReaderSettings) -> Document | Reject:
-    raw = path.read_bytes()
+def document_from_bytes(
+    raw: bytes, source: str, doc_id: str, settings: TextReaderSettings, *, option: str = ENCODING_OPTION
+) -> Document | Reject:
+    """The document that is all of a file; ``option`` as in `decoded`. Raises `LanguageError`."""
     try:
-        text = decoded(raw, settings.encoding).removeprefix(BYTE_ORDER_MARK)
+        text = decoded(raw, settings.encoding, option=option).removeprefix(BYTE_ORDER_MARK)
     except UndecodableError as error:
         line = raw.count(b"\n", 0, error.at) + 1
-        return Reject(str(path), line, doc_id, f"line {line}: {error}")
+        return Reject(source, line, doc_id, f"line {line}: {error}")
     if not text.strip():
-        return Reject(str(path), None, doc_id, NOTHING)
+        return Reject(source, None, doc_id, NOTHING)
     return batch_from_texts([doc_id], [text], settings).document(0)
 
 

@@ -19,6 +19,7 @@ import sentencex
 from numpy.typing import NDArray
 
 from schemas.document import Column
+from schemas.errors import UsageError
 
 RUN_LIMIT = 256
 """Characters without white space after which a run is cut: the tokenizer's cost grows with their square."""
@@ -29,6 +30,10 @@ RARE_SPACE = re.compile(r"[^\S \t\r\n]")
 """White space that sentencex 1.0 panics on (it takes every space for one byte)."""
 NUMBER_INFIX = "[+\\-\\*^]"
 """In the infix rule that would cut dates and scores such as 1996-08-22 and 6-3."""
+
+
+class LanguageError(UsageError):
+    """A language that there are no rules for."""
 
 
 class Tokenized(NamedTuple):
@@ -105,7 +110,7 @@ class Tokenizer:
 
 @lru_cache(maxsize=4)
 def load_tokenizer(language: str, sentence_limit: int) -> Tokenizer:
-    """The tokenizer of a language, one a process. Raises `ValueError` for a language without rules."""
+    """The tokenizer of a language, one a process. Raises `LanguageError` for a language without rules."""
     return Tokenizer(language, sentence_limit)
 
 
@@ -118,7 +123,7 @@ def _spacy_tokenizer(language: str) -> Any:
     try:
         pipeline = spacy.blank(language)
     except ImportError as error:
-        raise ValueError(
+        raise LanguageError(
             f"language {language!r}: spaCy has no tokenizer rules for it; give an ISO 639-1 code"
         ) from error
     dashes = "|".join(mark for mark in HYPHENS.split("|") if mark != "-")

@@ -6,7 +6,7 @@ rather than as a large number. Fersini et al. (2014) eq. 7–9 give the Viterbi 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,17 +48,32 @@ def marginals(potentials: Potentials) -> Floats:
 
     Raises `ValueError` where a sentence has no possible labelling.
     """
-    p = potentials
-    bounds = sentence_bounds(p)
-    forward = p.unary + _incoming(p.unary, p.transition, bounds)
-    # What comes after a token is what comes before it when the chain is read from its end.
-    reverse = np.ascontiguousarray(p.unary[::-1]), np.ascontiguousarray(p.transition.T), len(p) - bounds[::-1]
-    after = _incoming(*reverse)[::-1]
-    total = _totals(forward, bounds)
+    before, after, total = sum_messages(potentials)
     if not np.isfinite(total).all():
         raise ValueError(f"sentence {int(np.flatnonzero(~np.isfinite(total))[0])} has no possible labelling")
-    result: Floats = np.exp(forward + after - np.repeat(total, np.diff(bounds))[:, None])
+    lengths = np.diff(sentence_bounds(potentials))
+    result: Floats = np.exp(potentials.unary + before + after - np.repeat(total, lengths)[:, None])
     return result
+
+
+class SumMessages(NamedTuple):
+    """Log-sums over labellings, in nats: ``before`` and ``after`` (N, L) of what stands before and after a token in its
+    sentence, given its label; ``total`` (S,) log Z of each sentence, −inf where no labelling is possible."""
+
+    before: Floats
+    after: Floats
+    total: Floats
+
+
+def sum_messages(potentials: Potentials) -> SumMessages:
+    """Forward and backward sum messages."""
+    p = potentials
+    bounds = sentence_bounds(p)
+    before = _incoming(p.unary, p.transition, bounds)
+    # What comes after a token is what comes before it when the chain is read from its end.
+    reverse = np.ascontiguousarray(p.unary[::-1]), np.ascontiguousarray(p.transition.T), len(p) - bounds[::-1]
+    after = np.ascontiguousarray(_incoming(*reverse)[::-1])
+    return SumMessages(before, after, _totals(p.unary + before, bounds))
 
 
 def _totals(forward: Floats, bounds: NDArray[np.int64]) -> Floats:

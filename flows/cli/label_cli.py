@@ -1,0 +1,98 @@
+"""`concord label`: what people try first. Heavy imports stay inside the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from flows.cli.arguments import Consistency, Constraints, Json, ModelName, Options, Tracking, print_json
+from flows.cli.failures import reported
+from flows.cli.settings_options import takes
+from flows.progress import say
+from schemas.errors import UsageError
+from schemas.labelled import LabelledText
+from schemas.run import RunSettings
+
+if TYPE_CHECKING:
+    from flows.commands.label import RawText
+
+UTF_8 = "utf-8"
+OF_CORPORA = ("options", "certificates", "certificate_nodes", "errors_of", "text.id_column", "text.text_column")
+"""Settings of a run that a single text has no use for, and the engine's own, which come by --option."""
+
+
+@takes(RunSettings, apart=OF_CORPORA, engine="certify")
+def label(
+    text: Annotated[str | None, typer.Argument(help="What to label; otherwise --file or standard input.")] = None,
+    *,
+    model: ModelName,
+    file: Annotated[list[Path] | None, typer.Option(help="Text file, one document; may be given many times.")] = None,
+    encoding: Annotated[str, typer.Option(help="Of files and standard input, such as latin-1.")] = UTF_8,
+    option: Options = None,
+    constraints: Constraints = None,
+    consistency: Consistency = True,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each constraint changes and costs.")] = False,
+    tracking: Tracking = None,
+    as_json: Json = False,
+    settings: dict[str, Any],
+) -> None:
+    """Label a text, a file or standard input in this process: no corpus, no cluster. With --json an object a text."""
+    with reported():
+        from flows.commands.label import document_of, open_labeller
+        from flows.options import run_settings, text_settings
+
+        chosen = run_settings(settings, option or [])
+        reading = text_settings(chosen.text, encoding if text is None else UTF_8)
+        documents = [document_of(raw, reading) for raw in _texts(text, file or [])]
+        labeller = open_labeller(
+            model,
+            constraints=[str(path) for path in constraints or []],
+            consistency=consistency,
+            settings=chosen,
+            tracking=tracking,
+        )
+        for document in documents:
+            found = labeller.document(document)
+            if explain:
+                found = found.model_copy(update={"explanation": labeller.explain(document)})
+            if as_json:
+                print_json(found.model_dump_json())
+            else:
+                _show(found)
+
+
+def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
+    """What is to be labelled; what stands on a command line are bytes that need not be UTF-8."""
+    from flows.commands.label import RawText, raw_file
+
+    if text is not None and files:
+        raise UsageError("give a text or --file, not both")
+    if text is not None:
+        yield RawText("text", os.fsencode(text))
+    elif files:
+        yield from map(raw_file, files)
+    else:
+        if sys.stdin.isatty():
+            say("type a text; a line with Ctrl-D alone ends it")
+        yield RawText("standard input", sys.stdin.buffer.read())
+
+
+def _show(found: LabelledText) -> None:
+    from flows.cli.label_tables import answer_line, entities_table, marked_text
+
+    console = Console()
+    console.print(marked_text(found), soft_wrap=True)
+    if any(entity.probability is not None for entity in found.entities):
+        console.print(entities_table(found))
+    if found.explanation is not None:
+        from flows.cli.constraints_tables import changes_line, effects_table
+
+        console.print(effects_table(found.explanation))
+        say(changes_line(found.explanation))
+    say(answer_line(found))

@@ -1,0 +1,55 @@
+"""A labelled text for people."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from flows.cli.plain_tables import figures_table
+from schemas.decoded import MarginStatus
+from schemas.labelled import LabelledEntity, LabelledText
+
+STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
+"""Of the types that a text has, by name; the brackets tell them apart without colours."""
+
+
+def marked_text(found: LabelledText) -> Text:
+    """The text with each entity in brackets, its type after it."""
+    styles = {kind: STYLES[i % len(STYLES)] for i, kind in enumerate(sorted({e.type for e in found.entities}))}
+    text, marked, end = found.text or "", Text(), 0
+    for entity in found.entities:
+        if entity.char_start is None or entity.char_end is None:
+            continue
+        style = styles[entity.type]
+        marked.append(text[end : entity.char_start])
+        marked.append(f"[{text[entity.char_start : entity.char_end]} ", style=f"bold {style}")
+        marked.append(f"{entity.type}]", style=style)
+        end = entity.char_end
+    return marked.append(text[end:].rstrip())
+
+
+def entities_table(found: LabelledText) -> Table:
+    """A line an entity: how sure it is."""
+    table = figures_table("entity", "type", "probability", "margin,\nnats")
+    for entity in found.entities:
+        table.add_row(Text(entity.text), entity.type, _probability(entity), _margin(entity))
+    return table
+
+
+def _probability(entity: LabelledEntity) -> str:
+    return "–" if entity.probability is None else f"{entity.probability:.4f}"
+
+
+def _margin(entity: LabelledEntity) -> str:
+    if entity.margin is None:
+        return "–"
+    least = "≥ " if entity.margin_status == MarginStatus.BOUND else ""
+    return f"{least}{entity.margin:.3f}"
+
+
+def answer_line(found: LabelledText) -> str:
+    """What was found, and what is proven of it."""
+    return (
+        f"{found.doc_id}: {len(found.entities):,} entities in {len(found.tokens):,} tokens; {found.status}, "
+        f"score {found.score:,.4f} nats, bound {found.bound:,.4f}, gap {found.gap:.2g}"
+    )

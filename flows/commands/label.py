@@ -1,0 +1,128 @@
+"""Texts labelled in this process, without Ray, Prefect or MLflow: `concord label`, and the same from Python.
+
+label = open_labeller("models/news")
+print(label("Ada Lovelace wrote to Charles Babbage.").entities)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flows.sources import LateRegistry, check_there, open_constraints, open_model
+from schemas.audit import Explanation
+from schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
+from schemas.document import Batch, Document
+from schemas.errors import DocumentError, InputError
+from schemas.labelled import LabelledText
+from schemas.run import RunSettings
+from schemas.settings import TextReaderSettings
+from workers.audit.auditing import explain
+from workers.constraints.constraint_set import Separable
+from workers.corpus.readers.text import document_from_bytes
+from workers.labelling.labelled import check_settings, label_batch, run_decoder
+from workers.labelling.shard import answers_table
+from workers.models.model import Model
+from workers.storage.files import naming
+
+CERTIFY = RunSettings(engine="certify")
+TEXT_ID = "text"
+ENCODING_OPTION = "--encoding "
+CONFIDENCE = {"probability": PROBABILITY, "margin": MARGIN, "margin_status": MARGIN_STATUS}
+"""Fields of an entity, and the columns of predictions that they stand in."""
+
+
+class TextError(InputError):
+    """A text that cannot be read: says where it is from, and why."""
+
+
+class RawText(NamedTuple):
+    """Bytes of a text, and what it is called: a file's path, or where else it came from."""
+
+    source: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Labeller:
+    """A model that is ready, with its constraints; ``name`` is what the user calls it."""
+
+    name: str
+    model: Model
+    constraints: Separable
+    settings: RunSettings
+
+    def __call__(self, text: str, *, doc_id: str = TEXT_ID) -> LabelledText:
+        """A text as one document, cut into sentences and tokens.
+
+        Raises `TextError` for a text of blanks, `CorpusError` where the model reads more than words, and
+        `DocumentError` for a text that cannot be labelled.
+        """
+        settings = TextReaderSettings.model_validate(self.settings.text.model_dump())
+        return self.document(document_of(RawText(doc_id, text.encode()), settings))
+
+    def document(self, document: Document) -> LabelledText:
+        """A document that is cut into tokens already. Raises as a call does."""
+        self._check(document)
+        batch = Batch.of([document])
+        model, constraints, settings = self.model, self.constraints, self.settings
+        labelled = label_batch(batch, model=model, constraints=constraints, settings=settings)
+        for reason in labelled.refused.values():
+            raise DocumentError(reason, document.doc_id)
+        table = answers_table(batch, labelled, model=model, constraints=constraints, settings=settings)
+        (row,) = table.to_pylist()
+        wanted = {name: row[name] for name in LabelledText.model_fields if name in row}
+        given = {"text": document.text, "score": row["objective"], "entities": _entities(row)}
+        return LabelledText.model_validate(wanted | given)
+
+    def explain(self, document: Document) -> Explanation:
+        """What each constraint changes in a document, and at what cost; a solve for each. Raises as a call does."""
+        self._check(document)
+        potentials, decoder = self.model.potentials(Batch.of([document])), run_decoder(self.settings)
+        return explain(document, potentials, self.constraints, self.model.labels, decoder=decoder)
+
+    def _check(self, document: Document) -> None:
+        there, place = sorted(document.columns), document.doc_id
+        check_there(there, place, model=self.model, constraints=self.constraints, source=self.name)
+
+
+def open_labeller(
+    model: str,
+    *,
+    constraints: Sequence[str] = (),
+    consistency: bool = True,
+    settings: RunSettings = CERTIFY,
+    tracking: str | None = None,
+) -> Labeller:
+    """A model folder, or ``models:/NAME@ALIAS`` (MLflow is imported then), ready to label texts.
+
+    ``constraints`` are YAML files, added to the label consistency trained with the model (``consistency``).
+    ``settings`` are those of a run. Raises `EngineError`, `ModelError`, `ConstraintError`, `TrackingError`, `OSError`.
+    """
+    checked = check_settings(settings)
+    opened = open_model(model, LateRegistry(tracking))
+    return Labeller(model, opened.model, open_constraints(opened, constraints, consistency=consistency), checked)
+
+
+def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entities of a row of predictions, each with what the columns beside them say of it."""
+    beside = {name: column for name, column in CONFIDENCE.items() if column in row}
+    return [
+        entity | {name: row[column][i] for name, column in beside.items()} for i, entity in enumerate(row["entities"])
+    ]
+
+
+def raw_file(path: Path) -> RawText:
+    """A file as it is. Raises `OSError`, which names it."""
+    with naming(path):
+        return RawText(str(path), path.expanduser().read_bytes())
+
+
+def document_of(raw: RawText, settings: TextReaderSettings) -> Document:
+    """A text as a document whose id is its source. Raises `TextError`, `LanguageError`."""
+    found = document_from_bytes(raw.content, raw.source, raw.source, settings, option=ENCODING_OPTION)
+    if isinstance(found, Reject):
+        raise TextError(f"{raw.source}: {found.reason}")
+    return found

@@ -1,0 +1,58 @@
+"""What `concord label` answers, and the same function in Python."""
+
+from __future__ import annotations
+
+from schemas.audit import Explanation
+from schemas.run import Figures
+
+
+class LabelledEntity(Figures):
+    """A span of one type: tokens from ``start``, and characters of the text from ``char_start``; ends are exclusive.
+
+    A document that was given in tokens has no characters, and its ``text`` is the tokens with blanks between them.
+    ``probability``, ``margin`` (nats) and its status are there where they were asked for, see
+    `schemas.decoded.Confidence`.
+    """
+
+    type: str
+    start: int
+    end: int
+    char_start: int | None
+    char_end: int | None
+    text: str
+    probability: float | None = None
+    margin: float | None = None
+    margin_status: str | None = None
+
+
+class ConstraintPenalty(Figures):
+    """By how much an answer breaks a constraint, and what that costs it, in nats."""
+
+    name: str
+    degree: float
+    penalty: float
+
+
+class LabelledText(Figures):
+    """A text with its labels: the object a document that ``concord label --json`` prints. Scores in nats.
+
+    ``labels`` and ``viterbi_labels``, those of the local scores alone, are one a token; ``sentence_starts`` are token
+    positions. ``score`` is ``local`` less ``penalty``; no labelling scores more than ``bound``, and ``gap`` is what
+    lies between. ``explanation`` is there where it was asked for.
+    """
+
+    doc_id: str
+    text: str | None
+    tokens: tuple[str, ...]
+    sentence_starts: tuple[int, ...]
+    labels: tuple[str, ...]
+    viterbi_labels: tuple[str, ...]
+    entities: tuple[LabelledEntity, ...]
+    score: float
+    local: float
+    penalty: float
+    bound: float
+    gap: float
+    status: str
+    constraints: tuple[ConstraintPenalty, ...]
+    explanation: Explanation | None = None

@@ -1,0 +1,92 @@
+"""The marginal probability of a span: how much of the chain's distribution has exactly this span.
+
+For the span of a type from s to e (exclusive) with labels l_s … l_{e−1},
+
+    P(span) = enter(s) · Π exp(unary + transition inside) · leave(e) / Z,
+
+where enter and leave sum over all labellings of the sentence before and after it, but for those whose labels there
+would make the span longer. All in logarithms, by the messages of the forward-backward algorithm (Rabiner 1989).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.labels import Spans
+from schemas.potentials import Floats, Ints
+from workers.compiling.kernel import kernel_in_place
+from workers.inference.core.agreement import Codec
+from workers.inference.core.chain import sentence_bounds, sum_messages
+from workers.inference.core.prepared import Prepared
+
+
+def span_marginals(problem: Prepared, spans: Spans) -> Floats:
+    """(M,) the probability of each span under the local scores alone; NaN in a sentence without possible labelling."""
+    p = problem.potentials
+    messages = sum_messages(p)
+    mass = np.empty(len(spans))
+    kind = spans.type.astype(np.int64)
+    _log_masses(
+        p.unary, p.transition, messages.before, messages.after, problem.codec, spans.start, spans.end, kind, mass
+    )
+    total = messages.total[np.searchsorted(sentence_bounds(p), spans.start, side="right") - 1]
+    with np.errstate(invalid="ignore"):
+        probability: Floats = np.minimum(np.exp(mass - total), 1.0)
+    return probability
+
+
+@kernel_in_place
+def _log_masses(
+    unary: Floats,
+    transition: Floats,
+    before: Floats,
+    after: Floats,
+    codec: Codec,
+    start: Ints,
+    end: Ints,
+    kind: Ints,
+    mass: Floats,
+) -> None:
+    """Writes the log-sum of all labellings of the sentence that have exactly each span."""
+    for i in range(len(mass)):
+        label = codec.opening[kind[i]]
+        total = unary[start[i], label] + _entering(unary, transition, before, codec, start[i], label)
+        for t in range(start[i] + 1, end[i]):
+            following = codec.inside[kind[i]]
+            total += transition[label, following] + unary[t, following]
+            label = following
+        mass[i] = total + _leaving(unary, transition, after, codec, end[i], label)
+
+
+@kernel_in_place
+def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, start: int, opening: int) -> float:
+    """Log-sum of all before a span that opens at ``start``."""
+    if codec.opens_sentence[start]:
+        return 0.0
+    top, total = -np.inf, 0.0
+    for label in range(unary.shape[1]):
+        if not codec.continues[label, opening]:
+            top = max(top, before[start - 1, label] + unary[start - 1, label] + transition[label, opening])
+    if top == -np.inf:
+        return top
+    for label in range(unary.shape[1]):
+        if not codec.continues[label, opening]:
+            total += np.exp(before[start - 1, label] + unary[start - 1, label] + transition[label, opening] - top)
+    return float(top + np.log(total))
+
+
+@kernel_in_place
+def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end: int, last: int) -> float:
+    """Log-sum of all from ``end`` on, after a span whose last label is ``last``."""
+    if codec.opens_sentence[end]:
+        return 0.0
+    top, total = -np.inf, 0.0
+    for label in range(unary.shape[1]):
+        if not codec.continues[last, label]:
+            top = max(top, transition[last, label] + unary[end, label] + after[end, label])
+    if top == -np.inf:
+        return top
+    for label in range(unary.shape[1]):
+        if not codec.continues[last, label]:
+            total += np.exp(transition[last, label] + unary[end, label] + after[end, label] - top)
+    return float(top + np.log(total))

@@ -1,0 +1,152 @@
+"""How sure each entity of an answer is: its marginal probability, and its certified margin.
+
+The margin of an entity is the score of the answer less that of the best labelling that does not have exactly this
+entity, borders and type, in nats: local scores, rows and agreements count. Such a labelling has another label than the
+entity's at one of its tokens, or has all of them and goes on before or after. Each of these cases only forbids labels
+at tokens, so it is a problem as any other, and together they are all labellings without the entity:
+
+    margin = score(answer) − max over cases of the best score in it ≥ score(answer) − max over cases of a proven bound.
+
+Without penalties a case is one Viterbi pass over the entity's sentence. Otherwise cases are solved by falling local
+optimum until the next one's is no better than what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.decoded import Budget, Confidence, Decoded, MarginStatus, Status
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.run import RunSettings
+from workers.inference.core.chain import best_labels
+from workers.inference.core.prepared import Prepared
+from workers.inference.core.span_marginals import span_marginals
+from workers.inference.numerics import TOLERANCE
+from workers.inference.registry import Decoder
+
+PROVER = "certify"
+"""The engine that proves margins, whichever one labels."""
+
+NOWHERE = -np.inf
+
+
+class Entity(NamedTuple):
+    """Start and end (exclusive), tokens, and type."""
+
+    start: int
+    end: int
+    type: int
+
+
+class Rival(NamedTuple):
+    """The best labelling found that lacks an entity, and what no such labelling exceeds; both in nats."""
+
+    score: float
+    bound: float
+    by_solver: bool
+
+
+def margin_decoder(settings: RunSettings) -> Decoder:
+    """How margins are proven: with the run's options where it runs the same engine, and its seed."""
+    options = settings.options if settings.engine == PROVER else {}
+    return Decoder.of(PROVER, options, seed=settings.seed, budget=Budget(work=settings.margin_work))
+
+
+def confidence(problem: Prepared, answer: Decoded, doc_id: str, settings: RunSettings) -> Confidence:
+    """What ``settings`` ask for of each entity of an answer to ``problem``."""
+    spans = problem.labels.spans(answer.labels, problem.potentials.sentence_starts)
+    probability = span_marginals(problem, spans)
+    if settings.confidence == "marginal":
+        return Confidence(probability)
+    if answer.objective == -np.inf:
+        return Confidence(probability, np.full(len(spans), np.nan), (None,) * len(spans))
+    prover = _Prover(problem, answer, doc_id, margin_decoder(settings))
+    entities = map(Entity, spans.start.tolist(), spans.end.tolist(), spans.type.tolist())
+    found = [prover.margin(entity) for entity in entities]
+    return Confidence(probability, np.array([nats for nats, _ in found]), tuple(status for _, status in found))
+
+
+@dataclass(frozen=True, eq=False)
+class _Prover:
+    """Margins of one answer."""
+
+    problem: Prepared
+    answer: Decoded
+    doc_id: str
+    decoder: Decoder
+
+    def margin(self, entity: Entity) -> tuple[float, MarginStatus]:
+        """Nats, and what is known of them."""
+        rival = self._rival(entity)
+        nats = self.answer.objective - rival.bound
+        if rival.bound > rival.score + TOLERANCE:
+            return nats, MarginStatus.BOUND
+        return nats, MarginStatus.BY_SOLVER if rival.by_solver else MarginStatus.EXACT
+
+    def _rival(self, entity: Entity) -> Rival:
+        best = Rival(NOWHERE, NOWHERE, by_solver=False)
+        for local, case, labels in self._cases(entity):
+            if local <= best.score:
+                break
+            best = _better(best, self._solved(local, case, labels))
+        return best
+
+    def _cases(self, entity: Entity) -> list[tuple[float, Potentials, Labels]]:
+        """Each case's local optimum in nats, that of the greatest first, its potentials, and labels to start from."""
+        p = self.problem.potentials
+        first, last = _sentence(p, entity.start)
+        own = p.part(first, last)
+        inside = Entity(entity.start - first, entity.end - first, entity.type)
+        rest = self.problem.viterbi_score - float(best_labels(own)[1].sum())
+        found = []
+        for unary in lacking(own.unary, self.problem.labels, inside):
+            labels, score = best_labels(replace(own, unary=unary))
+            if score[0] == -np.inf:
+                continue
+            whole, start = p.unary.copy(), self.answer.labels.copy()
+            whole[first:last], start[first:last] = unary, labels
+            found.append((rest + float(score[0]), replace(p, unary=whole), start))
+        return sorted(found, key=lambda case: -case[0])
+
+    def _solved(self, local: float, case: Potentials, labels: Labels) -> Rival:
+        if not len(self.problem.rows) and not self.problem.agreements:
+            return Rival(local, local, by_solver=False)
+        problem = Prepared.of(replace(self.problem, potentials=case))
+        decoded = self.decoder(problem, self.doc_id, incumbent=labels)
+        return Rival(decoded.objective, decoded.bound, decoded.status is Status.BY_SOLVER)
+
+
+def _better(one: Rival, other: Rival) -> Rival:
+    return Rival(max(one.score, other.score), max(one.bound, other.bound), one.by_solver or other.by_solver)
+
+
+def _sentence(potentials: Potentials, token: int) -> tuple[int, int]:
+    """First and last (exclusive) token of the sentence that a token is in."""
+    starts = potentials.sentence_starts
+    place = int(np.searchsorted(starts, token, side="right"))
+    return int(starts[place - 1]), int(starts[place]) if place < len(starts) else len(potentials)
+
+
+def lacking(unary: Floats, labels: LabelSet, entity: Entity) -> Iterator[Floats]:
+    """Unary scores (N, L) of one sentence, case by case: together they allow all labellings without exactly the entity,
+    and none that has it."""
+    kept = unary.copy()
+    label = int(labels.opening[entity.type])
+    for t in range(entity.start, entity.end):
+        label = int(labels.opening[entity.type] if t == entity.start else labels.inside[entity.type])
+        case = kept.copy()
+        case[t, label] = -np.inf
+        yield case
+        kept[t, np.arange(unary.shape[1]) != label] = -np.inf
+    longer = [(entity.start - 1, labels.continues[:, labels.opening[entity.type]])]
+    longer += [(entity.end, labels.continues[label])]
+    for t, goes_on in longer:
+        if 0 <= t < len(unary) and goes_on.any():
+            case = kept.copy()
+            case[t, ~goes_on] = -np.inf
+            yield case
