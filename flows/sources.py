@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from schemas.document import Batch, Document
+from schemas.document import Batch, Document, ScoreColumn
 from schemas.settings import TextSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Unconstrained
@@ -91,10 +91,10 @@ def check_columns(
                 )
 
 
-def find_document(corpus: str, doc_id: str) -> Document:
+def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None) -> Document:
     """The document with that id. Raises `CorpusError` where it is not there, and what reading raises."""
     ids: list[str] = []
-    for shard in plan(corpus):
+    for shard in plan(corpus, scores=scores):
         batch, _ = read_batch(shard)
         if doc_id in batch.doc_ids:
             return batch.document(batch.doc_ids.index(doc_id))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from flows.jobs import check_apart, corpus_name, corpus_place, folder_place, run_tags
+from flows.jobs import check_apart, check_model_place, corpus_name, corpus_place, folder_place, run_tags
 from flows.prefect.prefect_server import guard_server
 from flows.prefect.private_flow import private_flow
 from flows.progress import meter
@@ -93,7 +93,7 @@ def train(
 def train_model(request: Request) -> TrainReport:
     """Reads, tunes, trains, saves, tracks and registers; one training a folder at a time, or `RunFolderError`."""
     out = Path(request.out)
-    _check_out(out)
+    check_model_place(out)
     target = Path(os.path.realpath(out))
     # Beside the folder: the new model takes that one's place as a whole.
     with locked(target.with_name(f".{target.name}{LOCK}"), out):
@@ -123,17 +123,6 @@ def _train(request: Request, out: Path) -> TrainReport:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
         return _report(request, manifest, rejected, _tuning(tuned), run, registered, seconds=seconds)
-
-
-def _check_out(out: Path) -> None:
-    """Before the work, not after it. Raises `TrainingError` and `OSError`."""
-    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file()):
-        raise TrainingError(f"{out}: is there and is no model; give another --out")
-    if out.is_symlink() and not out.exists():
-        raise TrainingError(f"{out}: is a link that leads nowhere; give another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent):
-        pass  # a folder can be made there
 
 
 def _read(shards: Sequence[Shard]) -> tuple[list[Document], int]:

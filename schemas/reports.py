@@ -65,6 +65,24 @@ class ClusterReport(Report):
     out: str
 
 
+class ScoresReport(Report):
+    """What ``concord import scores --json`` prints: what is read of a corpus, and what it becomes.
+
+    ``source`` are the column's labels and ``labels`` the model's; ``joined`` are those of the first that BIO writes
+    in another way; ``types`` counts types of spans.
+    """
+
+    column: str
+    form: str
+    temperature: float
+    source: tuple[str, ...]
+    labels: tuple[str, ...]
+    joined: tuple[str, ...]
+    types: int
+    out: str
+    model_digest: str
+
+
 class LengthFigures(Report):
     """Lengths in tokens; ``p25`` is the shortest that a quarter of all does not exceed, and so on."""
 

@@ -30,6 +30,7 @@ from flows.cli.clusters_cli import app as clusters_app
 from flows.cli.constraints_cli import app as constraints_app
 from flows.cli.corpus_cli import app as corpus_app
 from flows.cli.failures import Exit, reported
+from flows.cli.import_cli import app as import_app
 from flows.cli.settings_options import takes
 from flows.progress import say
 from schemas.errors import InputError
@@ -51,6 +52,7 @@ app.add_typer(constraints_app, name="constraints")
 export = typer.Typer(help="Write models for other programs.", no_args_is_help=True)
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
+app.add_typer(import_app, name="import")
 
 
 def _show_version(*, wanted: bool) -> None:
