@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from flows.progress import meter
 from schemas.document import Batch, Document, ScoreColumn
 from schemas.settings import TextSettings
 from workers.constraints.constraint_file import load_constraints
@@ -89,6 +90,19 @@ def check_columns(
                     f"{file.path}: {who} reads the column {', '.join(map(repr, missing))}, which this corpus does not "
                     f"have (it has {', '.join(there)}); {remedy}, or add the column"
                 )
+
+
+def read_documents(shards: Sequence[Shard]) -> tuple[list[Document], int]:
+    """All documents that can be read, and how many cannot. Raises what reading raises."""
+    documents: list[Document] = []
+    rejected = 0
+    with meter("reading", sum(shard.rows for shard in shards)) as bar:
+        for shard in shards:
+            batch, rejects = read_batch(shard)
+            documents += batch
+            rejected += len(rejects)
+            bar.advance(shard.rows, note="documents")
+    return documents, rejected
 
 
 def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None) -> Document:

@@ -245,6 +245,14 @@ class ScoresSettings(Settings):
         return self
 
 
+class CalibrationSettings(Settings):
+    """What is learned of a model on labelled documents beside the scales of its label consistency."""
+
+    temperature: Literal["learned", "kept"] = Field("learned", description="The temperature of a model of scores.")
+    transitions: Literal["learned", "kept"] = Field("learned", description="The transitions of a model of scores.")
+    c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
+
+
 class ClusterSettings(Settings):
     """How words are put into clusters."""
 
