@@ -83,6 +83,18 @@ class ScoresReport(Report):
     model_digest: str
 
 
+class CrfsuiteReport(Report):
+    """What ``concord import crfsuite --json`` prints; ``release`` is of the package that the function is from."""
+
+    labels: tuple[str, ...]
+    attributes: int
+    features: str
+    package: str
+    release: str
+    out: str
+    model_digest: str
+
+
 class CalibrationReport(Report):
     """What ``concord calibrate --json`` prints; null is what was not learned.
 

@@ -18,11 +18,6 @@ app = typer.Typer(no_args_is_help=True, help="Bring a model of your own, of anot
 Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 
 
-@app.callback()
-def main() -> None:
-    """Keeps `scores` a command with a name of its own."""
-
-
 @app.command(epilog="Example: concord import scores labels.txt --column scores --form logits --out models/mine/")
 @takes(ScoresSettings, apart=("labels",))
 def scores(
@@ -51,3 +46,29 @@ def scores(
         if report.joined:
             say(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
         say(f"model in {report.out}")
+
+
+@app.command(
+    epilog="Example: concord import crfsuite us.crfsuite --features usaddress:tokens2features --out models/addresses/"
+)
+def crfsuite(
+    file: Annotated[Path, typer.Argument(help="Model file that CRFsuite or python-crfsuite has written.")],
+    *,
+    features: Annotated[
+        str,
+        typer.Option(help="MODULE:FUNCTION that makes features of the words of a sentence. Its code is run: trust it."),
+    ],
+    out: Out,
+    as_json: Json = False,
+) -> None:
+    """Take a model of python-crfsuite's as it is, with the feature function of the package that it came with."""
+    with reported():
+        from flows.commands.importing import import_crfsuite
+
+        report = import_crfsuite(file, out, features)
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        say(f"{report.attributes:,} attributes, {len(report.labels)} labels")
+        say(f"features by {report.features} of {report.package} {report.release}")
+        say(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.features}")

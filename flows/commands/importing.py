@@ -13,8 +13,9 @@ from flows.jobs import check_model_place, folder_place
 from flows.options import OptionError, faults
 from schemas.errors import InputError
 from schemas.potentials import LARGEST_WEIGHT, Floats
-from schemas.reports import ScoresReport
+from schemas.reports import CrfsuiteReport, ScoresReport
 from schemas.settings import ScoresSettings
+from workers.models.crfsuite import save as save_crfsuite
 from workers.models.scores import label_ids, label_set, placed, save
 from workers.storage.files import staged
 
@@ -49,6 +50,27 @@ def import_scores(
         labels=found.names,
         joined=tuple(a for a, b in zip(source.labels, written, strict=True) if a != b),
         types=len(found.types),
+        out=str(place),
+        model_digest=model.digest,
+    )
+
+
+def import_crfsuite(file: Path, out: Path, features: str) -> CrfsuiteReport:
+    """Makes a model folder of CRFsuite's file and the function MODULE:FUNCTION, whose module is imported for it.
+
+    Raises `ModelError`, `ModelFileError`, `OutputError` and `OSError`.
+    """
+    place = Path(folder_place(str(out)))
+    check_model_place(place)
+    data = file.read_bytes()
+    with staged(place) as folder:
+        model = save_crfsuite(folder, data, features)
+    return CrfsuiteReport(
+        labels=model.labels.names,
+        attributes=len(model.weights.attributes),
+        features=model.function.name,
+        package=model.function.package,
+        release=model.function.release,
         out=str(place),
         model_digest=model.digest,
     )

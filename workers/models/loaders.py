@@ -6,11 +6,15 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.models import crf, scores
+from workers.models import crf, crfsuite, scores
 from workers.models.folder import MANIFEST, ModelError
 from workers.models.model import Model
 
-LOADERS: dict[str, Callable[[Path], Model]] = {crf.KIND: crf.load, scores.KIND: scores.load}
+LOADERS: dict[str, Callable[[Path], Model]] = {
+    crf.KIND: crf.load,
+    crfsuite.KIND: crfsuite.load,
+    scores.KIND: scores.load,
+}
 
 
 def load_model(folder: Path) -> Model:
