@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test kernels units-a-g units-h-z integration test-slow coverage api lint format lock benchmarks picture clean
 
 help:  ## this list

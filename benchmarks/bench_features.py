@@ -7,21 +7,14 @@ Official test parts are not looked at. Every row is compared with the first by a
 
 from __future__ import annotations
 
-import tempfile
 import time
-import zlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from common import batches, labelled_corpora, options, save
 
-from schemas.document import Batch, Document
 from workers.evaluation.bootstrap import f1_of_counts, paired_bootstrap
-from workers.evaluation.conlleval import entity_counts_by_document
-from workers.evaluation.named_counts import Counts
 from workers.features.templates import CLUSTERS
-from workers.inference.core.chain import viterbi
+from workers.learning.selection import cross_validated
 from workers.learning.trainers.registry import trainer_named
 
 SETS = (
@@ -45,6 +38,7 @@ def main() -> None:
     chosen = parser.parse_args()
     corpus = chosen.corpus or labelled_corpora().train
     documents = [document for batch in batches(corpus) for document in batch]
+    trainer = trainer_named(chosen.trainer)
     rows, base = [], None
     for name in chosen.sets:
         for c2 in chosen.c2:
@@ -53,7 +47,8 @@ def main() -> None:
                 continue
             given = {"features": name, "c2": c2} | ({"clusters": chosen.clusters} if wants else {})
             started = time.process_time()
-            counts = np.concatenate(list(_folds(documents, chosen.folds, chosen.trainer, given)))
+            settings = trainer.settings.model_validate(given)
+            counts = cross_validated(documents, trainer.train, settings, folds=chosen.folds)
             base = counts if base is None else base
             gain = paired_bootstrap(base, counts, rng=np.random.default_rng(0))
             row = {
@@ -67,23 +62,6 @@ def main() -> None:
             interval = f"{gain.difference:+.2%} ({gain.low:+.2%} to {gain.high:+.2%})"
             print(f"{name:32} c2 {c2:<5g} F1 {row['f1']:.2%}  {interval}  {row['cpu_seconds']:.0f} CPU s", flush=True)
     save("features", {"corpus": str(corpus), "folds": chosen.folds, "trainer": chosen.trainer, "rows": rows})
-
-
-def _folds(documents: Sequence[Document], folds: int, trainer: str, given: dict[str, object]) -> Iterator[Counts]:
-    """Counts (D, 3) of the documents of each fold, by a model of the other folds. A document's id decides its fold."""
-    chosen = trainer_named(trainer)
-    settings = chosen.settings.model_validate(given)
-    fold = [zlib.crc32(document.doc_id.encode()) % folds for document in documents]
-    for mine in range(folds):
-        inside = [d for d, f in zip(documents, fold, strict=True) if f != mine]
-        outside = Batch.of([d for d, f in zip(documents, fold, strict=True) if f == mine])
-        with tempfile.TemporaryDirectory() as folder:
-            model = chosen.train(inside, settings=settings, out=Path(folder) / "model")
-            found = viterbi(model.potentials(outside).legal(model.labels))
-        if outside.labels is None:
-            raise SystemExit("the corpus has no gold labels")
-        gold = model.labels.encode(outside.labels.strings())
-        yield entity_counts_by_document(gold, found, model.labels, outside.sentence_starts, outside.doc_starts)
 
 
 if __name__ == "__main__":

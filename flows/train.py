@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 import time
@@ -20,14 +19,15 @@ from flows.progress import meter
 from flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from flows.sources import read_documents
 from flows.tracking.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
-from flows.tuning import Tuned, pair_counts, tune
+from flows.tuning import Tuned, pair_counts, tune_consistency
 from schemas.document import Document
 from schemas.labels import LabelError
-from schemas.run import TrainReport
+from schemas.run import SelectionRow, TrainReport
 from schemas.secrets import masked_errors
 from schemas.settings import Settings, TrainerSettings
 from workers.corpus.plan import plan
 from workers.learning.saved_consistency import EXTRA, consistency_extra
+from workers.learning.selection import Trial, best_of, place_of, select
 from workers.learning.trainers.registry import DEFAULT, trainer_named
 from workers.learning.trainers.trainer import Iteration, TrainingError
 from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
@@ -42,6 +42,7 @@ class Request(Settings):
     out: str
     trainer: str
     settings: TrainerSettings
+    tune: bool = False
     consistency: bool = True
     held_out: float = 0.2
     register_as: str | None = None
@@ -59,6 +60,7 @@ def train(
     *,
     trainer: str = DEFAULT,
     options: dict[str, Any] | None = None,
+    tune: bool = False,
     consistency: bool = True,
     held_out: float = 0.2,
     register_as: str | None = None,
@@ -67,6 +69,8 @@ def train(
 ) -> TrainReport:
     """Trains a model on a labelled corpus and saves it as the folder ``out``.
 
+    With ``tune``, those of the features, the prior's weight and the cut-off that are not among the ``options`` are
+    chosen by cross-validation over documents first, see `workers.learning.selection`.
     With ``consistency`` a second model is trained without the share ``held_out`` of the documents
     first, and the scales of the label consistency are tuned on that share. ``trainer`` is one of
     `workers.learning.trainers.registry.TRAINERS`, ``options`` are those of its settings. ``register_as`` names the
@@ -77,6 +81,7 @@ def train(
         out=folder_place(out),
         trainer=trainer,
         settings=trainer_named(trainer).settings.model_validate(options or {}),
+        tune=tune,
         consistency=consistency,
         held_out=held_out,
         register_as=register_as,
@@ -106,6 +111,9 @@ def _train(request: Request, out: Path) -> TrainReport:
     name = f"{corpus_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = read_documents(shards)
+        trials = _select(request, documents) if request.tune else []
+        if trials:
+            request = request.model_copy(update={"settings": best_of(trials).settings})
         run.params(_params(request))
         run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="training")
         tuned = _tune(request, documents) if request.consistency else None
@@ -122,12 +130,23 @@ def _train(request: Request, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        return _report(request, manifest, rejected, figures, run, registered, seconds=seconds)
+        return _report(request, manifest, rejected, trials, figures, run, registered, seconds=seconds)
+
+
+def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
+    """Cross-validates what is not given."""
+    with meter("cross-validation", None) as bar:
+
+        def show(trial: Trial) -> None:
+            given = ", ".join(f"{name} {value}" for name, value in trial.chosen.items())
+            bar.advance(note=f"{given}: F1 {trial.f1:.2%}")
+
+        return select(documents, trainer_named(request.trainer).train, request.settings, progress=show)
 
 
 def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
     """Learns costs from all documents, and scales from those a model for tuning has not seen."""
-    held = [is_held_out(document.doc_id, request.held_out) for document in documents]
+    held = [place_of(document.doc_id) < request.held_out * 2.0**64 for document in documents]
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
     if not inside or not outside:
@@ -138,15 +157,9 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
     with tempfile.TemporaryDirectory(prefix="concord-tuning-") as folder:
         model = _fit(inside, request, Path(folder), "training without the held-out part")
         try:
-            return tune(outside, model, pair_counts(documents, model.labels))
+            return tune_consistency(outside, model, pair_counts(documents, model.labels))
         except LabelError as error:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
-
-
-def is_held_out(doc_id: str, share: float) -> bool:
-    """Is this document in the held-out part? Depends on its id alone."""
-    place = int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big")
-    return place < share * 2.0**64
 
 
 def _fit(documents: Sequence[Document], request: Request, out: Path, title: str) -> Model:
@@ -179,6 +192,7 @@ def _report(
     request: Request,
     manifest: Manifest,
     rejected: int,
+    trials: Sequence[Trial],
     tuning: dict[str, float],
     run: Run,
     registered: Registered | None,
@@ -192,6 +206,7 @@ def _report(
         rejected=rejected,
         labels=len(manifest.labels),
         figures=manifest.figures,
+        selection=tuple(_row(trial, trials[0]) for trial in trials),
         exact_scale=tuning.get("consistency/exact_scale"),
         subsequence_scale=tuning.get("consistency/subsequence_scale"),
         unlabelled_scale=tuning.get("consistency/unlabelled_scale"),
@@ -203,3 +218,8 @@ def _report(
         mlflow_run=run.id,
         registered=None if registered is None else f"models:/{registered.name}@{registered.alias}",
     )
+
+
+def _row(trial: Trial, base: Trial) -> SelectionRow:
+    gain = trial.against(base)
+    return SelectionRow(chosen=trial.chosen, f1=trial.f1, gain=gain.difference, low=gain.low, high=gain.high)

@@ -38,7 +38,7 @@ def pair_counts(documents: Sequence[Document], labels: LabelSet) -> list[PairCou
     return [PairCounts.of(documents, labels, fold_case=fold) for fold in (False, True)]
 
 
-def tune(documents: Sequence[Document], model: Model, counted: Sequence[PairCounts]) -> Tuned:
+def tune_consistency(documents: Sequence[Document], model: Model, counted: Sequence[PairCounts]) -> Tuned:
     """The best scales on documents that the model has not seen, and what they gain; see `tune_scales`."""
     with meter("tuning label consistency", None) as bar:
 

@@ -245,6 +245,17 @@ class RunReport(Figures):
     errors: tuple[str, ...] = ()
 
 
+class SelectionRow(Figures):
+    """A trial of ``concord train --tune``: what was chosen between, entity F1 in cross-validation (fractions), and
+    the gain over the first trial with its interval of 95 %."""
+
+    chosen: dict[str, str | float]
+    f1: float
+    gain: float
+    low: float
+    high: float
+
+
 class TrainReport(Figures):
     """What ``concord train --json`` prints. F1 is a fraction, on the held-out part; null where nothing was tuned.
 
@@ -257,6 +268,7 @@ class TrainReport(Figures):
     rejected: int
     labels: int
     figures: dict[str, float]
+    selection: tuple[SelectionRow, ...]
     exact_scale: float | None
     subsequence_scale: float | None
     unlabelled_scale: float | None

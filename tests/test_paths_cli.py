@@ -20,6 +20,7 @@ from flows.cli.app import app
 from flows.cli.failures import Exit, reported
 from schemas.run import RunSettings
 from schemas.settings import CrfSettings, IngestSettings
+from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
 from workers.learning.trainers import crfsuite
 from workers.storage.files import naming, staged
@@ -195,13 +196,6 @@ CASES = [
 ]
 
 
-class NoTracking:
-    """MLflow is not reached: what is wrong comes before it."""
-
-    def __init__(self, _uri: str | None) -> None:
-        pass
-
-
 @pytest.mark.parametrize(("name", "kind", "wrong"), CASES)
 def test_a_path_that_cannot_be_used_is_one_line(
     name: str,
@@ -213,7 +207,7 @@ def test_a_path_that_cannot_be_used_is_one_line(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     for module in (flows.train, flows.reprocess):
-        monkeypatch.setattr(module, "Tracking", NoTracking)
+        monkeypatch.setattr(module, "Tracking", untracked([]))
     bad = wrong(tmp_path)
     paths = good._asdict() | {"out": tmp_path / "out"} | {kind: bad}
     before = set(tmp_path.rglob("*"))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +25,7 @@ from schemas.columns import REJECTS as REJECTS_LAYOUT
 from schemas.columns import rejects_from_table
 from schemas.run import RunReport, RunSettings
 from tests.made_runs import HashModel, consistency
+from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.shards import Shard
 from workers.labelling.output import REJECTS
@@ -54,16 +54,8 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     """Has runs stay in this process; what MLflow would be told of their ends."""
     told: list[Outcome] = []
 
-    class NoTracking:
-        def __init__(self, _uri: str | None) -> None:
-            pass
-
-        @contextmanager
-        def run(self, _name: str, **_: object) -> Iterator[Any]:
-            yield SimpleNamespace(id="run", params=lambda *_: None, dataset=lambda **_: None, end=told.append)
-
     opened = SimpleNamespace(model=HashModel())
-    monkeypatch.setattr(flows.reprocess, "Tracking", NoTracking)
+    monkeypatch.setattr(flows.reprocess, "Tracking", untracked(told))
     monkeypatch.setattr(flows.reprocess, "open_model", lambda *_: opened)
     monkeypatch.setattr(flows.reprocess, "open_constraints", lambda *_, **__: CONSTRAINTS)
     monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here()))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import io
+from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import flows.train
 from flows.cli.app import app
 from flows.cli.failures import Exit
+from flows.cli.tables import selection_table
 from flows.runfolder.runfolder import RunFolderError, locked
 from flows.train import Request, train_model
 from schemas.document import Document
 from schemas.run import TrainReport
-from schemas.settings import CrfSettings, TrainerSettings
+from schemas.settings import CrfSettings, SgdSettings, TrainerSettings
 from tests.made_runs import HashModel
-from tests.test_paths_cli import NoTracking
+from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import CorpusError
 from workers.learning.trainers.registry import DEFAULT, TRAINERS
@@ -36,7 +37,7 @@ def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
 
 
 def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", NoTracking)
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
     model, nowhere = tmp_path / "model", tmp_path / "nowhere"
     link = tmp_path / "link"
     model.mkdir()
@@ -49,18 +50,6 @@ def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monke
             train(tmp_path / "other", nowhere)
     with pytest.raises(CorpusError):  # and so is this one now
         train(model, nowhere)
-
-
-class Untracked:
-    """MLflow takes all that it is told, and keeps nothing."""
-
-    def __init__(self, _uri: str | None) -> None:
-        pass
-
-    @contextmanager
-    def run(self, _name: str, **_: object) -> Iterator[Any]:
-        nothing = lambda *_, **__: None  # noqa: E731
-        yield SimpleNamespace(id="run", params=nothing, dataset=nothing, folder=nothing, end=nothing)
 
 
 def nameless(
@@ -82,7 +71,7 @@ def nameless(
 def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", Untracked)
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
     monkeypatch.setitem(TRAINERS, "nameless", Trainer(nameless, TrainerSettings))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
@@ -111,3 +100,27 @@ def test_the_trainers_are_listed_with_their_options() -> None:
     said = CliRunner().invoke(app, ["trainers"]).stdout
     assert all(name in said for name in TRAINERS)
     assert all(field in said for field in CrfSettings.model_fields)
+
+
+def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
+    write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    options = SgdSettings(features="finkel", passes=1)
+    request = Request(
+        corpus=str(tmp_path / "corpus"),
+        out=str(tmp_path / "model"),
+        trainer="sgd",
+        settings=options,
+        tune=True,
+        consistency=False,
+    )
+    report: TrainReport = train_model.fn(request)
+    best = max(report.selection, key=lambda row: row.f1)
+    settings = parse_manifest(tmp_path / "model" / MANIFEST).settings
+    assert settings["features"] == "finkel"
+    assert settings["passes"] == 1
+    assert {name: settings[name] for name in best.chosen} == best.chosen
+    assert [row.gain for row in report.selection] == [row.f1 - report.selection[0].f1 for row in report.selection]
+    shown = Console(width=100, record=True, file=io.StringIO())
+    shown.print(selection_table(report.selection))
+    assert len(shown.export_text().splitlines()) == 1 + len(report.selection)

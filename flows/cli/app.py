@@ -149,6 +149,12 @@ def train(
         Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --option start_from=.")
     ] = None,
     option: Options = None,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune", help="Choose features, c2 and min_freq, where not given, by cross-validation over documents."
+        ),
+    ] = False,
     consistency: Annotated[
         bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
     ] = True,
@@ -173,7 +179,8 @@ def train(
                 corpus,
                 str(out),
                 trainer=trainer,
-                options=settings.model_dump(),
+                options=settings.model_dump(exclude_unset=True),
+                tune=tune,
                 consistency=consistency,
                 held_out=held_out,
                 register_as=register,
@@ -190,6 +197,10 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump_json())
         return
+    if report.selection:
+        from flows.cli.tables import selection_table
+
+        Console().print(selection_table(report.selection))
     say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
     if report.held_out_f1 is not None:
         say(

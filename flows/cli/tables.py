@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
 from flows.cli.plain_tables import figures_table
 from flows.commands.evaluate import Evaluation
+from schemas.run import SelectionRow
 from workers.evaluation.conlleval import EntityCounts
 
 
@@ -33,6 +36,21 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
         f"against Viterbi: {changes.total('fixed'):,} entities fixed, {changes.total('broken'):,} broken, "
         f"{changes.total('removed'):,} wrong ones gone, {changes.total('added'):,} wrong ones new",
     ]
+
+
+def selection_table(rows: Sequence[SelectionRow]) -> Table:
+    """What a training chose from: F1 in cross-validation, and the gain over the first row (points, interval of 95 %).
+
+    The chosen row is bold.
+    """
+    names = list(rows[0].chosen)
+    table = figures_table(names[0], *names[1:], "F1", "gain", "from", "to")
+    best = max(rows, key=lambda row: row.f1)
+    for row in rows:
+        chosen = [value if isinstance(value, str) else f"{value:g}" for value in row.chosen.values()]
+        gains = (f"{100 * value:+.2f}" for value in (row.gain, row.low, row.high))
+        table.add_row(*chosen, f"{100 * row.f1:.2f}", *gains, style="bold" if row is best else None)
+    return table
 
 
 def _f1(counts: EntityCounts, name: str) -> float:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from flows.jobs import check_apart, check_model_place, corpus_place, folder_place
 from flows.progress import meter
 from flows.sources import LateRegistry, OpenModel, open_model, read_documents
-from flows.tuning import Tuned, pair_counts, tune
+from flows.tuning import Tuned, pair_counts, tune_consistency
 from schemas.document import Document
 from schemas.reports import CalibrationReport
 from schemas.settings import CalibrationSettings
@@ -90,7 +90,7 @@ def _fitted(
 def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
     saved = saved_consistency(folder)
     counted: Sequence[PairCounts] = [saved.counts] if saved is not None else pair_counts(documents, model.labels)
-    return tune(documents, model, counted)
+    return tune_consistency(documents, model, counted)
 
 
 def _report(made: _Made, tuned: Tuned | None, seen: Seen, rejected: int, out: str) -> CalibrationReport:

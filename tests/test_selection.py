@@ -1,0 +1,162 @@
+"""Choosing a trainer's settings by cross-validation: folds, counts, and what is tried."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from schemas.document import TOKENS, Batch, Document
+from schemas.labels import LabelSet
+from schemas.potentials import Potentials
+from schemas.settings import CrfSettings, TrainerSettings
+from tests.made_runs import LABELS
+from workers.evaluation.conlleval import EntityCounts
+from workers.features.clusters import Clusters, write_clusters
+from workers.inference.core.chain import viterbi
+from workers.learning.selection import FOLDS, Trial, best_of, cross_validated, place_of, select
+from workers.learning.trainers.trainer import Progress, TrainingError
+from workers.synthesis.made_up import synthesize
+
+Share = Callable[[CrfSettings], float]
+
+
+class Parrot:
+    """Has learned gold labels by heart, but for a share of the tokens, which it leaves outside."""
+
+    digest = "parrot"
+    columns: tuple[str, ...] = ("tokens",)
+
+    def __init__(self, gold: dict[str, Document], labels: LabelSet, wrong: float) -> None:
+        self.labels, self._gold, self._wrong = labels, gold, wrong
+
+    def potentials(self, batch: Batch) -> Potentials:
+        unary = np.zeros((batch.token_count, len(self.labels)))
+        for i, (name, start) in enumerate(zip(batch.doc_ids, batch.doc_starts.tolist(), strict=False)):
+            gold = batch.document(i).labels
+            assert gold is not None
+            for t, label in enumerate(gold.strings()):
+                forgotten = zlib.crc32(f"{name} {t}".encode()) < self._wrong * 2**32
+                if label in self.labels.names and not forgotten:
+                    unary[start + t, self.labels.names.index(label)] = 9.0
+                else:
+                    unary[start + t, self.labels.names.index("O")] = 1.0
+        return Potentials(unary, np.zeros((len(self.labels), len(self.labels))), batch.sentence_starts)
+
+
+class School:
+    """Trains parrots, and remembers which documents each training saw; ``share`` says how much they forget."""
+
+    def __init__(self, documents: list[Document], share: Share) -> None:
+        self.gold = {document.doc_id: document for document in documents}
+        self.share, self.seen = share, list[set[str]]()
+
+    def train(
+        self, documents: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
+    ) -> Parrot:
+        assert not out.exists()
+        assert progress is None
+        self.seen.append({document.doc_id for document in documents})
+        return Parrot(self.gold, LABELS, self.share(settings))
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    made = synthesize(30, seed=0, kind="news")
+    return [replace(document, columns={TOKENS: document.columns[TOKENS]}) for document in made]
+
+
+def test_each_document_is_judged_by_a_model_that_has_not_seen_it(documents: list[Document]) -> None:
+    school = School(documents, lambda _: 0.1)
+    counts = cross_validated(documents, school.train, CrfSettings(), folds=FOLDS)
+    unseen = [school.gold.keys() - seen for seen in school.seen]
+    assert sorted(name for names in unseen for name in names) == sorted(school.gold)
+    assert all(place_of(name) * FOLDS >> 64 == fold for fold, names in enumerate(unseen) for name in names)
+    parrot = Parrot(school.gold, LABELS, 0.1)
+    for document, row in zip(documents, counts, strict=True):
+        assert document.labels is not None
+        gold = LABELS.encode(document.labels.strings())
+        found = viterbi(parrot.potentials(Batch.of([document])).legal(LABELS))
+        table = EntityCounts.of(gold, found, LABELS, document.sentence_starts).table
+        assert row.tolist() == table.sum(axis=0).tolist()
+
+
+def test_a_label_that_a_fold_lacks_is_an_error_of_that_model_alone(documents: list[Document]) -> None:
+    few = LabelSet.bio(["LOC"])
+    school = School(documents, lambda _: 0.0)
+
+    def train(
+        given: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
+    ) -> Parrot:
+        parrot = school.train(given, settings=settings, out=out)
+        return Parrot(school.gold, few, 0.0) if len(school.seen) == 1 else parrot
+
+    counts = cross_validated(documents, train, CrfSettings(), folds=2)
+    first = np.array([place_of(document.doc_id) * 2 >> 64 == 0 for document in documents])
+    assert (counts[~first, 0] == counts[~first, 2]).all()
+    assert counts[first, 2].sum() < counts[first, 0].sum()
+
+
+def best_at(features: str, c2: float, min_freq: float) -> Share:
+    """Forgets more with every difference from these settings."""
+
+    def share(given: CrfSettings) -> float:
+        differ = len(set(given.features.split("+")) ^ set(features.split("+")))
+        return min(0.9, 0.1 * differ + 0.1 * abs(math.log(given.c2 / c2)) + 0.05 * abs(given.min_freq - min_freq))
+
+    return share
+
+
+@pytest.mark.parametrize(("features", "factor", "min_freq"), [("core+mentions", 9.0, 2.0), ("fields", 1 / 3, 0.0)])
+def test_the_best_of_what_is_tried_is_chosen(
+    documents: list[Document], features: str, factor: float, min_freq: float
+) -> None:
+    start = CrfSettings()
+    school = School(documents, best_at(features, start.c2 * factor, min_freq))
+    told: list[Trial] = []
+    trials = select(documents, school.train, start, folds=2, progress=told.append)
+    assert trials == told
+    assert best_of(trials).f1 == max(trial.f1 for trial in trials)
+    chosen = best_of(trials).chosen
+    assert (chosen["features"], chosen["min_freq"]) == (features, min_freq)
+    assert chosen["c2"] == pytest.approx(start.c2 * factor)
+    assert not any("pos" in str(trial.chosen["features"]) for trial in trials)  # these documents have no tags
+    assert len({str(trial.chosen) for trial in trials}) == len(trials)
+
+
+def test_what_is_given_stays(documents: list[Document]) -> None:
+    school = School(documents, lambda given: 0.1 + given.c2)
+    trials = select(documents, school.train, CrfSettings(features="fields", c2=0.7), folds=2)
+    assert [trial.chosen for trial in trials] == [
+        {"features": "fields", "c2": 0.7, "min_freq": 0.0},
+        {"features": "fields", "c2": 0.7, "min_freq": 2.0},
+    ]
+
+
+def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document], tmp_path: Path) -> None:
+    table = tmp_path / "words.parquet"
+    write_clusters(table, Clusters(pa.array(["a"]), ("2",), np.zeros((1, 1), np.int32)))
+    school = School(documents, best_at("core+clusters", 0.1, 0.0))
+    trials = select(documents, school.train, CrfSettings(clusters=str(table)), folds=2)
+    assert best_of(trials).settings.model_dump()["clusters"] == str(table)
+    assert best_of(trials).chosen["features"] == "core+clusters"
+    with_table = [trial for trial in trials if trial.settings.model_dump()["clusters"] is not None]
+    assert all("clusters" in str(trial.chosen["features"]).split("+") for trial in with_table)
+
+
+def test_what_cannot_be_searched_is_one_line(documents: list[Document]) -> None:
+    school = School(documents, lambda _: 0.0)
+    with pytest.raises(TrainingError, match="nothing is left to be chosen: give fewer options"):
+        select(documents, school.train, CrfSettings(features="core", c2=1.0, min_freq=0.0))
+    with pytest.raises(TrainingError, match="nothing is left to be chosen"):
+        select(documents, school.train, TrainerSettings())
+    with pytest.raises(TrainingError, match="2 documents are too few for 5 folds"):
+        select(documents[:2], school.train, CrfSettings())
+    with pytest.raises(TrainingError, match="has no labels; training needs them"):
+        select([Document.build(f"d{i}", [["a"]]) for i in range(50)], school.train, CrfSettings())

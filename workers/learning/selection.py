@@ -1,0 +1,189 @@
+"""Settings of a trainer chosen by cross-validation over documents: feature sets, weight of the prior, cut-off.
+
+One choice after another. A family of features stays if entity F1 rises with it; then the prior's weight is moved by a
+factor as long as that helps; then rare features are dropped, if that does. F1 is that of Viterbi over legal labels. A
+fold is a share of the documents, since words of one document know each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet
+from schemas.settings import TrainerSettings
+from workers.evaluation.bootstrap import Comparison, f1_of_counts, paired_bootstrap
+from workers.evaluation.conlleval import entity_counts_by_document
+from workers.evaluation.named_counts import Counts
+from workers.features.derived import needed_columns
+from workers.features.templates import CLUSTERS, feature_set
+from workers.inference.core.chain import viterbi
+from workers.learning.trainers.trainer import Train, TrainingError
+from workers.models.model import Model
+
+FOLDS = 5
+
+FEATURES, PRIOR, CUT_OFF = CHOSEN = ("features", "c2", "min_freq")
+"""What is chosen, in this order, of what is not given."""
+
+BASES = ("core", "fields")
+"""Feature sets of which one is the start."""
+
+FAMILIES = ("pos", "sentence", "mentions", CLUSTERS)
+"""Feature sets that are added to it, in this order, where each helps and the corpus has what it needs."""
+
+FACTOR = 3.0
+"""What the prior's weight is multiplied or divided by."""
+
+RARE = 2.0
+"""The cut-off that is tried: features seen once are dropped."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Entities (D, 3) gold, predicted and correct of each document, by models of these settings that never saw it."""
+
+    settings: TrainerSettings
+    counts: Counts
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Those of `CHOSEN` that the trainer has."""
+        return self.settings.model_dump(include=set(CHOSEN))
+
+    @property
+    def f1(self) -> float:
+        """Entity F1 over all documents, a fraction."""
+        return float(f1_of_counts(self.counts.sum(axis=0)))
+
+    def against(self, base: Trial) -> Comparison:
+        """The gain over another trial on the same documents."""
+        return paired_bootstrap(base.counts, self.counts, rng=np.random.default_rng(0))
+
+
+def place_of(doc_id: str) -> int:
+    """Where a document stands among 2⁶⁴ places, by its id alone: what is held out does not depend on the corpus."""
+    return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big")
+
+
+def select(
+    documents: Sequence[Document],
+    train: Train,
+    settings: TrainerSettings,
+    *,
+    folds: int = FOLDS,
+    progress: Callable[[Trial], None] | None = None,
+) -> list[Trial]:
+    """The trials in the order in which they were made. The first with the highest F1 is chosen, see `best_of`.
+
+    Settings that are given stay as they are; of `CHOSEN` the others are searched. Raises `TrainingError` where there
+    are too few documents, or where nothing is left to be chosen, and what training raises.
+    """
+    names = [name for name in CHOSEN if name in type(settings).model_fields and name not in settings.model_fields_set]
+    if not names:
+        raise TrainingError(f"nothing is left to be chosen: give fewer options; chosen are {', '.join(CHOSEN)}")
+    search = _Search(documents, train, folds, progress, [])
+    best = search.features(settings) if FEATURES in names else search.attempt(settings)
+    if PRIOR in names:
+        best = search.prior(best)
+    if CUT_OFF in names:
+        search.better(best, min_freq=RARE)
+    return search.trials
+
+
+def best_of(trials: Sequence[Trial]) -> Trial:
+    """The one that is chosen."""
+    return max(trials, key=lambda trial: trial.f1)
+
+
+def cross_validated(documents: Sequence[Document], train: Train, settings: TrainerSettings, *, folds: int) -> Counts:
+    """(D, 3) gold, predicted and correct entities of each document, by a model of the other folds.
+
+    A document's id decides its fold. Raises `TrainingError` where a fold has no documents, and what training raises.
+    """
+    fold = np.array([place_of(document.doc_id) * folds >> 64 for document in documents], np.int64)
+    if len(np.unique(fold)) < folds:
+        raise TrainingError(f"{len(documents)} documents are too few for {folds} folds; give more")
+    labels = LabelSet.infer(name for document in documents for name in _gold(document))
+    counts = np.zeros((len(documents), 3), np.int64)
+    for mine in range(folds):
+        inside, outside = (np.flatnonzero(chosen).tolist() for chosen in (fold != mine, fold == mine))
+        with tempfile.TemporaryDirectory(prefix="concord-fold-") as folder:
+            model = train([documents[i] for i in inside], settings=settings, out=Path(folder) / "model")
+            counts[outside] = _counts(model, [documents[i] for i in outside], labels)
+    return counts
+
+
+def _counts(model: Model, documents: Sequence[Document], labels: LabelSet) -> Counts:
+    batch = Batch.of(documents)
+    assert batch.labels is not None
+    found = viterbi(model.potentials(batch).legal(model.labels))
+    # A part of the documents may lack a label that others have.
+    mine: Labels = labels.encode(list(model.labels.names))[found]
+    gold = labels.encode(batch.labels.strings())
+    return entity_counts_by_document(gold, mine, labels, batch.sentence_starts, batch.doc_starts)
+
+
+def _gold(document: Document) -> Iterable[str]:
+    if document.labels is None:
+        raise TrainingError(f"document {document.doc_id!r} has no labels; training needs them on every document")
+    return set(document.labels.strings())
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The trials so far, and how they are made."""
+
+    documents: Sequence[Document]
+    train: Train
+    folds: int
+    progress: Callable[[Trial], None] | None
+    trials: list[Trial]
+
+    def attempt(self, settings: TrainerSettings) -> Trial:
+        """The trial of some settings."""
+        trial = Trial(settings, cross_validated(self.documents, self.train, settings, folds=self.folds))
+        self.trials.append(trial)
+        if self.progress is not None:
+            self.progress(trial)
+        return trial
+
+    def better(self, base: Trial, **changes: Any) -> Trial:
+        """The trial with some settings changed if its F1 is higher, or the one before."""
+        trial = self.attempt(base.settings.model_copy(update=changes))
+        return trial if trial.f1 > base.f1 else base
+
+    def features(self, settings: TrainerSettings) -> Trial:
+        """The better one of `BASES`, and `FAMILIES` where they help."""
+        table = settings.model_dump()[CLUSTERS]
+        alone = [settings.model_copy(update={FEATURES: name, CLUSTERS: None}) for name in self._usable(BASES)]
+        best = best_of([self.attempt(given) for given in alone])
+        for name in self._usable(FAMILIES):
+            added = {CLUSTERS: table} if name == CLUSTERS else {}
+            if name != CLUSTERS or table is not None:
+                best = self.better(best, features=f"{best.chosen[FEATURES]}+{name}", **added)
+        return best
+
+    def prior(self, base: Trial) -> Trial:
+        """A lower or a higher weight of the prior, as long as F1 rises."""
+        for factor in (FACTOR, 1.0 / FACTOR):
+            best = base
+            while (now := self.better(best, c2=best.chosen[PRIOR] * factor)) is not best:
+                best = now
+            if best is not base:
+                return best
+        return base
+
+    def _usable(self, names: Iterable[str]) -> Iterator[str]:
+        """The feature sets whose columns every document has."""
+        there = set.intersection(*(set(document.columns) for document in self.documents))
+        for name in names:
+            if name == CLUSTERS or set(needed_columns(feature_set(name))) <= there:
+                yield name
