@@ -25,7 +25,7 @@ WORKERS = ("workers.remote.actor",)
 KERNELS = "workers.compiling.kernel"
 """Every file that names this one compiles kernels."""
 
-LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "python-crfsuite", "sentencex", "spacy")
+LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "sentencex", "spacy")
 """Other versions may cut text, match patterns, score, solve or write differently."""
 
 COMPILERS = ("llvmlite", "numba", "numpy")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import packages_distributions, version
@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pycrfsuite
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.document import TOKENS, Batch
 from schemas.errors import DocumentError
 from schemas.labels import Labels, LabelSet
-from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
 from workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
 from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 from workers.storage.files import write_whole
@@ -40,6 +39,8 @@ TRUST = "CONCORD_TRUST"
 """Environment variable: the functions, MODULE:FUNCTION, that models may call; many with commas between."""
 RAISED = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a function may raise at words it cannot take; anything else is no fault of a document."""
+
+NONE = np.zeros(0, np.int64)
 
 Features = Callable[[list[str]], Any]
 
@@ -92,20 +93,29 @@ class CrfsuiteModel:
     def _scores(self, words: list[str]) -> Floats:
         """(n, K) the sums of the weights of a sentence's attributes."""
         try:
-            items = pycrfsuite.ItemSequence(self.features(words)).items()
+            items = [list(attributes(item)) for item in self.features(words)]
         except RAISED as error:
             raise DocumentError(f"{self.function.name} cannot take it: {type(error).__name__}: {error}") from error
         if len(items) != len(words):
             raise DocumentError(f"{self.function.name} gave {len(items)} sets of features for {len(words)} tokens")
+        known = [
+            (place, row, value)
+            for place, item in enumerate(items)
+            for name, value in item
+            if (row := self._rows.get(name)) is not None
+        ]
+        place, row, value = (np.array(column) for column in zip(*known, strict=True)) if known else (NONE, NONE, NONE)
+        return self._sums(len(words), place, row, value)
+
+    def _sums(self, size: int, place: Ints, row: Ints, value: Floats) -> Floats:
+        """(size, K) for attribute row[i] with value[i] at token place[i], its weights times that, added up in order."""
         start, target, weight = self._by_attribute
-        scores = np.zeros((len(words), len(self.weights.labels)))
-        for row, item in zip(scores, items, strict=True):
-            for name, value in item.items():
-                attribute = self._rows.get(name)
-                if attribute is not None:
-                    part = slice(start[attribute], start[attribute + 1])
-                    row[target[part]] += value * weight[part]
-        return scores
+        width = len(self.weights.labels)
+        counts = start[row + 1] - start[row]
+        ends = np.cumsum(counts)
+        entry = np.arange(counts.sum()) + np.repeat(start[row] - ends + counts, counts)
+        cell = np.repeat(place, counts) * width + target[entry]
+        return np.bincount(cell, np.repeat(value, counts) * weight[entry], size * width).reshape(size, width)
 
     @cached_property
     def _ids(self) -> Labels:
@@ -125,6 +135,27 @@ class CrfsuiteModel:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in DERIVED}
+
+
+def attributes(item: Any) -> Iterator[tuple[str, float]]:
+    """The attributes of one word as python-crfsuite makes them of strings, or of values by name; some may come twice.
+
+    Its own `ItemSequence` does not tell how often, and its tagger adds them up. Raises `TypeError` and `ValueError`.
+    """
+    for key in item:
+        name, value = _text(key), item[key] if isinstance(item, dict) else 1.0
+        if isinstance(value, dict | list | set):
+            yield from ((f"{name}:{inner}", weight) for inner, weight in attributes(value))
+        elif isinstance(value, str | bytes):
+            yield f"{name}:{_text(value)}", 1.0
+        else:
+            yield name, float(value)
+
+
+def _text(key: Any) -> str:
+    if not isinstance(key, str | bytes):
+        raise TypeError(f"{key!r} is no name of a feature")
+    return key if isinstance(key, str) else key.decode()
 
 
 DERIVED = ("_ids", "_rows", "_by_attribute")
