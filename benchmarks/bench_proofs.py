@@ -11,15 +11,18 @@ or after ``--seconds`` of wall clock.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import numpy as np
 from common import ROOT, save
 
-from schemas.decoded import Status
 from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.core.engine import document_rng
@@ -36,6 +39,10 @@ SECONDS = 5
 """A referee's limit for one problem."""
 SAID = 1000
 """Problems after which it says how far it is."""
+BLOCK = 2000
+"""Problems of one process."""
+DIED = "a process died of it"
+"""In the place of a kind: a referee's fault, most often, and a problem that says nothing."""
 
 
 def main() -> None:
@@ -48,44 +55,112 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--name", default="proofs", help="name of the file of results")
     chosen = parser.parse_args()
-    tried, short, open_, wrong = Counter[str](), Counter[str](), Counter[str](), list[dict[str, Any]]()
-    elsewhere, seed = 0.0, chosen.seed
-    end = time.monotonic() + chosen.seconds
-    with Highs() as highs:
-        while time.process_time() + elsewhere < chosen.cpu_seconds and time.monotonic() < end:
-            rng = np.random.default_rng(seed)
-            kind = random_kind(rng, tuple(chosen.sizes))
-            problem = problem_of_kind(rng, kind)
-            name, labels, finished, cpu = judged_by(problem, seed, highs)
-            elsewhere += cpu
-            row = f"{kind.parts}, {kind.force}, {kind.size} tokens, {name}"
-            tried[row] += 1
-            short[row] += not finished
-            for engine in chosen.engines:
-                solver = SOLVERS[engine]
-                answer = solver.solve(problem, config=solver.settings(), rng=document_rng(seed, engine))
-                open_[engine] += answer.status not in (Status.OPTIMAL, Status.INFEASIBLE)
-                if reason := disproof(problem, answer, labels):
-                    wrong.append({"seed": seed, "kind": row, "engine": engine, "reason": reason})
-                    print(wrong[-1], flush=True)
-            seed += 1
-            if (seed - chosen.seed) % SAID == 0:
-                print(f"{seed - chosen.seed:,} problems, {len(wrong)} disproofs", flush=True)
-    for row in sorted(tried):
-        print(f"{tried[row]:8,}  {row}" + (f" ({short[row]} not finished by the referee)" if short[row] else ""))
-    print(f"{sum(tried.values()):,} problems, {len(wrong)} disproofs; not proven: {dict(open_)}")
+    counts, end = Counts(), time.monotonic() + chosen.seconds
+    for found in every_problem(chosen.seed, tuple(chosen.sizes), chosen.engines):
+        counts.add(found)
+        if sum(counts.tried.values()) % SAID == 0:
+            counts.say()
+        if counts.cpu >= chosen.cpu_seconds or time.monotonic() >= end:
+            break
+    for row, n in sorted(counts.tried.items()):
+        print(f"{n:8,}  {row}" + (f" ({counts.short[row]} not finished by the referee)" if counts.short[row] else ""))
+    for status, n in sorted(counts.statuses.items()):
+        print(f"{n:8,}  {status}")
+    counts.say()
     save(
         chosen.name,
         {
             "engines": chosen.engines,
-            "seeds": [chosen.seed, seed],
-            "cpu_seconds": time.process_time() + elsewhere,
-            "problems": dict(sorted(tried.items())),
-            "not_finished_by_the_referee": {row: n for row, n in sorted(short.items()) if n},
-            "not_proven_by_the_engine": dict(open_),
-            "disproofs": wrong,
+            "seeds": [chosen.seed, chosen.seed + sum(counts.tried.values())],
+            "cpu_seconds": counts.cpu,
+            "problems": dict(sorted(counts.tried.items())),
+            "not_finished_by_the_referee": {row: n for row, n in sorted(counts.short.items()) if n},
+            "statuses": dict(sorted(counts.statuses.items())),
+            "disproofs": counts.wrong,
         },
     )
+
+
+class Found(NamedTuple):
+    """What came of one problem; ``cpu`` seconds of all that was done for it."""
+
+    row: str
+    finished: bool
+    statuses: tuple[str, ...]
+    wrong: tuple[dict[str, Any], ...]
+    cpu: float
+
+
+@dataclass
+class Counts:
+    """What came of all problems so far."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    short: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    wrong: list[dict[str, Any]] = field(default_factory=list)
+    cpu: float = 0.0
+
+    def add(self, found: Found) -> None:
+        """Counts one more."""
+        self.tried[found.row] += 1
+        self.short[found.row] += not found.finished
+        self.statuses.update(found.statuses)
+        self.wrong += found.wrong
+        self.cpu += found.cpu
+        for wrong in found.wrong:
+            print(wrong, flush=True)
+
+    def say(self) -> None:
+        """How many there were."""
+        every = sum(self.tried.values())
+        print(f"{every:,} problems, {len(self.wrong)} disproofs", flush=True)
+
+
+def every_problem(seed: int, sizes: tuple[str, ...], engines: Sequence[str]) -> Iterator[Found]:
+    """Problems from ``seed`` on, tried in processes that may die: compiled referees now and then do."""
+    context = multiprocessing.get_context("fork")
+    while True:
+        here, there = context.Pipe(duplex=False)
+        process = context.Process(target=try_block, args=(there, seed, sizes, engines), daemon=True)
+        process.start()
+        there.close()
+        first = seed
+        try:
+            while True:
+                yield here.recv()
+                seed += 1
+        except EOFError:
+            process.join()
+        finally:
+            process.terminate()
+        if seed < first + BLOCK:
+            yield Found(DIED, finished=False, statuses=(), wrong=(), cpu=0.0)
+            seed += 1
+
+
+def try_block(there: Connection, seed: int, sizes: tuple[str, ...], engines: Sequence[str]) -> None:
+    """Sends what comes of the next `BLOCK` problems, one by one."""
+    with Highs() as highs:
+        for number in range(seed, seed + BLOCK):
+            there.send(try_problem(number, sizes, engines, highs))
+
+
+def try_problem(seed: int, sizes: tuple[str, ...], engines: Sequence[str], highs: Highs) -> Found:
+    """The problem of a seed by a referee and by all engines."""
+    began, rng = time.process_time(), np.random.default_rng(seed)
+    kind = random_kind(rng, sizes)
+    problem = problem_of_kind(rng, kind)
+    name, labels, finished, elsewhere = judged_by(problem, seed, highs)
+    row = f"{kind.parts}, {kind.force}, {kind.size} tokens, {name}"
+    statuses, wrong = [], []
+    for engine in engines:
+        solver = SOLVERS[engine]
+        answer = solver.solve(problem, config=solver.settings(), rng=document_rng(seed, engine))
+        statuses.append(f"{engine}: {answer.status}")
+        if reason := disproof(problem, answer, labels):
+            wrong.append({"seed": seed, "kind": row, "engine": engine, "reason": reason})
+    return Found(row, finished, tuple(statuses), tuple(wrong), time.process_time() - began + elsewhere)
 
 
 def judged_by(problem: Problem, seed: int, highs: Highs) -> tuple[str, Labels | None, bool, float]:

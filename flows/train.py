@@ -26,8 +26,9 @@ from schemas.run import SelectionRow, TrainReport
 from schemas.secrets import masked_errors
 from schemas.settings import Settings, TrainerSettings
 from workers.corpus.plan import plan
+from workers.learning.folds import place_of
 from workers.learning.saved_consistency import EXTRA, consistency_extra
-from workers.learning.selection import Trial, best_of, place_of, select
+from workers.learning.selection import Trial, best_of, select
 from workers.learning.trainers.registry import DEFAULT, trainer_named
 from workers.learning.trainers.trainer import Iteration, TrainingError
 from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest

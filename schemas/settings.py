@@ -226,6 +226,20 @@ class SgdSettings(GradientSettings):
     seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
 
 
+class StackedSettings(SgdSettings):
+    """How the two CRFs of a two-stage model are trained: each as by `SgdSettings`."""
+
+    folds: int = Field(
+        5, ge=2, description="First models that answer for the second to learn from, each without a share of documents."
+    )
+
+    @model_validator(mode="after")
+    def _begins_anew(self) -> Self:
+        if self.start_from is not None:
+            raise ValueError("start_from: two stages begin anew, since an earlier model has seen what is held out")
+        return self
+
+
 class ScoresSettings(Settings):
     """What the scores of another tagger are, which stand in a column of the corpus."""
 

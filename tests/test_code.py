@@ -32,6 +32,8 @@ OUT = {
     "workers/learning/calibration.py": "trains: what it learns is in the model's digest",
     "workers/learning/tuning.py": "trains: what it learns is in the model's digest",
     "workers/learning/selection.py": "trains: what it chooses is in the model",
+    "workers/learning/folds.py": "trains: what it learns is in the model's digest",
+    "workers/learning/trainers/stacked.py": "trains: what it learns is in the model's digest",
     "workers/learning/vectors.py": "trains: the clusters are in the model's digest",
     "workers/learning/word_clusters.py": "trains: the clusters are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",

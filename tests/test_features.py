@@ -24,6 +24,7 @@ from workers.features.derived import (
 from workers.features.extractors import EXTRACTORS, SEPARATOR, Pieces, clean, kind, pattern, shape
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
 from workers.features.templates import (
+    ANSWER_COLUMNS,
     FEATURE_SETS,
     LOWER,
     SHAPE,
@@ -50,7 +51,11 @@ Nested = Sequence[Sequence[Sequence[tuple[str, str]]]]
 
 def _documents(nested: Nested) -> list[Document]:
     return [
-        Document.build(str(i), [[w for w, _ in s] for s in d], pos=[[p for _, p in s] for s in d])
+        Document.build(
+            str(i),
+            [[w for w, _ in s] for s in d],
+            **{name: [[p[:k] for _, p in s] for s in d] for k, name in enumerate(("pos", *ANSWER_COLUMNS), 1)},
+        )
         for i, d in enumerate(nested)
     ]
 

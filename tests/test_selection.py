@@ -20,7 +20,8 @@ from tests.made_runs import LABELS
 from workers.evaluation.conlleval import EntityCounts
 from workers.features.clusters import Clusters, write_clusters
 from workers.inference.core.chain import viterbi
-from workers.learning.selection import FOLDS, Trial, best_of, cross_validated, place_of, select
+from workers.learning.folds import fold_of
+from workers.learning.selection import FOLDS, Trial, best_of, cross_validated, select
 from workers.learning.trainers.trainer import Progress, TrainingError
 from workers.synthesis.made_up import synthesize
 
@@ -77,7 +78,7 @@ def test_each_document_is_judged_by_a_model_that_has_not_seen_it(documents: list
     counts = cross_validated(documents, school.train, CrfSettings(), folds=FOLDS)
     unseen = [school.gold.keys() - seen for seen in school.seen]
     assert sorted(name for names in unseen for name in names) == sorted(school.gold)
-    assert all(place_of(name) * FOLDS >> 64 == fold for fold, names in enumerate(unseen) for name in names)
+    assert {len(names) for names in unseen} == {len(documents) // FOLDS}
     parrot = Parrot(school.gold, LABELS, 0.1)
     for document, row in zip(documents, counts, strict=True):
         assert document.labels is not None
@@ -92,13 +93,13 @@ def test_a_label_that_a_fold_lacks_is_an_error_of_that_model_alone(documents: li
     school = School(documents, lambda _: 0.0)
 
     def train(
-        given: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
+        documents: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
     ) -> Parrot:
-        parrot = school.train(given, settings=settings, out=out)
+        parrot = school.train(documents, settings=settings, out=out, progress=progress)
         return Parrot(school.gold, few, 0.0) if len(school.seen) == 1 else parrot
 
     counts = cross_validated(documents, train, CrfSettings(), folds=2)
-    first = np.array([place_of(document.doc_id) * 2 >> 64 == 0 for document in documents])
+    first = np.array(fold_of(documents, 2)) == 0
     assert (counts[~first, 0] == counts[~first, 2]).all()
     assert counts[first, 2].sum() < counts[first, 0].sum()
 

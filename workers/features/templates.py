@@ -209,6 +209,20 @@ RICH_TAGS: tuple[Template, ...] = (*FINKEL_TAGS, *_singles(TAG, -2, 2))
 MENTIONS: tuple[Template, ...] = tuple(Single(Source(name)) for name in MENTION_COLUMNS)
 """What the document says of the word elsewhere, see `workers.features.mentions`."""
 
+ANSWER_COLUMNS = ("answer-word", "answer-type", "answer-entity", "answer-longer")
+"""What a first model answered elsewhere in the document, see `workers.models.answers`."""
+
+_ANSWERS = tuple(map(Source, ANSWER_COLUMNS))
+
+ANSWERS: tuple[Template, ...] = (
+    *(Single(source) for source in _ANSWERS),
+    *(Single(_ANSWERS[0], offset) for offset in (-1, 1)),
+    *(_pair(source, 0, SHAPE, 0) for source in _ANSWERS[:2]),
+    _pair(_ANSWERS[2], 0, _ANSWERS[3], 0),
+    _pair(_ANSWERS[1], 0, _ANSWERS[3], 0),
+)
+"""What a second model reads beside the features of the first."""
+
 FIELDS: tuple[Template, ...] = (
     *_singles(LOWER, -2, -1, 0, 1, 2),
     *_singles(DIGITS, -1, 0, 1),
@@ -237,6 +251,7 @@ FEATURE_SETS: dict[str, tuple[Template, ...]] = {
     "pos": RICH_TAGS,
     "sentence": SENTENCE,
     "mentions": MENTIONS,
+    "answers": ANSWERS,
 }
 """What ``--features`` is made of: names of this dict joined by ``+``. Sets that share a template have it once."""
 
@@ -252,6 +267,7 @@ SUMMARIES = {
     "sentence": "how the sentence is capitalised, its length and first word, the document's first word; for newswire",
     "mentions": "what the document says of the word elsewhere; for names",
     CLUSTERS: "groups of words that are used alike; needs --clusters FILE, see `concord clusters`",
+    "answers": "what a first model answered elsewhere in the document; the trainer stacked adds it",
     "rich": "core+sentence+pos",
     "rich-nopos": "core+sentence",
     "finkel": "the features of Finkel et al. (2005); needs the column pos",

@@ -7,7 +7,6 @@ fold is a share of the documents, since words of one document know each other.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from workers.evaluation.named_counts import Counts
 from workers.features.derived import needed_columns
 from workers.features.templates import CLUSTERS, feature_set
 from workers.inference.core.chain import viterbi
+from workers.learning.folds import fold_of
 from workers.learning.trainers.trainer import Train, TrainingError
 from workers.models.model import Model
 
@@ -68,11 +68,6 @@ class Trial:
         return paired_bootstrap(base.counts, self.counts, rng=np.random.default_rng(0))
 
 
-def place_of(doc_id: str) -> int:
-    """Where a document stands among 2⁶⁴ places, by its id alone: what is held out does not depend on the corpus."""
-    return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big")
-
-
 def select(
     documents: Sequence[Document],
     train: Train,
@@ -106,11 +101,9 @@ def best_of(trials: Sequence[Trial]) -> Trial:
 def cross_validated(documents: Sequence[Document], train: Train, settings: TrainerSettings, *, folds: int) -> Counts:
     """(D, 3) gold, predicted and correct entities of each document, by a model of the other folds.
 
-    A document's id decides its fold. Raises `TrainingError` where a fold has no documents, and what training raises.
+    Raises as `fold_of` and training do.
     """
-    fold = np.array([place_of(document.doc_id) * folds >> 64 for document in documents], np.int64)
-    if len(np.unique(fold)) < folds:
-        raise TrainingError(f"{len(documents)} documents are too few for {folds} folds; give more")
+    fold = np.array(fold_of(documents, folds))
     labels = LabelSet.infer(name for document in documents for name in _gold(document))
     counts = np.zeros((len(documents), 3), np.int64)
     for mine in range(folds):

@@ -100,7 +100,7 @@ def read_manifest(folder: Path, *, kind: str) -> Manifest:
             f"{path}: a model of kind {manifest.kind!r} version {manifest.version}, want {kind!r} version {VERSION}"
         )
     for name, digest in manifest.files.items():
-        if Path(name).name != name or not (folder / name).is_file():
+        if Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_file():
             raise ModelError(f"{folder / name}: the model's file is missing; copy the whole folder or train again")
         if file_digest(folder / name) != digest:
             raise ModelError(f"{folder / name}: SHA-256 differs from the manifest's; the file is damaged or foreign")

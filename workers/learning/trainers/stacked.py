@@ -1,0 +1,81 @@
+"""Two CRFs by stochastic gradient descent: the second reads what the first answers elsewhere in the document."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from schemas.document import Batch, Document
+from schemas.settings import SgdSettings, StackedSettings
+from workers.features.derived import needed_columns
+from workers.features.templates import feature_set
+from workers.learning.folds import fold_of
+from workers.learning.trainers import sgd
+from workers.learning.trainers.trainer import Iteration, Progress, Seen
+from workers.models.crf import CrfModel
+from workers.models.folder import begin
+from workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, answers_of, save
+
+NAME = "stacked"
+ANSWERS = "answers"
+"""The feature set that the second model has beside those of the first."""
+
+
+def train(
+    documents: Iterable[Document], *, settings: StackedSettings, out: Path, progress: Progress | None = None
+) -> TwoStageModel:
+    """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there.
+
+    The second model learns from answers to documents that their model had not seen: a fold's by a first model of the
+    other folds (Krishnan & Manning 2006 §3.3). On what it has seen, a first model is right too often.
+    """
+    columns = needed_columns(feature_set(settings.features, settings.clusters))
+    seen, kept = Seen(columns), list[Document]()
+    for document in documents:
+        seen.gold(document)
+        kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
+    training = seen.training(NAME, settings)
+    folds = fold_of(kept, max(2, min(settings.folds, len(kept))))
+    fits = _Fits(settings, max(folds) + 3, progress)
+    begin(out)
+    again = fits.answered(kept, folds)
+    first = fits.fit(kept, out / FIRST, settings.features)
+    second = fits.fit(again, out / SECOND, f"{settings.features}+{ANSWERS}")
+    return save(out, (first, second), settings=settings, training=training)
+
+
+class _Fits:
+    """So many trainings of single models, whose iterations count on."""
+
+    def __init__(self, settings: StackedSettings, count: int, progress: Progress | None) -> None:
+        self._settings = settings
+        self._progress = progress
+        self._total = settings.passes * count
+        self._done = 0
+
+    def fit(self, documents: list[Document], out: Path, features: str) -> CrfModel:
+        """One model, as a folder."""
+        given = self._settings.model_dump(exclude={"folds"}) | {"features": features}
+        model = sgd.train(documents, settings=SgdSettings(**given), out=out, progress=self._report)
+        self._done += self._settings.passes
+        return model
+
+    def _report(self, iteration: Iteration) -> None:
+        if self._progress is not None:
+            self._progress(Iteration(self._done + iteration.number, self._total, iteration.loss))
+
+    def answered(self, documents: list[Document], folds: list[int]) -> list[Document]:
+        """The documents with columns of what a model of the other folds answered."""
+        found = list(documents)
+        for mine in range(max(folds) + 1):
+            inside = [document for document, fold in zip(documents, folds, strict=True) if fold != mine]
+            outside = [i for i, fold in enumerate(folds) if fold == mine]
+            with tempfile.TemporaryDirectory(prefix="concord-stage-") as folder:
+                model = self.fit(inside, Path(folder) / FIRST, self._settings.features)
+                batch = Batch.of([documents[i] for i in outside])
+                batch = answered(batch, model.labels, answers_of(model, batch))
+            for i, document in zip(outside, batch, strict=True):
+                found[i] = document
+        return found

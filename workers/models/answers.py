@@ -1,0 +1,126 @@
+"""What a first model answered elsewhere in the document, as columns for a second one.
+
+Krishnan & Manning (2006) §3: the majority label of a word's other occurrences ("token majority"), of an entity's other
+mentions ("entity majority"), and of longer entities that hold it ("superentity majority"). A token's own answer, or its
+own entity's, is never among those that are counted, and each document is seen by itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch, Column
+from schemas.labels import Labels, LabelSet, Spans
+from schemas.problem import NO_KEY
+from workers.constraints.consistency import span_keys
+from workers.features.templates import ANSWER_COLUMNS
+
+WIDTH = 6
+"""Entities longer than this many tokens are compared by their words one by one alone."""
+
+NOTHING = ""
+"""The value where nothing is to be counted."""
+OUTSIDE = "O"
+
+Table = NDArray[np.int64]
+
+
+class Answered(NamedTuple):
+    """A batch of N tokens with the first model's M entities.
+
+    ``word`` (N,) numbers the words of each document, in lower case; ``keys`` (N, WIDTH) the sequences of words that
+    come again in it. ``type`` (N,) is the type that each token was given, T outside.
+    """
+
+    word: Table
+    keys: NDArray[np.int32]
+    spans: Spans
+    type: Table
+    types: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batch: Batch, labels: LabelSet, found: Labels) -> Answered:
+        """Takes the labels (N,) that the first model found, ids of ``labels``."""
+        words = batch.columns[TOKENS]
+        folded = Column.encode([word.lower() for word in words.values]).codes[words.codes].astype(np.int64)
+        document = np.repeat(np.arange(len(batch)), np.diff(batch.doc_starts))
+        word = np.unique(document * (folded.max(initial=0) + 1) + folded, return_inverse=True)[1].astype(np.int64)
+        keys = span_keys(word.astype(np.int32), batch.sentence_starts, WIDTH)
+        kind = labels.type_of[found].astype(np.int64)
+        kind[kind < 0] = len(labels.types)
+        return cls(word, keys, labels.spans(found, batch.sentence_starts), kind, labels.types)
+
+    def entity_keys(self) -> Table:
+        """(M,) the key of each entity's words, `NO_KEY` for one that is long or comes once."""
+        size = self.spans.end - self.spans.start
+        short = size <= WIDTH
+        keys = np.full(len(self.spans), NO_KEY, np.int64)
+        keys[short] = self.keys[self.spans.start[short], size[short] - 1]
+        return keys
+
+
+def answer_columns(batch: Batch, labels: LabelSet, found: Labels) -> dict[str, Column]:
+    """`ANSWER_COLUMNS` of a batch, by the labels (N,) that a first model found in it."""
+    a = Answered.of(batch, labels, found)
+    types = len(a.types)
+    by_word = _counted(a.word, a.type, int(a.word.max(initial=-1)) + 1, types + 1)[a.word]
+    by_word[np.arange(len(a.word)), a.type] -= 1
+    every, inside = _majority(by_word), _majority(by_word[:, :types])
+    entity, longer = _of_entities(a)
+    values = (NOTHING, *a.types, OUTSIDE)
+    columns = [Column((kind + 1).astype(np.int32), values) for kind in (every, inside, entity, longer)]
+    return dict(zip(ANSWER_COLUMNS, columns, strict=True))
+
+
+def _of_entities(a: Answered) -> tuple[Table, Table]:
+    """(N,) the majority of the other mentions of each token's entity, and of the longer entities around its words.
+
+    A token outside all entities stands for its word alone. −1 where there is none.
+    """
+    types, size = len(a.types), int(a.keys.max(initial=-1)) + 1
+    keys, kind = a.entity_keys(), a.spans.type.astype(np.int64)
+    again = keys != NO_KEY
+    same = np.zeros((len(keys), types), np.int64)
+    same[again] = _counted(keys[again], kind[again], size, types)[keys[again]]
+    same[again, kind[again]] -= 1
+    around = _parts(a, size)
+    held = np.zeros((len(keys), types), np.int64)
+    held[again] = around[keys[again]]
+    alone = np.zeros((len(a.word), types), np.int64)
+    single = a.keys[:, 0] != NO_KEY
+    alone[single] = around[a.keys[single, 0]]
+    entity, longer = np.full(len(a.word), -1, np.int64), _majority(alone)
+    member = np.repeat(np.arange(len(keys)), a.spans.end - a.spans.start)
+    place = a.spans.start[member] + np.arange(len(member)) - np.searchsorted(member, member)
+    entity[place], longer[place] = _majority(same)[member], _majority(held)[member]
+    return entity, longer
+
+
+def _parts(a: Answered, size: int) -> Table:
+    """(K, T) how often each sequence of words is a proper part of entities of each type; twice in one counts twice."""
+    counts = np.zeros((size, len(a.types)), np.int64)
+    length = a.spans.end - a.spans.start
+    for width in range(1, WIDTH + 1):
+        for first in range(int(length.max(initial=0)) - width + 1):
+            inside = (first + width <= length) & (width < length)
+            keys = a.keys[a.spans.start[inside] + first, width - 1]
+            kept = keys != NO_KEY
+            np.add.at(counts, (keys[kept], a.spans.type[inside][kept]), 1)
+    return counts
+
+
+def _counted(rows: Table, columns: Table, count: int, width: int) -> Table:
+    """(count, width) how often each row and column come together."""
+    table: Table = np.bincount(rows * width + columns, minlength=count * width).reshape(count, width)
+    return table
+
+
+def _majority(counts: Table) -> Table:
+    """(n,) the column with the highest count, the first of equals; −1 where all are 0."""
+    if not counts.shape[1]:
+        return np.full(len(counts), -1, np.int64)
+    best = counts.argmax(axis=1).astype(np.int64)
+    return np.where(counts[np.arange(len(counts)), best] > 0, best, -1)

@@ -1,0 +1,107 @@
+"""Two linear-chain CRFs in a row: the second sees what the first answered elsewhere in the document.
+
+Krishnan & Manning (2006): features that are not local come from the first model's labels, so that decoding stays that
+of a chain. Label consistency can be laid over the second model's scores like over any model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import Batch
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Potentials
+from schemas.settings import TrainerSettings
+from workers.features.templates import ANSWER_COLUMNS
+from workers.inference.core.chain import viterbi
+from workers.models import crf
+from workers.models.answers import answer_columns
+from workers.models.crf import CrfModel
+from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+
+KIND = "two-stage-crf"
+FIRST, SECOND = STAGES = ("first", "second")
+"""Folders of the two models."""
+
+
+@dataclass(frozen=True, eq=False)
+class TwoStageModel:
+    """The two models; ``first`` reads what the corpus has, ``second`` `ANSWER_COLUMNS` as well."""
+
+    first: CrfModel
+    second: CrfModel
+    manifest: Manifest
+
+    @property
+    def labels(self) -> LabelSet:
+        """The labels (L) of the second model."""
+        return self.second.labels
+
+    @property
+    def digest(self) -> str:
+        """See `Model.digest`."""
+        return self.manifest.digest
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns that a corpus must have, sorted."""
+        return tuple(sorted({*self.first.columns, *self.second.columns} - set(ANSWER_COLUMNS)))
+
+    def potentials(self, batch: Batch) -> Potentials:
+        """Local scores of the second model: unary (N, L), nats, without legality. Raises as `CrfModel.potentials`."""
+        return self.second.potentials(answered(batch, self.first.labels, answers_of(self.first, batch)))
+
+    def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """(V,) which words the first model has weights for, see `CrfModel.known`."""
+        return self.first.known(words)
+
+
+def answers_of(model: CrfModel, batch: Batch) -> Labels:
+    """(N,) the best legal labels of a batch."""
+    return viterbi(model.potentials(batch).legal(model.labels))
+
+
+def answered(batch: Batch, labels: LabelSet, found: Labels) -> Batch:
+    """The batch with columns of the labels (N,) that were found in it."""
+    return replace(batch, columns={**batch.columns, **answer_columns(batch, labels, found)})
+
+
+def save(
+    out: Path, stages: tuple[CrfModel, CrfModel], *, settings: TrainerSettings, training: Mapping[str, Any]
+) -> TwoStageModel:
+    """Writes the manifest over the two models, which are saved in `STAGES` of the folder. Raises `OutputError`."""
+    first, second = stages
+    manifest = Manifest(
+        kind=KIND,
+        labels=second.labels.names,
+        scheme=second.labels.scheme,
+        features=first.manifest.features,
+        templates=second.manifest.templates,
+        settings=settings.model_dump(),
+        versions={"concord": version("concord")},
+        training=dict(training),
+        files={
+            f"{name}/{file}": file_digest(out / name / file)
+            for name, model in zip(STAGES, stages, strict=True)
+            for file in (*model.manifest.files, MANIFEST)
+        },
+    )
+    write_manifest(out, manifest)
+    return TwoStageModel(first, second, manifest)
+
+
+def load(folder: Path | str) -> TwoStageModel:
+    """The model saved in a folder. Raises `ModelError` where it, or one of its two models, is not whole."""
+    folder = Path(folder)
+    manifest = read_manifest(folder, kind=KIND)
+    first, second = (crf.load(folder / name) for name in STAGES)
+    if manifest.label_set != second.labels:
+        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / SECOND}; train again")
+    return TwoStageModel(first, second, manifest)
