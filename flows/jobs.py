@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from schemas.errors import InputError, ServiceError, ShardsError
 from schemas.run import RunReport
 from schemas.secrets import place_of
 from workers.corpus.parquet import resolve
+from workers.models.folder import MANIFEST, ModelError
 
 NAMED = 8
 """Failed shards that one message names; a report has them all."""
@@ -76,6 +78,17 @@ def check_apart(out: str, corpus: str) -> None:
     folder, source = Path(out).resolve(), Path(resolve(corpus)[1]).resolve()
     if folder == source or folder in source.parents or source in folder.parents:
         raise RunFolderError(f"--out {out}: the corpus is at {source}; give a folder apart from it")
+
+
+def check_model_place(out: Path) -> None:
+    """Looks before the work, not after it, whether a model can be put there. Raises `ModelError` and `OSError`."""
+    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file()):
+        raise ModelError(f"{out}: is there and is no model; give another --out")
+    if out.is_symlink() and not out.exists():
+        raise ModelError(f"{out}: is a link that leads nowhere; give another --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent):
+        pass  # a folder can be made there
 
 
 def run_tags(**tags: str) -> dict[str, str]:

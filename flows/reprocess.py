@@ -50,6 +50,7 @@ from workers.corpus.plan import SHARD_BYTES, distinct, survey
 from workers.corpus.shards import Shard, read_batch
 from workers.evaluation.conlleval import EntityCounts
 from workers.labelling.labelled import check_settings
+from workers.models.model import score_column
 from workers.remote.label import LABEL, LabelParts
 
 
@@ -130,7 +131,8 @@ def label_corpus(request: Request) -> RunReport:
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
         text = request.settings.text
-        shards, damages = survey(request.corpus, text=text, shard_bytes=request.shard_bytes)
+        scores = score_column(opened.model)
+        shards, damages = survey(request.corpus, text=text, shard_bytes=request.shard_bytes, scores=scores)
         check_columns(shards, text, model=opened.model, constraints=constraints, source=request.model)
         with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
             run.params(_params(request, key, opened))

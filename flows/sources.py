@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from schemas.document import Batch, Document
+from flows.progress import meter
+from schemas.document import Batch, Document, ScoreColumn
 from schemas.settings import TextSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
@@ -95,10 +96,23 @@ def check_there(there: Sequence[str], place: str, *, model: Model, constraints: 
             )
 
 
-def find_document(corpus: str, doc_id: str) -> Document:
+def read_documents(shards: Sequence[Shard]) -> tuple[list[Document], int]:
+    """All documents that can be read, and how many cannot. Raises what reading raises."""
+    documents: list[Document] = []
+    rejected = 0
+    with meter("reading", sum(shard.rows for shard in shards)) as bar:
+        for shard in shards:
+            batch, rejects = read_batch(shard)
+            documents += batch
+            rejected += len(rejects)
+            bar.advance(shard.rows, note="documents")
+    return documents, rejected
+
+
+def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None) -> Document:
     """The document with that id. Raises `CorpusError` where it is not there, and what reading raises."""
     ids: list[str] = []
-    for shard in plan(corpus):
+    for shard in plan(corpus, scores=scores):
         batch, _ = read_batch(shard)
         if doc_id in batch.doc_ids:
             return batch.document(batch.doc_ids.index(doc_id))

@@ -7,31 +7,30 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from flows.jobs import check_apart, corpus_name, corpus_place, folder_place, run_tags
+from flows.jobs import check_apart, check_model_place, corpus_name, corpus_place, folder_place, run_tags
 from flows.prefect.prefect_server import guard_server
 from flows.prefect.private_flow import private_flow
 from flows.progress import meter
 from flows.runfolder.runfolder import LOCK, dataset_digest, locked
+from flows.sources import read_documents
 from flows.tracking.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
+from flows.tuning import Tuned, pair_counts, tune_consistency
 from schemas.document import Document
 from schemas.labels import LabelError
 from schemas.run import SelectionRow, TrainReport
 from schemas.secrets import masked_errors
 from schemas.settings import Settings, TrainerSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from workers.corpus.plan import plan
-from workers.corpus.shards import Shard, read_batch
 from workers.learning.folds import place_of
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.selection import Trial, best_of, select
 from workers.learning.trainers.registry import DEFAULT, trainer_named
 from workers.learning.trainers.trainer import Iteration, TrainingError
-from workers.learning.tuning import ScaleTrial, tune_scales
 from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
 from workers.models.model import Model
 from workers.storage.files import staged
@@ -99,7 +98,7 @@ def train(
 def train_model(request: Request) -> TrainReport:
     """Reads, tunes, trains, saves, tracks and registers; one training a folder at a time, or `RunFolderError`."""
     out = Path(request.out)
-    _check_out(out)
+    check_model_place(out)
     target = Path(os.path.realpath(out))
     # Beside the folder: the new model takes that one's place as a whole.
     with locked(target.with_name(f".{target.name}{LOCK}"), out):
@@ -112,17 +111,18 @@ def _train(request: Request, out: Path) -> TrainReport:
     shards = plan(request.corpus)
     name = f"{corpus_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
-        documents, rejected = _read(shards)
+        documents, rejected = read_documents(shards)
         trials = _select(request, documents) if request.tune else []
         if trials:
             request = request.model_copy(update={"settings": best_of(trials).settings})
         run.params(_params(request))
         run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="training")
         tuned = _tune(request, documents) if request.consistency else None
+        figures = {} if tuned is None else tuned.figures
         with staged(out) as folder:
             _fit(documents, request, folder, "training")
             manifest = parse_manifest(folder / MANIFEST)
-            metrics = manifest.figures | {"rejected": rejected} | _tuning(tuned)
+            metrics = manifest.figures | {"rejected": rejected} | figures
             extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
             update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras)
         try:
@@ -131,30 +131,7 @@ def _train(request: Request, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        return _report(request, manifest, rejected, trials, _tuning(tuned), run, registered, seconds=seconds)
-
-
-def _check_out(out: Path) -> None:
-    """Before the work, not after it. Raises `TrainingError` and `OSError`."""
-    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file()):
-        raise TrainingError(f"{out}: is there and is no model; give another --out")
-    if out.is_symlink() and not out.exists():
-        raise TrainingError(f"{out}: is a link that leads nowhere; give another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent):
-        pass  # a folder can be made there
-
-
-def _read(shards: Sequence[Shard]) -> tuple[list[Document], int]:
-    documents: list[Document] = []
-    rejected = 0
-    with meter("reading", sum(shard.rows for shard in shards)) as bar:
-        for shard in shards:
-            batch, rejects = read_batch(shard)
-            documents += batch
-            rejected += len(rejects)
-            bar.advance(shard.rows, note="documents")
-    return documents, rejected
+        return _report(request, manifest, rejected, trials, figures, run, registered, seconds=seconds)
 
 
 def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
@@ -166,14 +143,6 @@ def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
             bar.advance(note=f"{given}: F1 {trial.f1:.2%}")
 
         return select(documents, trainer_named(request.trainer).train, request.settings, progress=show)
-
-
-class Tuned(NamedTuple):
-    """The label consistency, and the entity F1 on held-out documents without it and with it."""
-
-    consistency: LabelConsistency
-    f1_without: float
-    f1_with: float
 
 
 def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
@@ -189,19 +158,9 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
     with tempfile.TemporaryDirectory(prefix="concord-tuning-") as folder:
         model = _fit(inside, request, Path(folder), "training without the held-out part")
         try:
-            counted = [PairCounts.of(documents, model.labels, fold_case=fold) for fold in (False, True)]
-            with meter("tuning label consistency", None) as bar:
-
-                def show(trial: ScaleTrial) -> None:
-                    note = f"scales {', '.join(f'{scale:g}' for scale in trial.scales)}: F1 {trial.f1:.2%}"
-                    bar.advance(note=note)
-
-                best, trials = tune_scales(outside, model, counted, progress=show)
+            return tune_consistency(outside, model, pair_counts(documents, model.labels))
         except LabelError as error:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
-    f1 = {(trial.fold_case, trial.scales): trial.f1 for trial in trials}
-    folded = best.counts.fold_case
-    return Tuned(best, f1[folded, Scales(0.0, 0.0, 0.0)], f1[folded, best.scales])
 
 
 def _fit(documents: Sequence[Document], request: Request, out: Path, title: str) -> Model:
@@ -216,20 +175,6 @@ def _fit(documents: Sequence[Document], request: Request, out: Path, title: str)
             done = iteration.number
 
         return trainer_named(request.trainer).train(documents, settings=request.settings, out=out, progress=show)
-
-
-def _tuning(tuned: Tuned | None) -> dict[str, float]:
-    """MLflow's figures of the label consistency; none where it was not tuned."""
-    if tuned is None:
-        return {}
-    return {
-        "consistency/fold_case": float(tuned.consistency.counts.fold_case),
-        "consistency/exact_scale": tuned.consistency.scales.exact,
-        "consistency/subsequence_scale": tuned.consistency.scales.subsequence,
-        "consistency/unlabelled_scale": tuned.consistency.scales.unlabelled,
-        "held_out/f1_without_consistency": tuned.f1_without,
-        "held_out/f1": tuned.f1_with,
-    }
 
 
 def _params(request: Request) -> dict[str, object]:

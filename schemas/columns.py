@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column, Document
+from schemas.document import TOKENS, Batch, Column, Document, ScoreColumn
 from schemas.errors import InputError
+from schemas.potentials import LARGEST_WEIGHT
 
 NAME_KEY = b"concord.schema"
 VERSION_KEY = b"concord.version"
@@ -175,6 +176,25 @@ def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
             )
 
 
+def check_scores(schema: pa.Schema, scores: ScoreColumn, *, source: str) -> None:
+    """Raises `SchemaError` where a file has no such column of scores: lists of lists, of any floats and width."""
+    place = schema.get_field_index(scores.name)
+    if place < 0:
+        raise SchemaError(
+            f"{source}: column {scores.name!r} is missing or there twice, and the model reads its scores from it; "
+            "add it (list<list<float>>, a list a token), or use a model that scores tokens itself"
+        )
+    found = schema.field(place).type
+    if not (_is_list(found) and _is_list(found.value_type) and pa.types.is_floating(found.value_type.value_type)):
+        raise SchemaError(
+            f"{source}: column {scores.name!r} has type {found}, want list<list<float>>: a list of scores a token"
+        )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
 def stamp(table: pa.Table, layout: Layout, *, source: str = "table to be written") -> pa.Table:
     """The table with the layout's name and version in its metadata, checked: call before writing."""
     own = {k: v for k, v in (table.schema.metadata or {}).items() if k == COLUMNS_KEY}
@@ -221,7 +241,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def table_from_batch(batch: Batch) -> pa.Table:
-    """A stamped corpus table (D rows) of a batch; the inverse of `batch_from_table`."""
+    """A stamped corpus table (D rows) of a batch; the inverse of `batch_from_table`, but for scores."""
     data: dict[str, pa.Array] = {
         DOC_ID: pa.array(batch.doc_ids, pa.string()),
         TOKENS: nest(batch.columns[TOKENS], batch.doc_starts),
@@ -295,13 +315,18 @@ class _Lists(NamedTuple):
     def lengths(self) -> NDArray[np.int64]:
         return np.diff(self.starts)
 
-    def rows(self, hits: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The rows that hold the values marked in ``hits``, each once."""
-        return np.unique(np.searchsorted(self.starts, np.flatnonzero(hits), side="right") - 1)
+    def rows(self, hits: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The rows that hold the values at these places, or marked in a mask, each once."""
+        return np.unique(np.searchsorted(self.starts, _numbers(hits), side="right") - 1)
 
     def integers(self) -> NDArray[np.int64]:
         """The values; −1 stands for null."""
         numbers: NDArray[np.int64] = self.values.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return numbers
+
+    def floats(self) -> NDArray[np.float64]:
+        """The values; NaN stands for null."""
+        numbers: NDArray[np.float64] = self.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return numbers
 
     def encoded(self) -> pa.DictionaryArray:
@@ -309,6 +334,10 @@ class _Lists(NamedTuple):
         if not pa.types.is_dictionary(values.type):
             values = values.cast(pa.string()).dictionary_encode()
         return values
+
+
+def _numbers(places: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
+    return np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.int64, copy=False)
 
 
 class _Faults:
@@ -319,8 +348,7 @@ class _Faults:
 
     def add(self, rows: NDArray[np.int64] | NDArray[np.bool_], reason: str) -> None:
         """``rows`` are row numbers, or a mask over the rows."""
-        numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        for row in numbers.tolist():
+        for row in _numbers(rows).tolist():
             self.reasons.setdefault(row, reason)
 
 
@@ -328,20 +356,27 @@ NO_FAULTS: Mapping[int, str] = MappingProxyType({})
 
 
 def batch_from_table(
-    table: pa.Table, *, source: str = "table", first_row: int = 0, known_faults: Mapping[int, str] = NO_FAULTS
+    table: pa.Table,
+    *,
+    source: str = "table",
+    first_row: int = 0,
+    known_faults: Mapping[int, str] = NO_FAULTS,
+    scores: ScoreColumn | None = None,
 ) -> tuple[Batch, list[Reject]]:
     """The good rows of a corpus table as a batch, and a reject for every other row, in row order.
 
     ``first_row`` is the table's first row in ``source``; ``known_faults`` are reasons by row of the table
-    for rows that look good by themselves. Raises `SchemaError` where a column is
-    missing or of another type. Gold labels are all there or all null; a row without labels among
-    labelled rows is rejected.
+    for rows that look good by themselves; ``scores`` is a column that is read beside the layout's. Raises
+    `SchemaError` where a column is missing or of another type. Gold labels are all there or all null; a row
+    without labels among labelled rows is rejected.
     """
     check(table.schema, CORPUS, source=source)
-    table = table.select(corpus_columns(table.schema))
+    if scores is not None:
+        check_scores(table.schema, scores, source=source)
+    table = table.select([*corpus_columns(table.schema), *([] if scores is None else [scores.name])])
     if LABELS in table.column_names and table[LABELS].null_count == len(table):
         table = table.drop_columns([LABELS])
-    faults = {**known_faults, **_find_faults(table)}
+    faults = {**known_faults, **_find_faults(table, scores)}
     rejects: list[Reject] = []
     if faults:
         names = decode(table[DOC_ID])
@@ -349,7 +384,7 @@ def batch_from_table(
         keep = np.ones(len(table), np.bool_)
         keep[list(faults)] = False
         table = table.filter(pa.array(keep))
-    return _assemble(table), rejects
+    return _assemble(table, scores), rejects
 
 
 def raw_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -390,7 +425,7 @@ def _mask(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     return mask
 
 
-def _find_faults(table: pa.Table) -> dict[int, str]:
+def _find_faults(table: pa.Table, scores: ScoreColumn | None) -> dict[int, str]:
     """Row → what is wrong with it."""
     faults = _Faults()
     for row, reason in string_faults(table[DOC_ID], DOC_ID).items():
@@ -408,6 +443,8 @@ def _find_faults(table: pa.Table) -> dict[int, str]:
         for row, reason in string_faults(table[TEXT], TEXT).items():
             faults.add(np.array([row]), reason)
         _offset_faults(faults, table, tokens.lengths)
+    if scores is not None:
+        _score_faults(faults, scores, table[scores.name], tokens.lengths)
     return faults.reasons
 
 
@@ -454,7 +491,38 @@ def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) 
             faults.add(np.array([row]), "token_start and token_end do not rise inside the text")
 
 
-def _assemble(table: pa.Table) -> Batch:
+def _score_faults(faults: _Faults, scores: ScoreColumn, column: pa.ChunkedArray, wanted: NDArray[np.int64]) -> None:
+    """Scores have to be so many a token, and numbers that can be added up, or −inf where a label is forbidden."""
+    name, width = scores
+    rows, tokens = _scores(column)
+    numbers, lengths = tokens.floats(), tokens.lengths
+    _length_faults(faults, name, rows, wanted)
+    faults.add(rows.rows(~tokens.present), f"{name} holds a null")
+    for found in np.unique(lengths[tokens.present & (lengths != width)]).tolist():
+        hits = rows.rows(tokens.present & (lengths == found))
+        faults.add(hits, f"{name} has {found} scores for a token, want {width}")
+    for bad, reason in (
+        (_mask(tokens.values.is_null()), "holds a null"),
+        (np.isnan(numbers), "holds NaN"),
+        (numbers == np.inf, "holds inf; of the infinite ones -inf alone has a meaning"),
+        (
+            np.isfinite(numbers) & (np.abs(numbers) > LARGEST_WEIGHT),
+            f"holds a score beyond {LARGEST_WEIGHT:g} nats; write -inf for what is forbidden",
+        ),
+    ):
+        faults.add(rows.rows(tokens.rows(bad)), f"{name} {reason}")
+    open_tokens = np.zeros(len(lengths), np.bool_)
+    open_tokens[tokens.rows(numbers != -np.inf)] = True
+    faults.add(rows.rows(~open_tokens), f"{name} forbids every label of a token")
+
+
+def _scores(column: pa.ChunkedArray) -> tuple[_Lists, _Lists]:
+    """A column of scores: the tokens of each row, and the numbers of each token."""
+    rows = _Lists.of(column)
+    return rows, _Lists.of(pa.chunked_array([rows.values]))
+
+
+def _assemble(table: pa.Table, scores: ScoreColumn | None) -> Batch:
     tokens, sentences = _Lists.of(table[TOKENS]), _Lists.of(table[SENTENCE_STARTS])
     columns = {name: _column(table[name]) for name in token_columns(table.schema)}
     text = TEXT in table.column_names
@@ -467,6 +535,7 @@ def _assemble(table: pa.Table) -> Batch:
         table[TEXT].to_pylist() if text else None,
         _Lists.of(table[TOKEN_START]).integers().astype(np.int32) if text else None,
         _Lists.of(table[TOKEN_END]).integers().astype(np.int32) if text else None,
+        None if scores is None else _scores(table[scores.name])[1].floats().reshape(-1, scores.width),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,13 @@ class Column:
         return [self.values[i] for i in self.codes.tolist()]
 
 
+class ScoreColumn(NamedTuple):
+    """A corpus column in which another tagger's scores stand: for each token a list of ``width`` numbers."""
+
+    name: str
+    width: int
+
+
 @dataclass(frozen=True, eq=False)
 class Document:
     """One document of N tokens in S sentences.
@@ -46,7 +54,7 @@ class Document:
     ``sentence_starts`` (S,) are token positions, the first is 0. ``columns`` holds ``tokens``
     and what else the corpus has (``pos``, ``chunk``). ``labels`` are gold label names where
     known. ``text`` with ``token_start`` and ``token_end`` (N,), in characters (end exclusive),
-    is there for raw text.
+    is there for raw text. ``scores`` (N, W) are those of a `ScoreColumn`, where a model reads one.
     """
 
     doc_id: str
@@ -56,6 +64,7 @@ class Document:
     text: str | None = None
     token_start: NDArray[np.int32] | None = None
     token_end: NDArray[np.int32] | None = None
+    scores: NDArray[np.float64] | None = None
 
     @classmethod
     def build(
@@ -97,7 +106,7 @@ class Batch:
     """Documents of one shard, concatenated: the form in which they are read and scored.
 
     ``doc_starts`` is (D + 1,); ``sentence_starts`` (S,) are positions in the batch and hold
-    every document's start. Columns share one dictionary a batch.
+    every document's start. Columns share one dictionary a batch. ``scores`` is (N, W), see `Document`.
     """
 
     doc_ids: tuple[str, ...]
@@ -108,6 +117,7 @@ class Batch:
     texts: Sequence[str] | None = None
     token_start: NDArray[np.int32] | None = None
     token_end: NDArray[np.int32] | None = None
+    scores: NDArray[np.float64] | None = None
     _sentence_of_doc: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -125,6 +135,7 @@ class Batch:
         gold = [d.labels for d in documents if d.labels is not None]
         offsets = [(d.token_start, d.token_end) for d in documents if d.token_start is not None]
         texts = [d.text for d in documents if d.text is not None]
+        scores = [d.scores for d in documents if d.scores is not None]
         return cls(
             tuple(d.doc_id for d in documents),
             starts,
@@ -136,6 +147,7 @@ class Batch:
             np.concatenate([b for _, b in offsets if b is not None])
             if documents and len(offsets) == len(documents)
             else None,
+            np.concatenate(scores) if documents and len(scores) == len(documents) else None,
         )
 
     def __len__(self) -> int:
@@ -163,6 +175,7 @@ class Batch:
             None if self.texts is None else self.texts[i],
             None if self.token_start is None else self.token_start[part],
             None if self.token_end is None else self.token_end[part],
+            None if self.scores is None else self.scores[part],
         )
 
     def part(self, first: int, last: int) -> Batch:
@@ -178,6 +191,7 @@ class Batch:
             None if self.texts is None else self.texts[first:last],
             None if self.token_start is None else self.token_start[tokens],
             None if self.token_end is None else self.token_end[tokens],
+            None if self.scores is None else self.scores[tokens],
         )
 
     def runs(self, tokens: int) -> Iterator[tuple[int, int]]:

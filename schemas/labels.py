@@ -177,6 +177,11 @@ class LabelSet:
         return Spans(bounds[real], ends[real], kinds[bounds][real])
 
 
+def bio_label(name: str) -> str:
+    """A label of BIOES or BILOU as BIO writes it: the token opens a span, or goes on with one."""
+    return BIO_PREFIX.get(name[:2], name[:2]) + name[2:]
+
+
 def to_bio(names: Sequence[str]) -> list[str]:
     """The tags of one sentence in BIO, IOB1, BIOES or BILOU as BIO; BIO comes back unchanged.
 
@@ -187,7 +192,7 @@ def to_bio(names: Sequence[str]) -> list[str]:
     bio: list[str] = []
     previous = OUTSIDE
     for name in names:
-        plain = BIO_PREFIX[name[:2]] + name[2:] if name[:2] in BIO_PREFIX else name
+        plain = bio_label(name)
         opens = plain.startswith("I-") and previous[2:] != name[2:]
         bio.append("B-" + name[2:] if opens else plain)
         previous = name

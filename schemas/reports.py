@@ -65,6 +65,59 @@ class ClusterReport(Report):
     out: str
 
 
+class ScoresReport(Report):
+    """What ``concord import scores --json`` prints: what is read of a corpus, and what it becomes.
+
+    ``source`` are the column's labels and ``labels`` the model's; ``joined`` are those of the first that BIO writes
+    in another way; ``types`` counts types of spans.
+    """
+
+    column: str
+    form: str
+    temperature: float
+    source: tuple[str, ...]
+    labels: tuple[str, ...]
+    joined: tuple[str, ...]
+    types: int
+    out: str
+    model_digest: str
+
+
+class CrfsuiteReport(Report):
+    """What ``concord import crfsuite --json`` prints; ``release`` is of the package that the function is from."""
+
+    labels: tuple[str, ...]
+    attributes: int
+    features: str
+    package: str
+    release: str
+    out: str
+    model_digest: str
+
+
+class CalibrationReport(Report):
+    """What ``concord calibrate --json`` prints; null is what was not learned.
+
+    ``loss_before`` and ``loss`` are −log p(gold) a token in nats, ``f1_without_consistency`` and ``f1`` fractions: all
+    on the documents that were learned from. ``sentences_left_out`` have gold labels that the scores forbid.
+    """
+
+    documents: int
+    tokens: int
+    rejected: int
+    sentences_left_out: int
+    temperature: float | None
+    loss_before: float | None
+    loss: float | None
+    exact_scale: float | None
+    subsequence_scale: float | None
+    unlabelled_scale: float | None
+    f1_without_consistency: float | None
+    f1: float | None
+    out: str
+    model_digest: str
+
+
 class LengthFigures(Report):
     """Lengths in tokens; ``p25`` is the shortest that a quarter of all does not exceed, and so on."""
 

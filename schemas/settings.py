@@ -240,6 +240,33 @@ class StackedSettings(SgdSettings):
         return self
 
 
+class ScoresSettings(Settings):
+    """What the scores of another tagger are, which stand in a column of the corpus."""
+
+    labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        min_length=1, description="Labels of the scores, in their order."
+    )
+    column: str = Field("scores", min_length=1, description="Column of the corpus: a list of scores a token.")
+    form: Literal["log-probabilities", "logits"] = Field(
+        "log-probabilities", description="What the scores are; of logits the log-softmax is taken."
+    )
+    temperature: float = Field(1.0, ge=0.01, le=100, description="What the scores are divided by.")
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Self:
+        if len(set(self.labels)) != len(self.labels):
+            raise ValueError("a label is there twice")
+        return self
+
+
+class CalibrationSettings(Settings):
+    """What is learned of a model on labelled documents beside the scales of its label consistency."""
+
+    temperature: Literal["learned", "kept"] = Field("learned", description="The temperature of a model of scores.")
+    transitions: Literal["learned", "kept"] = Field("learned", description="The transitions of a model of scores.")
+    c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
+
+
 class ClusterSettings(Settings):
     """How words are put into clusters."""
 

@@ -20,9 +20,9 @@ from workers.corpus.readers.columns import read_columns
 from workers.features.attributes import AttributeMaker
 from workers.inference.core.chain import log_partition, viterbi
 from workers.learning.trainers.crfsuite import CRFSUITE_FILE, train
-from workers.learning.trainers.crfsuite_file import read_crfsuite
 from workers.learning.trainers.trainer import Iteration
 from workers.models.crf import KIND, WEIGHTS_FILE, CrfModel, load
+from workers.models.crfsuite_file import read_crfsuite
 from workers.models.folder import MANIFEST, ModelError, update_manifest
 
 NAMES = ("Ada Byron", "Basel", "Cora Bank", "Delft", "Ems Öl AG")

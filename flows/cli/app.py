@@ -30,11 +30,14 @@ from flows.cli.clusters_cli import app as clusters_app
 from flows.cli.constraints_cli import app as constraints_app
 from flows.cli.corpus_cli import app as corpus_app
 from flows.cli.failures import Exit, reported
+from flows.cli.import_cli import app as import_app
 from flows.cli.label_cli import label
 from flows.cli.settings_options import takes
 from flows.progress import say
 from schemas.errors import InputError
+from schemas.reports import CalibrationReport
 from schemas.run import RunReport, RunSettings, TrainReport
+from schemas.settings import CalibrationSettings
 
 app = typer.Typer(
     name="concord",
@@ -53,6 +56,7 @@ export = typer.Typer(help="Write models for other programs.", no_args_is_help=Tr
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
+app.add_typer(import_app, name="import")
 
 
 def _show_version(*, wanted: bool) -> None:
@@ -207,6 +211,53 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
             f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
         )
     say(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
+
+
+@app.command(epilog="Example: concord calibrate models/mine/ --corpus corpora/held-out/ --out models/fitted/")
+@takes(CalibrationSettings)
+def calibrate(
+    model: Annotated[str, typer.Argument(help="Model folder, or models:/NAME@ALIAS in the registry.")],
+    *,
+    corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels that the model has not learned from.")],
+    out: Annotated[Path, typer.Option(help="Folder for the fitted model.")],
+    consistency: Annotated[bool, typer.Option(help="Tune label consistency.")] = True,
+    tracking: Tracking = None,
+    as_json: Json = False,
+    settings: dict[str, Any],
+) -> None:
+    """Fit a model to labelled documents: label consistency, and temperature and transitions where it is of scores."""
+    with reported():
+        from flows.commands.calibrating import calibrate_model
+
+        report = calibrate_model(
+            model,
+            corpus,
+            str(out),
+            settings=CalibrationSettings.model_validate(settings),
+            consistency=consistency,
+            tracking=tracking,
+        )
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        _show_calibration(report)
+
+
+def _show_calibration(report: CalibrationReport) -> None:
+    say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+    if report.temperature is not None:
+        say(
+            f"temperature {report.temperature:.4g}; −log p(gold) "
+            f"{report.loss_before:.4f} → {report.loss:.4f} nats a token"
+        )
+    if report.sentences_left_out:
+        say(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
+    if report.f1 is not None:
+        say(
+            f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
+            f"and {report.unlabelled_scale:g} (unlabelled); F1 {report.f1_without_consistency:.2%} → {report.f1:.2%}"
+        )
+    say(f"model in {report.out}")
 
 
 @export.command("crfsuite", epilog="Example: concord export crfsuite models/news/ --out news.crfsuite")

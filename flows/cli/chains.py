@@ -22,6 +22,7 @@ from workers.corpus.plan import plan
 from workers.inference.core.engine import document_rng
 from workers.inference.core.prepared import Prepared
 from workers.inference.sampling.diagnostics import diagnose
+from workers.models.model import score_column
 
 SWEEPS = 1000
 """Without another number: a diagnostic needs more sweeps than a good labelling does."""
@@ -56,12 +57,13 @@ def diagnose_chains(
         raise OptionError(f"--option sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
     opened = open_model(model, LateRegistry(tracking))
     declared = open_constraints(opened, constraints, consistency=consistency)
+    scores = score_column(opened.model)
     if doc_id is None:
-        shards = plan(corpus)
+        shards = plan(corpus, scores=scores)
         total = min(documents, sum(shard.rows for shard in shards))
         batches: Iterator[Batch] = first_documents(shards, documents)
     else:
-        total, batches = 1, iter([Batch.of([find_document(corpus, doc_id)])])
+        total, batches = 1, iter([Batch.of([find_document(corpus, doc_id, scores=scores)])])
     found: list[DocumentChains] = []
     with meter("sampling", total) as bar:
         for batch in batches:

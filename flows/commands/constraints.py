@@ -19,6 +19,7 @@ from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.inference.registry import Decoder, solver_named
+from workers.models.model import score_column
 
 
 def check_file(
@@ -41,7 +42,7 @@ def check_file(
     decoder = _decoder(engine, options, seed)
     constraints = load_constraints(file)
     opened = None if model is None else open_model(model, LateRegistry(tracking)).model
-    shards = plan(corpus)
+    shards = plan(corpus, scores=None if opened is None else score_column(opened))
     total = min(documents, sum(shard.rows for shard in shards))
     labels = opened.labels if opened is not None else _gold_labels(corpus, shards)
     with meter("checking", total) as bar:
@@ -74,7 +75,7 @@ def explain_document(
     decoder = _decoder(engine, options, seed)
     opened = open_model(model, LateRegistry(tracking)).model
     constraints = load_constraints(file).bind(opened.labels)
-    document = find_document(corpus, doc_id)
+    document = find_document(corpus, doc_id, scores=score_column(opened))
     potentials = opened.potentials(Batch.of([document]))
     return explain(document, potentials, constraints, opened.labels, decoder=decoder)
 

@@ -34,7 +34,7 @@ from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.labelling.output import CERTIFICATES
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.models.model import Model
+from workers.models.model import Model, score_column
 
 PROVEN = (Status.OPTIMAL, Status.BY_SOLVER)
 
@@ -66,7 +66,9 @@ def verify(out: str, *, tracking: str | None = None) -> VerifyReport:
         raise VerifyError(f"{out}: a run without certificates; run `concord reprocess --engine certify --certificates`")
     opened = open_model(sources.model, LateRegistry(tracking))
     constraints = open_constraints(opened, sources.constraints, consistency=sources.consistency)
-    shards = plan(sources.corpus, text=key.settings.text, shard_bytes=sources.shard_bytes)
+    shards = plan(
+        sources.corpus, text=key.settings.text, shard_bytes=sources.shard_bytes, scores=score_column(opened.model)
+    )
     for what, name, now, then in (
         ("model", sources.model, opened.model.digest, key.model),
         ("constraints", _named(sources), constraints.digest, key.constraints),

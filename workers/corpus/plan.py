@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from schemas.document import ScoreColumn
 from schemas.settings import TextSettings
 from workers.corpus.parquet import CorpusError, parquet_files
 from workers.corpus.repeated_ids import Repeats, repeated_ids
@@ -29,26 +30,39 @@ class Survey(NamedTuple):
     damages: list[CorpusError]
 
 
-def survey(uri: str | Path, *, text: TextSettings = DEFAULT_TEXT, shard_bytes: int = SHARD_BYTES) -> Survey:
+def survey(
+    uri: str | Path,
+    *,
+    text: TextSettings = DEFAULT_TEXT,
+    shard_bytes: int = SHARD_BYTES,
+    scores: ScoreColumn | None = None,
+) -> Survey:
     """The shards of the corpus at ``uri``: a Parquet file, a folder or a `pyarrow.fs` URI.
 
     A shard is a run of rows of a file, cut by what they hold (`row_runs`), in the order of file names and
     rows. Its id is made of the rows and of which have an id that an earlier row has, so it depends neither on
-    workers nor on file names, row groups or compression. A file or row group that is damaged leaves the others.
-    Raises `CorpusError` where nothing can be read, and `SchemaError` for a file with the wrong columns, naming it.
+    workers nor on file names, row groups or compression. The column ``scores`` counts as theirs. A file or row
+    group that is damaged leaves the others. Raises `CorpusError` where nothing can be read, and `SchemaError` for
+    a file with the wrong columns, naming it.
     """
-    found = [part for file in parquet_files(uri) for part in row_runs(file, text, shard_bytes)]
+    found = [part for file in parquet_files(uri) for part in row_runs(file, text, shard_bytes, scores)]
     runs = [part for part in found if isinstance(part, RowRun)]
     damages = [part for part in found if isinstance(part, CorpusError)]
     if damages and not runs:
         raise damages[0]
-    repeats = repeated_ids(runs, text)
-    return Survey([_shard(run, here) for run, here in zip(runs, repeats, strict=True)], damages)
+    repeats = repeated_ids(runs, text, scores)
+    return Survey([_shard(run, here, scores) for run, here in zip(runs, repeats, strict=True)], damages)
 
 
-def plan(uri: str | Path, *, text: TextSettings = DEFAULT_TEXT, shard_bytes: int = SHARD_BYTES) -> list[Shard]:
+def plan(
+    uri: str | Path,
+    *,
+    text: TextSettings = DEFAULT_TEXT,
+    shard_bytes: int = SHARD_BYTES,
+    scores: ScoreColumn | None = None,
+) -> list[Shard]:
     """The shards of a corpus that is whole, see `survey`. Raises `CorpusError` for the first part that is damaged."""
-    found = survey(uri, text=text, shard_bytes=shard_bytes)
+    found = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores)
     if found.damages:
         raise found.damages[0]
     return found.shards
@@ -67,8 +81,8 @@ def distinct(shards: Sequence[Shard]) -> list[Shard]:
     return list({shard.id: shard for shard in shards}.values())
 
 
-def _shard(run: RowRun, repeats: Repeats) -> Shard:
+def _shard(run: RowRun, repeats: Repeats, scores: ScoreColumn | None) -> Shard:
     """What is a repeat depends on rows elsewhere, so a change there makes the shard another one."""
     state = f"{run.digest} {[row for row, _ in repeats]}"
     name = hashlib.sha256(state.encode()).hexdigest()[:32]
-    return Shard(name, run.file, run.first_row, run.rows, run.size, run.digest, repeats)
+    return Shard(name, run.file, run.first_row, run.rows, run.size, run.digest, repeats, scores=scores)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from schemas.document import ScoreColumn
 from schemas.settings import TextSettings
 from workers.corpus.row_runs import RowRun
 from workers.corpus.shards import Shard, read_ids
@@ -14,7 +15,7 @@ Repeats = tuple[tuple[int, str], ...]
 """Rows of a run, rising, each with the reason for its reject."""
 
 
-def repeated_ids(runs: Sequence[RowRun], text: TextSettings) -> list[Repeats]:
+def repeated_ids(runs: Sequence[RowRun], text: TextSettings, scores: ScoreColumn | None = None) -> list[Repeats]:
     """The repeats of each run: chance and predictions go by document id, so an id may be there once.
 
     Holds 16 bytes a document, and the ids themselves only where two have one hash: those are read again. Raises
@@ -27,20 +28,21 @@ def repeated_ids(runs: Sequence[RowRun], text: TextSettings) -> list[Repeats]:
         return [() for _ in runs]
     seen: dict[bytes, str] = {}
     suspects = (np.flatnonzero(shared.take(np.searchsorted(shared, run.ids), mode="clip") == run.ids) for run in runs)
-    return [_seen_before(run, rows.tolist(), seen, text) for run, rows in zip(runs, suspects, strict=True)]
+    shards = (Shard("", run.file, run.first_row, run.rows, run.size, run.digest, scores=scores) for run in runs)
+    return [_seen_before(shard, rows.tolist(), seen, text) for shard, rows in zip(shards, suspects, strict=True)]
 
 
-def _seen_before(run: RowRun, rows: Sequence[int], seen: dict[bytes, str], text: TextSettings) -> Repeats:
+def _seen_before(shard: Shard, rows: Sequence[int], seen: dict[bytes, str], text: TextSettings) -> Repeats:
     """Those of ``rows`` whose id is in ``seen`` (id → place); the other ids go into it."""
     if not rows:
         return ()
-    ids = read_ids(Shard("", run.file, run.first_row, run.rows, run.size, run.digest), text=text)
+    ids = read_ids(shard, text=text)
     repeats: list[tuple[int, str]] = []
     for row in rows:
         doc_id = ids[row]
         if doc_id is None:
             continue
-        place = f"row {run.first_row + row} of {run.file.name}"
+        place = f"row {shard.first_row + row} of {shard.file.name}"
         first = seen.setdefault(doc_id, place)
         if first != place:
             repeats.append((row, f"doc_id is that of {first} too"))

@@ -16,12 +16,15 @@ DIGEST_BYTES = 16
 COUNT_BYTES = 8
 NULL = -1
 """In the place of a count or a length."""
+NULL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+"""In the place of the bits of a float: a NaN that no computation makes."""
 
 
 def row_digests(table: pa.Table) -> list[bytes]:
     """A digest of each row: of the names of the columns, and of what they hold, decoded.
 
-    Takes strings, lists of strings and lists of integers, dictionary-encoded or not, of any width.
+    Takes strings, lists of strings and lists of integers, dictionary-encoded or not, of any width, and lists of lists
+    of floats.
     """
     columns = [_Stored.of(table[name]) for name in sorted(table.column_names)]
     names = "\0".join(sorted(table.column_names)).encode()
@@ -59,13 +62,13 @@ class _Stored(NamedTuple):
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> _Stored:
         array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        if pa.types.is_nested(array.type):
             counts = pc.list_value_length(array).fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64)
             values = array.flatten()
         else:
             counts, values = np.ones(len(array), np.int64), array
         places = np.concatenate([[0], np.cumsum(np.maximum(counts, 0))])
-        lengths, offsets, data = _integers(values) if pa.types.is_integer(values.type) else _strings(values)
+        lengths, offsets, data = _bytes_of(values)
         starts = offsets[places].tolist()
         values_at = places.tolist()
         bounds = list(zip(values_at[:-1], values_at[1:], starts[:-1], starts[1:], strict=True))
@@ -80,6 +83,23 @@ class _Stored(NamedTuple):
 
 _Values = tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.int64]], memoryview]
 """Lengths (n,), offsets (n + 1,) into the data, data."""
+
+
+def _bytes_of(values: pa.Array) -> _Values:
+    if pa.types.is_integer(values.type):
+        return _integers(values)
+    return _floats(values) if pa.types.is_nested(values.type) else _strings(values)
+
+
+def _floats(values: pa.Array) -> _Values:
+    """Of lists of floats."""
+    counts = pc.list_value_length(values).fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers = values.flatten()
+    null = numbers.is_null().to_numpy(zero_copy_only=False)
+    bits = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.uint64)
+    offsets = COUNT_BYTES * np.concatenate([[0], np.cumsum(np.maximum(counts, 0))])
+    lengths = np.where(counts < 0, NULL, COUNT_BYTES * counts)
+    return lengths, offsets, memoryview(np.where(null, NULL_BITS, bits).tobytes())
 
 
 def _strings(values: pa.Array) -> _Values:

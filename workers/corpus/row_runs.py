@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS
+from schemas.document import TOKENS, ScoreColumn
 from schemas.settings import TextSettings
 from workers.corpus.parquet import CorpusError, ParquetLocation
 from workers.corpus.row_digests import digest_of_rows, row_digests, row_sizes
@@ -33,17 +33,19 @@ class RowRun(NamedTuple):
     ids: NDArray[np.int64]
 
 
-def row_runs(file: ParquetLocation, text: TextSettings, run_bytes: int) -> Iterator[RowRun | CorpusError]:
+def row_runs(
+    file: ParquetLocation, text: TextSettings, run_bytes: int, scores: ScoreColumn | None = None
+) -> Iterator[RowRun | CorpusError]:
     """The file in runs of about ``run_bytes`` of text; in the place of rows that cannot be read, why not.
 
     Reads all of the file, and holds a run and a few rows of it. Raises `SchemaError` where it has the wrong columns.
     """
     try:
-        ranges = open_rows(file, text=text)
+        ranges = open_rows(file, text=text, scores=scores)
     except CorpusError as error:
         yield error
         return
-    names = shard_columns(ranges.schema, text, source=file.path)
+    names = shard_columns(ranges.schema, text, source=file.path, scores=scores)
     sized = TOKENS if TOKENS in names else text.text_column
     waiting = _Waiting(file, run_bytes)
     for group, start in enumerate(ranges.starts[:-1]):

@@ -13,11 +13,12 @@ from schemas.columns import (
     Reject,
     batch_from_table,
     check,
+    check_scores,
     corpus_columns,
     raw_strings,
     token_columns,
 )
-from schemas.document import TOKENS, Batch
+from schemas.document import TOKENS, Batch, ScoreColumn
 from schemas.settings import TextSettings
 from workers.corpus.parquet import CorpusError, ParquetLocation, open_parquet, resolve
 from workers.corpus.readers.text import batch_from_text_table, check_text
@@ -48,6 +49,7 @@ class Shard(NamedTuple):
     `workers.corpus.row_digests.row_sizes`. ``digest`` (hex) is that of the rows. ``repeats`` are the rows of the shard
     whose document id an earlier row of the corpus has, with the reason for their rejects. ``lethal`` are the rows
     of the shard that ended whoever worked on them: that is found out by working, and is no part of the id.
+    ``scores`` is the column of scores that is read with the rows, and counts as theirs.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Shard(NamedTuple):
     digest: str
     repeats: tuple[tuple[int, str], ...] = ()
     lethal: tuple[int, ...] = ()
+    scores: ScoreColumn | None = None
 
     @property
     def place(self) -> str:
@@ -65,11 +68,17 @@ class Shard(NamedTuple):
         return f"{self.file.path}, rows {self.first_row} to {self.first_row + self.rows - 1}"
 
 
-def shard_columns(schema: pa.Schema, text: TextSettings, *, source: str) -> list[str]:
+def shard_columns(
+    schema: pa.Schema, text: TextSettings, *, source: str, scores: ScoreColumn | None = None
+) -> list[str]:
     """The columns a run needs of a corpus file, or of a raw-text file (no tokens); that of ids comes first.
 
-    Raises `SchemaError`.
+    Raises `SchemaError`; a file with ``scores`` has tokens, which they are of.
     """
+    if scores is not None:
+        check(schema, CORPUS, source=source)
+        check_scores(schema, scores, source=source)
+        return [*corpus_columns(schema), scores.name]
     if schema.get_field_index(TOKENS) < 0 and schema.get_field_index(text.text_column) >= 0:
         check_text(schema, text, source=source)
         return [text.id_column, text.text_column]
@@ -83,7 +92,7 @@ def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
     Raises `CorpusError` where the file or the row group is damaged, `ReplacedError` where other rows stand there
     now than when the shard was planned, `SchemaError` where its columns are wrong.
     """
-    table = open_rows(shard.file, text=text).read(shard.first_row, shard.rows)
+    table = open_rows(shard.file, text=text, scores=shard.scores).read(shard.first_row, shard.rows)
     if digest_of_rows(row_digests(table)) != shard.digest:
         raise ReplacedError(
             f"{shard.place}: not what was there when the run began; the file was changed or replaced meanwhile. "
@@ -116,7 +125,8 @@ def _part(shard: Shard, first: int, digests: list[bytes]) -> Shard:
 
 def read_ids(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
     """The document ids of a shard's rows as they are stored. Raises as `read_shard`."""
-    name = shard_columns(open_rows(shard.file, text=text).schema, text, source=shard.file.path)[0]
+    rows = open_rows(shard.file, text=text, scores=shard.scores)
+    name = shard_columns(rows.schema, text, source=shard.file.path, scores=shard.scores)[0]
     return stored_ids(read_shard(shard, text=text)[name])
 
 
@@ -143,7 +153,7 @@ def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batc
     faults |= dict.fromkeys((row for row, _ in shard.repeats), REPEATED)
     if TOKENS not in table.column_names:
         return batch_from_text_table(table, text, source=source, first_row=shard.first_row, known_faults=faults)
-    return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=faults)
+    return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=faults, scores=shard.scores)
 
 
 class _FileVersion(NamedTuple):
@@ -160,19 +170,21 @@ def _version(file: ParquetLocation) -> _FileVersion:
     return _FileVersion(file, info.size, info.mtime_ns)
 
 
-def open_rows(file: ParquetLocation, *, text: TextSettings = DEFAULT_TEXT) -> RowRanges:
+def open_rows(
+    file: ParquetLocation, *, text: TextSettings = DEFAULT_TEXT, scores: ScoreColumn | None = None
+) -> RowRanges:
     """A file to read rows of the needed columns from, opened once as long as it stays as it is.
 
     Raises `CorpusError` where it is damaged, `SchemaError` where its columns are wrong.
     """
-    return _rows(_version(file), text)
+    return _rows(_version(file), text, scores)
 
 
 @lru_cache(maxsize=2)
-def _rows(version: _FileVersion, text: TextSettings) -> RowRanges:
+def _rows(version: _FileVersion, text: TextSettings, scores: ScoreColumn | None) -> RowRanges:
     """Kept from shard to shard, so that a row group is not decoded anew for each of its parts."""
     whole = open_parquet(version.file)
-    columns = shard_columns(whole.schema_arrow, text, source=version.file.path)
+    columns = shard_columns(whole.schema_arrow, text, source=version.file.path, scores=scores)
     return RowRanges(whole, partial(_open_in_parts, version), version.file, columns)
 
 

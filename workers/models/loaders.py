@@ -6,11 +6,16 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.models import crf, two_stage_crf
+from workers.models import crf, crfsuite, scores, two_stage_crf
 from workers.models.folder import MANIFEST, ModelError
 from workers.models.model import Model
 
-LOADERS: dict[str, Callable[[Path], Model]] = {crf.KIND: crf.load, two_stage_crf.KIND: two_stage_crf.load}
+LOADERS: dict[str, Callable[[Path], Model]] = {
+    crf.KIND: crf.load,
+    crfsuite.KIND: crfsuite.load,
+    scores.KIND: scores.load,
+    two_stage_crf.KIND: two_stage_crf.load,
+}
 
 
 def load_model(folder: Path) -> Model:

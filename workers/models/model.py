@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch
+from schemas.document import Batch, ScoreColumn
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 
@@ -19,6 +19,16 @@ class KnownWords(Protocol):
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
         """(V,) which of the words it has something to say of, each by itself."""
+        ...
+
+
+@runtime_checkable
+class ReadsScores(Protocol):
+    """Reads the scores of another tagger from a corpus column. A model that also has this is one."""
+
+    @property
+    def score_column(self) -> ScoreColumn:
+        """The column; a batch to be scored has its ``scores``."""
         ...
 
 
@@ -49,3 +59,8 @@ class Model(Protocol):
         `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
         """
         ...
+
+
+def score_column(model: Model) -> ScoreColumn | None:
+    """The column of scores that a corpus has to be read with for the model; None for most."""
+    return model.score_column if isinstance(model, ReadsScores) else None

@@ -83,7 +83,7 @@ class Objective:
         def block(b: int) -> None:
             bounds = gold.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
             scores = (*chains.groups, self._rows, transitions, factors)
-            losses[b] = _sentences(*scores, gold.labels, bounds, self._tokens, pairs[b], Room.of(bounds, gold.width))
+            losses[b] = add_sentences(*scores, gold.labels, bounds, self._tokens, pairs[b], Room.of(bounds, gold.width))
 
         list(pool.map(block, range(BLOCKS)))
         return float(np.cumsum(losses)[-1]), np.cumsum(pairs, axis=0)[-1]
@@ -170,7 +170,7 @@ def _sum_groups(
 
 
 @kernel_in_place
-def _sentences(
+def add_sentences(
     start: Starts,
     ids: Ids,
     rows: Floats,
@@ -182,7 +182,7 @@ def _sentences(
     pairs: Floats,
     room: Room,
 ) -> Any:
-    """−log p(gold) of some sentences, in nats.
+    """−log p(gold) of some sentences, in nats; the scores of a token are the sum of the rows (·, L) that it names.
 
     Writes expected less observed labels to ``tokens`` (N, L), and adds the same of pairs of labels to ``pairs`` (L, L).
     """

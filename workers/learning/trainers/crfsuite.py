@@ -17,9 +17,9 @@ from workers.features.attributes import AttributeMaker
 from workers.features.derived import needed_columns
 from workers.features.scorer import compile_weights
 from workers.features.templates import FeatureSet, feature_set
-from workers.learning.trainers.crfsuite_file import ModelFileError, read_crfsuite
 from workers.learning.trainers.trainer import Iteration, Progress, Seen
 from workers.models.crf import CrfModel, Learned, save
+from workers.models.crfsuite_file import ModelFileError, read_crfsuite
 from workers.models.folder import ModelError, begin
 
 NAME = "crfsuite"

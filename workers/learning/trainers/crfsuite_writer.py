@@ -1,6 +1,6 @@
 """Writing CRFsuite's binary model files, so that its tagger takes a model that was trained here.
 
-The form is that of `workers.learning.trainers.crfsuite_file`: a header, the features, two databases of names, and for
+The form is that of `workers.models.crfsuite_file`: a header, the features, two databases of names, and for
 each label and attribute the features that start from it. A database finds a name in one of 256 open hash tables, by
 Jenkins's public-domain hash "lookup3" (2006) of its bytes and the NUL that ends them.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workers.compiling.kernel import inlined, kernel_in_place
-from workers.learning.trainers.crfsuite_file import (
+from workers.models.crfsuite_file import (
     BYTE_ORDER,
     CHUNK,
     DATABASE,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from schemas.document import Document
 from schemas.errors import InputError
-from schemas.settings import TrainerSettings
+from schemas.settings import Settings, TrainerSettings
 from workers.models.model import Model
 
 
@@ -87,7 +87,7 @@ class Seen:
         self._digest.update(document.sentence_starts.astype("<i8").tobytes())
         return gold
 
-    def training(self, trainer: str, settings: TrainerSettings) -> dict[str, Any]:
+    def training(self, trainer: str, settings: Settings) -> dict[str, Any]:
         """The counts, the trainer's name, and the digest of documents and settings, for the manifest.
 
         Raises `TrainingError` where there was no token.

@@ -1,0 +1,74 @@
+"""`concord import`: models that other programs have made. Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.arguments import Json, print_json
+from flows.cli.failures import reported
+from flows.cli.settings_options import takes
+from flows.progress import say
+from schemas.settings import ScoresSettings
+
+app = typer.Typer(no_args_is_help=True, help="Bring a model of your own, of another program's making.")
+
+Out = Annotated[Path, typer.Option(help="Folder for the model.")]
+
+
+@app.command(epilog="Example: concord import scores labels.txt --column scores --form logits --out models/mine/")
+@takes(ScoresSettings, apart=("labels",))
+def scores(
+    labels: Annotated[Path, typer.Argument(help="Text file: the labels of the scores in their order, one a line.")],
+    *,
+    out: Out,
+    transitions: Annotated[
+        Path | None,
+        typer.Option(help="Matrix of the nats of one label after another, rows the first one (.npy); otherwise 0."),
+    ] = None,
+    as_json: Json = False,
+    settings: dict[str, Any],
+) -> None:
+    """Make a model of scores that any tagger has written into the corpus; `concord calibrate` fits it."""
+    with reported():
+        from flows.commands.importing import import_scores
+
+        report = import_scores(labels, out, settings, transitions=transitions)
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        say(
+            f"{len(report.source)} labels in column {report.column!r}, as {report.form} at temperature "
+            f"{report.temperature:g}: {report.types} types of spans"
+        )
+        if report.joined:
+            say(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
+        say(f"model in {report.out}")
+
+
+@app.command(
+    epilog="Example: concord import crfsuite us.crfsuite --features usaddress:tokens2features --out models/addresses/"
+)
+def crfsuite(
+    file: Annotated[Path, typer.Argument(help="Model file that CRFsuite or python-crfsuite has written.")],
+    *,
+    features: Annotated[
+        str,
+        typer.Option(help="MODULE:FUNCTION that makes features of the words of a sentence. Its code is run: trust it."),
+    ],
+    out: Out,
+    as_json: Json = False,
+) -> None:
+    """Take a model of python-crfsuite's as it is, with the feature function of the package that it came with."""
+    with reported():
+        from flows.commands.importing import import_crfsuite
+
+        report = import_crfsuite(file, out, features)
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        say(f"{report.attributes:,} attributes, {len(report.labels)} labels")
+        say(f"features by {report.features} of {report.package} {report.release}")
+        say(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.features}")

@@ -1,0 +1,114 @@
+"""Fitting a model that is there to labelled documents: what `concord calibrate` does."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from flows.jobs import check_apart, check_model_place, corpus_place, folder_place
+from flows.progress import meter
+from flows.sources import LateRegistry, OpenModel, open_model, read_documents
+from flows.tuning import Tuned, pair_counts, tune_consistency
+from schemas.document import Document
+from schemas.reports import CalibrationReport
+from schemas.settings import CalibrationSettings
+from workers.constraints.consistency import PairCounts
+from workers.corpus.plan import plan
+from workers.learning.calibration import Calibrated, calibrate
+from workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from workers.learning.trainers.trainer import Seen, TrainingError
+from workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from workers.models.model import Model, score_column
+from workers.models.scores import ScoresModel, save
+from workers.storage.files import staged
+
+
+class _Made(NamedTuple):
+    """The new model, and what was learned of it; None of a model that is no `ScoresModel`."""
+
+    model: Model
+    learned: Calibrated | None
+
+
+def calibrate_model(
+    model: str,
+    corpus: str,
+    out: str,
+    *,
+    settings: CalibrationSettings,
+    consistency: bool,
+    tracking: str | None,
+) -> CalibrationReport:
+    """Writes the model, fitted to the labelled documents of a corpus, into the folder ``out``.
+
+    Of a `ScoresModel` temperature and transitions are learned, of every model the scales of the label consistency,
+    unless ``consistency`` is off. Its counts are those saved with the model, and of these documents where it has none.
+    Raises `TrainingError`, and what reading model and corpus and writing raise.
+    """
+    place = Path(folder_place(out))
+    check_apart(str(place), corpus_place(corpus))
+    check_model_place(place)
+    opened = open_model(model, LateRegistry(tracking))
+    documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)))
+    seen = _seen(documents, corpus)
+    with staged(place) as folder:
+        made = _fitted(opened, documents, seen, settings, folder)
+        tuned = _tune(documents, made.model, opened.folder) if consistency else None
+        manifest = parse_manifest(folder / MANIFEST)
+        extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
+        figures = {} if tuned is None else tuned.figures
+        manifest = update_manifest(folder, kind=manifest.kind, metrics=figures, extras=extras)
+    return _report(made, tuned, seen, rejected, str(place))
+
+
+def _seen(documents: Sequence[Document], corpus: str) -> Seen:
+    """Counts the documents. Raises `TrainingError` where one has no labels, or there is none."""
+    seen = Seen(())
+    for document in documents:
+        seen.gold(document)
+    if not seen.tokens:
+        raise TrainingError(f"{corpus}: there are no documents to calibrate on")
+    return seen
+
+
+def _fitted(
+    opened: OpenModel, documents: Sequence[Document], seen: Seen, settings: CalibrationSettings, folder: Path
+) -> _Made:
+    if not isinstance(opened.model, ScoresModel):
+        manifest = parse_manifest(opened.folder / MANIFEST)
+        for name in (*manifest.files, MANIFEST):
+            shutil.copyfile(opened.folder / name, folder / name)
+        return _Made(opened.model, None)
+    with meter("learning temperature and transitions", None):
+        learned = calibrate(documents, opened.model, settings)
+    training = seen.training("calibrate", settings) | {"loss_before": learned.before, "loss": learned.after}
+    return _Made(save(folder, learned.source, learned.transition, settings=settings, training=training), learned)
+
+
+def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
+    saved = saved_consistency(folder)
+    counted: Sequence[PairCounts] = [saved.counts] if saved is not None else pair_counts(documents, model.labels)
+    return tune_consistency(documents, model, counted)
+
+
+def _report(made: _Made, tuned: Tuned | None, seen: Seen, rejected: int, out: str) -> CalibrationReport:
+    learned = made.learned
+    scales = None if tuned is None else tuned.consistency.scales
+    return CalibrationReport(
+        documents=seen.documents,
+        tokens=seen.tokens,
+        rejected=rejected,
+        sentences_left_out=0 if learned is None else learned.left_out,
+        temperature=None if learned is None else learned.source.temperature,
+        loss_before=None if learned is None else learned.before,
+        loss=None if learned is None else learned.after,
+        exact_scale=None if scales is None else scales.exact,
+        subsequence_scale=None if scales is None else scales.subsequence,
+        unlabelled_scale=None if scales is None else scales.unlabelled,
+        f1_without_consistency=None if tuned is None else tuned.f1_without,
+        f1=None if tuned is None else tuned.f1_with,
+        out=out,
+        model_digest=made.model.digest,
+    )

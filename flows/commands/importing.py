@@ -1,0 +1,103 @@
+"""Models that other programs have made, as model folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from flows.jobs import check_model_place, folder_place
+from flows.options import OptionError, faults
+from schemas.errors import InputError
+from schemas.potentials import LARGEST_WEIGHT, Floats
+from schemas.reports import CrfsuiteReport, ScoresReport
+from schemas.settings import ScoresSettings
+from workers.models.crfsuite import save as save_crfsuite
+from workers.models.scores import label_ids, label_set, placed, save
+from workers.storage.files import staged
+
+
+class SourceError(InputError):
+    """A file that a model cannot be made of."""
+
+
+def import_scores(
+    labels: Path, out: Path, settings: Mapping[str, Any], *, transitions: Path | None = None
+) -> ScoresReport:
+    """Makes a model folder of scores in a column of the corpus.
+
+    ``labels`` is a text file, ``settings`` are the other fields of `ScoresSettings`, ``transitions`` is an ``.npy``
+    file (W, W). Raises `SourceError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
+    """
+    place = Path(folder_place(str(out)))
+    check_model_place(place)
+    source = _source(labels, settings)
+    found = label_set(source.labels)
+    transition = np.zeros((len(found), len(found)))
+    if transitions is not None:
+        transition = placed(_matrix(transitions, len(source.labels)), source.labels)
+    with staged(place) as folder:
+        model = save(folder, source, transition)
+    written = found.decode(label_ids(source.labels, found))
+    return ScoresReport(
+        column=source.column,
+        form=source.form,
+        temperature=source.temperature,
+        source=source.labels,
+        labels=found.names,
+        joined=tuple(a for a, b in zip(source.labels, written, strict=True) if a != b),
+        types=len(found.types),
+        out=str(place),
+        model_digest=model.digest,
+    )
+
+
+def import_crfsuite(file: Path, out: Path, features: str) -> CrfsuiteReport:
+    """Makes a model folder of CRFsuite's file and the function MODULE:FUNCTION, whose module is imported for it.
+
+    Raises `ModelError`, `ModelFileError`, `OutputError` and `OSError`.
+    """
+    place = Path(folder_place(str(out)))
+    check_model_place(place)
+    data = file.read_bytes()
+    with staged(place) as folder:
+        model = save_crfsuite(folder, data, features)
+    return CrfsuiteReport(
+        labels=model.labels.names,
+        attributes=len(model.weights.attributes),
+        features=model.function.name,
+        package=model.function.package,
+        release=model.function.release,
+        out=str(place),
+        model_digest=model.digest,
+    )
+
+
+def _source(labels: Path, settings: Mapping[str, Any]) -> ScoresSettings:
+    try:
+        names = tuple(line.strip() for line in labels.read_text("utf-8").splitlines() if line.strip())
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{labels}: is no text in UTF-8; give a file with a label a line") from error
+    if not names or len(set(names)) != len(names):
+        fault = "a label is there twice" if names else "there is no label in it"
+        raise SourceError(f"{labels}: {fault}; give each label a line, in the order of the scores")
+    try:
+        return ScoresSettings.model_validate({**settings, "labels": names})
+    except ValidationError as error:
+        raise OptionError(faults(error)) from error
+
+
+def _matrix(path: Path, size: int) -> Floats:
+    try:
+        with path.open("rb") as file:
+            matrix: Floats = np.lib.format.read_array(file, allow_pickle=False).astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise SourceError(f"{path}: is no matrix of numbers ({error}); write one with numpy.save") from error
+    if matrix.shape != (size, size):
+        raise SourceError(f"{path}: is {matrix.shape}, want ({size}, {size}): a row and a column for each label")
+    if not np.abs(matrix).max() <= LARGEST_WEIGHT:
+        raise SourceError(f"{path}: holds what is not a number of at most {LARGEST_WEIGHT:g} nats")
+    return matrix

@@ -1,0 +1,52 @@
+"""Label consistency tuned on documents, in front of a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from flows.progress import meter
+from schemas.document import Document
+from schemas.labels import LabelSet
+from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from workers.learning.tuning import ScaleTrial, tune_scales
+from workers.models.model import Model
+
+
+class Tuned(NamedTuple):
+    """The label consistency, and the entity F1 on the documents it was tuned on without it and with it."""
+
+    consistency: LabelConsistency
+    f1_without: float
+    f1_with: float
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """MLflow's and the manifest's figures of it."""
+        return {
+            "consistency/fold_case": float(self.consistency.counts.fold_case),
+            "consistency/exact_scale": self.consistency.scales.exact,
+            "consistency/subsequence_scale": self.consistency.scales.subsequence,
+            "consistency/unlabelled_scale": self.consistency.scales.unlabelled,
+            "held_out/f1_without_consistency": self.f1_without,
+            "held_out/f1": self.f1_with,
+        }
+
+
+def pair_counts(documents: Sequence[Document], labels: LabelSet) -> list[PairCounts]:
+    """Counts of words as written and of words folded, to choose from. Raises as `PairCounts.of` does."""
+    return [PairCounts.of(documents, labels, fold_case=fold) for fold in (False, True)]
+
+
+def tune_consistency(documents: Sequence[Document], model: Model, counted: Sequence[PairCounts]) -> Tuned:
+    """The best scales on documents that the model has not seen, and what they gain; see `tune_scales`."""
+    with meter("tuning label consistency", None) as bar:
+
+        def show(trial: ScaleTrial) -> None:
+            note = f"scales {', '.join(f'{scale:g}' for scale in trial.scales)}: F1 {trial.f1:.2%}"
+            bar.advance(note=note)
+
+        best, trials = tune_scales(documents, model, counted, progress=show)
+    f1 = {(trial.fold_case, trial.scales): trial.f1 for trial in trials}
+    folded = best.counts.fold_case
+    return Tuned(best, f1[folded, Scales(0.0, 0.0, 0.0)], f1[folded, best.scales])

@@ -1,0 +1,222 @@
+"""Temperature and transitions of another tagger's scores, and the scales of consistency, learned on documents."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.cli.failures import Exit
+from schemas.columns import table_from_documents
+from schemas.document import Batch, Document
+from schemas.labels import LabelError, LabelSet
+from schemas.settings import CalibrationSettings, ScoresSettings, SgdSettings
+from tests.scored import scored, written
+from tests.test_crf import corpus
+from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.learning.calibration import calibrate
+from workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from workers.learning.trainers.sgd import train
+from workers.learning.trainers.trainer import TrainingError
+from workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from workers.models.loaders import load_model
+from workers.models.scores import ScoresModel, label_set, save, unary
+
+BIO = ("O", "B-X", "I-X")
+SENTENCES = [["O", "B-X"], ["B-X", "I-X", "O"], ["O"], ["B-X", "B-X", "I-X"]]
+BIOES = ("S-X", "O", "E-X", "B-X", "I-X")
+Table = NDArray[np.float64]
+
+
+def made(names: tuple[str, ...], seed: int, *, documents: int = 6, steepness: float = 1.0) -> list[Document]:
+    """Short documents with scores that lean to their gold labels."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(documents):
+        gold = [SENTENCES[int(rng.integers(len(SENTENCES)))] for _ in range(2)]
+        flat = [label for sentence in gold for label in sentence]
+        lean = np.array([[float(name == label) for name in names] for label in flat])
+        words = [[f"w{t}" for t in range(len(sentence))] for sentence in gold]
+        document = Document.build(f"d{i}", words, labels=gold)
+        found.append(replace(document, scores=steepness * (lean + rng.normal(size=lean.shape))))
+    return found
+
+
+def model_of(names: tuple[str, ...], folder: Path, **settings: Any) -> ScoresModel:
+    folder.mkdir(exist_ok=True)
+    size = len(label_set(names))
+    return save(folder, ScoresSettings(labels=names, **settings), np.zeros((size, size)))
+
+
+def brute_loss(documents: list[Document], labels: LabelSet, source: ScoresSettings, transition: Table) -> float:
+    """−log p(gold) over all legal labellings of each sentence, by enumeration."""
+    total = 0.0
+    for document in documents:
+        assert document.labels is not None
+        assert document.scores is not None
+        table = unary(document.scores, labels, source)
+        gold = labels.encode(document.labels.strings())
+        bounds = [*document.sentence_starts.tolist(), len(document)]
+        for first, last in itertools.pairwise(bounds):
+            scores = {}
+            for path in itertools.product(range(len(labels)), repeat=last - first):
+                legal = labels.legal_start[path[0]] and all(
+                    labels.legal_transition[a, b] for a, b in itertools.pairwise(path)
+                )
+                local = sum(table[first + t, y] for t, y in enumerate(path))
+                scores[path] = (
+                    local + sum(transition[a, b] for a, b in itertools.pairwise(path)) if legal else -math.inf
+                )
+            total += float(logsumexp(list(scores.values()))) - scores[tuple(gold[first:last].tolist())]
+    return total
+
+
+@pytest.mark.parametrize("names", [BIO, BIOES], ids=["bio", "bioes"])
+@pytest.mark.parametrize("form", ["log-probabilities", "logits"])
+def test_the_loss_is_that_of_all_labellings_and_nothing_beside_its_minimum_is_better(
+    names: tuple[str, ...], form: str, tmp_path: Path
+) -> None:
+    documents = made(names, 0)
+    model = model_of(names, tmp_path, form=form, temperature=2.0)
+    found = calibrate(documents, model, CalibrationSettings(c2=0.1))
+    tokens = sum(map(len, documents))
+    assert (found.tokens, found.sentences, found.left_out) == (tokens, 12, 0)
+
+    def penalised(source: ScoresSettings, transition: Table) -> float:
+        return brute_loss(documents, model.labels, source, transition) + 0.1 * float((transition**2).sum())
+
+    assert found.before * tokens == pytest.approx(brute_loss(documents, model.labels, model.source, model.transition))
+    assert found.after * tokens == pytest.approx(brute_loss(documents, model.labels, found.source, found.transition))
+    best = penalised(found.source, found.transition)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        step = 1e-2 * rng.normal(size=found.transition.shape)
+        warmer = found.source.model_copy(update={"temperature": found.source.temperature * math.exp(step[0, 0])})
+        assert penalised(warmer, found.transition + step) >= best
+        assert penalised(warmer, found.transition) >= best - 1e-7
+
+
+def test_what_is_kept_stays_and_the_temperature_alone_is_that_of_a_search(tmp_path: Path) -> None:
+    documents = made(BIO, 3, steepness=5.0)
+    model = model_of(BIO, tmp_path)
+    alone = calibrate(documents, model, CalibrationSettings(transitions="kept"))
+    np.testing.assert_array_equal(alone.transition, model.transition)
+
+    def loss(logarithm: Table) -> float:
+        source = model.source.model_copy(update={"temperature": math.exp(float(logarithm[0]))})
+        return brute_loss(documents, model.labels, source, model.transition)
+
+    assert alone.source.temperature == pytest.approx(math.exp(minimize(loss, [0.0]).x[0]), rel=1e-3)
+    assert alone.source.temperature > 2.0
+    chain = calibrate(documents, model, CalibrationSettings(temperature="kept"))
+    assert chain.source.temperature == 1.0
+    assert chain.transition[model.labels.legal_transition].any()
+    assert not chain.transition[~model.labels.legal_transition].any()
+    nothing = calibrate(documents, model, CalibrationSettings(temperature="kept", transitions="kept"))
+    assert nothing.before == nothing.after
+
+
+def test_sentences_whose_labels_are_forbidden_are_left_out_and_counted(tmp_path: Path) -> None:
+    documents = made(BIO, 4)
+    model = model_of(BIO, tmp_path)
+    without = calibrate(documents, model, CalibrationSettings())
+    odd = Document.build("odd", [["a"], ["b", "c"], ["d"]], labels=[["B-X"], ["O", "I-X"], ["O"]])
+    scores = np.array([[0.0, -math.inf, 0.0], [0.0] * 3, [0.0] * 3, [-math.inf, 0.0, 0.0]])
+    found = calibrate([*documents, replace(odd, scores=scores)], model, CalibrationSettings())
+    assert found.left_out == 3  # one by its transition, two by their scores
+    assert (found.source, found.after) == (without.source, without.after)
+    with pytest.raises(TrainingError, match="forbid the gold labels of every sentence"):
+        calibrate([replace(odd, scores=scores)], model, CalibrationSettings())
+
+
+def test_scores_that_say_nothing_and_documents_that_do_not_fit_are_one_line(tmp_path: Path) -> None:
+    model = model_of(BIO, tmp_path)
+    documents = made(BIO, 5)
+    turned = [replace(d, scores=-3.0 * d.scores) for d in documents if d.scores is not None]
+    with pytest.raises(TrainingError, match="the scores say nothing of the gold labels"):
+        calibrate(turned, model, CalibrationSettings(transitions="kept"))
+    with pytest.raises(TrainingError, match="no labelled documents"):
+        calibrate([replace(documents[0], labels=None)], model, CalibrationSettings())
+    other = Document.build("d", [["a"]], labels=[["B-Y"]])
+    with pytest.raises(LabelError, match="unknown label 'B-Y'"):
+        calibrate([replace(other, scores=np.zeros((1, 3)))], model, CalibrationSettings())
+
+
+# The command
+
+
+def call(*words: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(app, [*words])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_a_model_of_scores_is_fitted_into_a_new_folder(tmp_path: Path) -> None:
+    documents = made(BIO, 7, documents=20, steepness=3.0)
+    scores = [d.scores for d in documents if d.scores is not None]
+    folder = written(tmp_path / "corpus", scored(documents, scores))
+    model = model_of(BIO, tmp_path / "model")
+    words = ("calibrate", str(tmp_path / "model"), "--corpus", str(folder), "--out", str(tmp_path / "fitted"))
+    report = json.loads(call(*words, "--json").stdout)
+    assert report["loss"] < report["loss_before"]
+    assert report["f1"] >= report["f1_without_consistency"]
+    fitted = load_model(tmp_path / "fitted")
+    assert isinstance(fitted, ScoresModel)
+    assert fitted.source.temperature == report["temperature"] != 1.0
+    assert fitted.digest == report["model_digest"] != model.digest
+    assert load_model(tmp_path / "model").digest == model.digest
+    assert saved_consistency(tmp_path / "fitted") is not None
+    assert parse_manifest(tmp_path / "fitted" / MANIFEST).metrics["held_out/f1"] == report["f1"]
+    again = json.loads(call(*words, "--no-consistency", "--temperature", "kept", "--json").stdout)
+    assert (again["temperature"], again["f1"]) == (1.0, None)
+    assert saved_consistency(tmp_path / "fitted") is None
+    assert "temperature" in call(*words).stderr
+
+
+def test_of_a_crf_the_scales_alone_are_fitted_and_its_counts_stay(tmp_path: Path) -> None:
+    documents = corpus(0, 12)
+    crf = train(documents, settings=SgdSettings(features="finkel", passes=1), out=tmp_path / "model")
+    written(tmp_path / "corpus", table_from_documents(corpus(1, 8)))
+    words = ("calibrate", str(tmp_path / "model"), "--corpus", str(tmp_path / "corpus"), "--out")
+    for number, counts in enumerate((None, PairCounts.of(documents, crf.labels))):
+        if counts is not None:
+            extra = consistency_extra(LabelConsistency(counts))
+            update_manifest(tmp_path / "model", kind="crf", extras={EXTRA: extra})
+        out = tmp_path / str(number)
+        report = json.loads(call(*words, str(out), "--json").stdout)
+        assert (report["temperature"], report["loss"], report["model_digest"]) == (None, None, crf.digest)
+        assert load_model(out).digest == crf.digest
+        found = saved_consistency(out)
+        assert found is not None
+        wanted = counts or PairCounts.of(corpus(1, 8), crf.labels, fold_case=found.counts.fold_case)
+        assert found.counts.exact.tolist() == wanted.exact.tolist()
+    batch = Batch.of(documents)
+    assert load_model(out).potentials(batch).unary.tobytes() == crf.potentials(batch).unary.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [((), "has no labels; training needs them"), (("--out", "corpus"), "the corpus is at .*; give a folder apart")],
+)
+def test_documents_that_nothing_can_be_learned_from_are_one_line(
+    more: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    documents = [replace(d, labels=None) for d in made(BIO, 8)]
+    written(tmp_path / "corpus", scored(documents, [d.scores for d in documents if d.scores is not None]))
+    model_of(BIO, tmp_path / "model")
+    done = call("calibrate", "model", "--corpus", "corpus", "--out", "fitted", *more, code=Exit.INPUT)
+    assert done.stderr.splitlines()[-1].startswith("concord: ")
+    assert message.split(".*")[-1] in done.stderr
+    assert not (tmp_path / "fitted").exists()

@@ -1,0 +1,483 @@
+"""Scores of another tagger: read from the corpus, and labelled as those of a model of our own."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.cli.failures import Exit
+from schemas.columns import SchemaError, batch_from_table, table_from_documents
+from schemas.document import Batch, Document, ScoreColumn
+from schemas.labels import LabelError, LabelSet, Scheme
+from schemas.run import RunKey, RunSettings, ShardReport
+from schemas.settings import ScoresSettings, SgdSettings
+from tests.made_runs import LABELS, HashModel
+from tests.model_mutations import mend_hashes
+from tests.scored import LISTS, scored, with_column, written
+from tests.test_crf import corpus
+from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.constraint_set import Unconstrained
+from workers.corpus.plan import plan
+from workers.corpus.row_digests import row_digests
+from workers.corpus.shards import read_batch
+from workers.inference.core.chain import viterbi
+from workers.labelling.labelled import check_settings, label_batch
+from workers.labelling.shard import label_shard
+from workers.learning.trainers.sgd import train
+from workers.models.folder import ModelError
+from workers.models.loaders import load_model
+from workers.models.model import ReadsScores, score_column
+from workers.models.scores import (
+    SCORES_FILE,
+    TRANSITION_FILE,
+    MissingScoresError,
+    ScoresModel,
+    label_set,
+    placed,
+    save,
+    unary,
+)
+from workers.synthesis.made_up import synthesize
+
+WIDTH = len(LABELS)
+COLUMN = ScoreColumn("scores", WIDTH)
+NOTHING = np.zeros((WIDTH, WIDTH))
+SOURCE = ScoresSettings(labels=LABELS.names)
+INF = math.inf
+
+KINDS = {
+    "lists": LISTS,
+    "fixed": pa.list_(pa.list_(pa.float64(), WIDTH)),
+    "large": pa.large_list(pa.large_list(pa.float64())),
+    "float": pa.list_(pa.list_(pa.float32())),
+    "half": pa.list_(pa.list_(pa.float16(), WIDTH)),
+}
+
+
+def scores_of(documents: list[Document], seed: int = 0) -> list[NDArray[np.float64]]:
+    """Scores that a float16 holds."""
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(len(d), WIDTH)).astype(np.float16).astype(np.float64) for d in documents]
+
+
+DOCUMENTS = list(synthesize(8, seed=3, kind="news"))
+SCORES = scores_of(DOCUMENTS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_of_any_float_and_list_are_read_as_they_are(kind: str, tmp_path: Path) -> None:
+    table = scored(DOCUMENTS, SCORES, KINDS[kind])
+    for part in (table, pa.concat_tables([table.slice(0, 3), table.slice(3)]), table.slice(2, 4)):
+        batch, rejects = batch_from_table(part, scores=COLUMN)
+        assert rejects == []
+        ids = [DOCUMENTS[int(i)].doc_id for i in range(8)]
+        for document in batch:
+            assert document.scores is not None
+            np.testing.assert_array_equal(document.scores, SCORES[ids.index(document.doc_id)])
+    shards = plan(written(tmp_path / "corpus", table), shard_bytes=1 << 10, scores=COLUMN)
+    assert len(shards) > 2
+    read = [document for shard in shards for document in read_batch(shard)[0]]
+    np.testing.assert_array_equal(
+        np.concatenate([d.scores for d in read if d.scores is not None]), np.concatenate(SCORES)
+    )
+
+
+def test_scores_go_through_parts_of_batches() -> None:
+    batch, _ = batch_from_table(scored(DOCUMENTS, SCORES), scores=COLUMN)
+    again = Batch.of([*batch.part(2, 5), batch.document(7)])
+    assert again.scores is not None
+    np.testing.assert_array_equal(again.scores, np.concatenate([*SCORES[2:5], SCORES[7]]))
+    assert Batch.of([batch.document(0), DOCUMENTS[1]]).scores is None
+    nothing, _ = batch_from_table(scored(DOCUMENTS, SCORES).slice(0, 0), scores=COLUMN)
+    assert nothing.scores is not None
+    assert nothing.scores.shape == (0, WIDTH)
+
+
+GOOD = [0.0, -INF, 1.5]
+FAULTS = {
+    "null row": (None, "scores is null"),
+    "no tokens": ([], "scores has 0 values for 2 tokens"),
+    "a token too many": ([GOOD] * 3, "scores has 3 values for 2 tokens"),
+    "null token": ([GOOD, None], "scores holds a null"),
+    "narrow": ([GOOD, GOOD[:2]], "scores has 2 scores for a token, want 3"),
+    "empty": ([GOOD, []], "scores has 0 scores for a token, want 3"),
+    "wide": ([[*GOOD, 1.0], GOOD], "scores has 4 scores for a token, want 3"),
+    "null": ([GOOD, [0.0, None, 1.0]], "scores holds a null"),
+    "NaN": ([[0.0, math.nan, 1.0], GOOD], "scores holds NaN"),
+    "inf": ([GOOD, [INF, 0.0, 0.0]], "scores holds inf; of the infinite ones -inf alone has a meaning"),
+    "mask": ([[-3.4e38, 0.0, 0.0], GOOD], "scores holds a score beyond 1e+06 nats; write -inf for what is forbidden"),
+    "nothing allowed": ([GOOD, [-INF] * 3], "scores forbids every label of a token"),
+}
+
+
+def test_what_is_no_score_is_a_reject_and_its_neighbours_are_read() -> None:
+    good = [GOOD, GOOD]
+    rows = [row for bad, _ in FAULTS.values() for row in (good, bad)] + [good]
+    documents = [Document.build(f"d{i}", [["a"], ["b"]]) for i in range(len(rows))]
+    batch, rejects = batch_from_table(
+        with_column(table_from_documents(documents), rows), scores=ScoreColumn("scores", 3), first_row=100
+    )
+    assert [(r.row, r.reason) for r in rejects] == [
+        (101 + 2 * i, reason) for i, (_, reason) in enumerate(FAULTS.values())
+    ]
+    assert len(batch) + len(rejects) == len(rows)
+    assert batch.scores is not None
+    np.testing.assert_array_equal(batch.scores, np.tile(GOOD, (batch.token_count, 1)))
+
+
+@given(
+    widths=st.lists(st.lists(st.integers(0, 4), max_size=4), min_size=1, max_size=6),
+    odd=st.sampled_from([math.nan, INF, -INF, 1e7, 0.0]),
+    seed=st.integers(0, 9),
+)
+def test_every_row_is_read_or_rejected(widths: list[list[int]], odd: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    documents = [Document.build(f"d{i}", [["a", "b"]]) for i in range(len(widths))]
+    rows = [[[odd if rng.random() < 0.1 else 1.0 for _ in range(w)] for w in row] for row in widths]
+    batch, rejects = batch_from_table(
+        with_column(table_from_documents(documents), rows), scores=ScoreColumn("scores", 2)
+    )
+
+    def good(row: list[list[float]]) -> bool:
+        fits = len(row) == 2 and all(len(token) == 2 and max(token) > -INF for token in row)
+        return fits and all(x == -INF or abs(x) <= 1e6 for token in row for x in token)
+
+    kept = [i for i, row in enumerate(rows) if good(row)]
+    assert [int(i[1:]) for i in batch.doc_ids] == kept
+    assert sorted(kept + [r.row for r in rejects if r.row is not None]) == list(range(len(rows)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "found"),
+    [
+        (pa.list_(pa.float32()), [[1.0, 2.0]], "has type list<.*float.*>, want list<list<float>>"),
+        (pa.list_(pa.list_(pa.int32())), [[[1], [2]]], "has type list<.*int32.*want list<list<float>>"),
+        (pa.list_(pa.string()), [["a", "b"]], "has type list<.*string.*want list<list<float>>"),
+        (None, None, "is missing or there twice, and the model reads its scores from it; add it"),
+    ],
+)
+def test_a_column_of_another_type_stops_the_plan(kind: pa.DataType, rows: Any, found: str, tmp_path: Path) -> None:
+    table = table_from_documents([Document.build("d", [["a", "b"]])])
+    folder = written(tmp_path, table if kind is None else with_column(table, rows, kind))
+    with pytest.raises(SchemaError, match=rf"part-00000.parquet: column 'scores' {found}"):
+        plan(folder, scores=COLUMN)
+    assert len(plan(folder)) == 1  # a model that reads no scores does not mind
+
+
+def test_raw_text_has_no_scores(tmp_path: Path) -> None:
+    folder = written(tmp_path, pa.table({"doc_id": ["a"], "text": ["Ada wrote."]}))
+    with pytest.raises(SchemaError, match="column 'tokens' is missing"):
+        plan(folder, scores=COLUMN)
+
+
+def test_a_changed_score_changes_the_digest_of_its_row_and_storage_does_not(tmp_path: Path) -> None:
+    whole = scored(DOCUMENTS, SCORES)
+    digests = row_digests(whole)
+    for kind in KINDS.values():
+        assert row_digests(scored(DOCUMENTS, SCORES, kind)) == digests
+    assert row_digests(whole.slice(2, 3)) == digests[2:5]
+    changed = [rows.copy() for rows in SCORES]
+    changed[4][-1, -1] += 1e-3
+    other = row_digests(scored(DOCUMENTS, changed))
+    assert [i for i in range(8) if digests[i] != other[i]] == [4]
+    folder = written(tmp_path, whole)
+    before = {shard.id for shard in plan(folder, shard_bytes=1, scores=COLUMN)}
+    plain = [shard.id for shard in plan(folder, shard_bytes=1)]
+    written(tmp_path, scored(DOCUMENTS, changed))
+    after = [shard.id for shard in plan(folder, shard_bytes=1, scores=COLUMN)]
+    assert [i for i, found in enumerate(after) if found not in before] == [4]
+    assert [shard.id for shard in plan(folder, shard_bytes=1)] == plain
+
+
+def test_odd_lists_of_scores_have_digests_of_their_own() -> None:
+    """Every way to move a boundary between tokens, and null against empty and NaN."""
+    rows: list[Any] = [
+        None,
+        [],
+        [[]],
+        [[], []],
+        [None],
+        [None, []],
+        [[], None],
+        [[0.0]],
+        [[0.0], []],
+        [[], [0.0]],
+        [[0.0, 0.0]],
+        [[0.0], [0.0]],
+        [[None]],
+        [[math.nan]],
+        [[0.0, None]],
+        [[None, 0.0]],
+        [[INF]],
+        [[-INF]],
+    ]
+    for kind in (LISTS, pa.large_list(pa.list_(pa.float16()))):
+        table = pa.table({"scores": pa.array(rows, kind)})
+        assert len(set(row_digests(table))) == len(rows)
+        assert row_digests(table.slice(5, 9)) == row_digests(table)[5:14]
+
+
+# What becomes of them
+
+
+def test_log_probabilities_stay_as_they_are_and_logits_become_them() -> None:
+    table = np.array([[0.5, -INF, -1.0, *[0.0] * 6], [3.0, 1.0, 2.0, *[-700.0] * 6]])
+    np.testing.assert_array_equal(unary(table, LABELS, SOURCE), table)
+    half = SOURCE.model_copy(update={"temperature": 0.5})
+    np.testing.assert_array_equal(unary(table, LABELS, half), 2 * table)
+    logits = half.model_copy(update={"form": "logits"})
+    np.testing.assert_allclose(unary(table, LABELS, logits), log_softmax(2 * table, axis=1), atol=1e-12)
+    shuffled = SOURCE.model_copy(update={"labels": LABELS.names[::-1]})
+    np.testing.assert_array_equal(unary(table[:, ::-1], LABELS, shuffled), table)
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "scheme"),
+    [
+        (["O", "B-X", "I-X"], ("O", "B-X", "I-X"), Scheme.BIO),
+        (["I-X", "B-X", "B-A"], ("O", "B-A", "I-A", "B-X", "I-X"), Scheme.BIO),
+        (["B-X", "I-X", "E-X", "S-X", "O", "S-A"], ("O", "B-A", "I-A", "B-X", "I-X"), Scheme.BIO),
+        (["O", "U-X", "B-X", "L-X"], ("O", "B-X", "I-X"), Scheme.BIO),
+        (["title", "author/person", "O"], ("O", "author/person", "title"), Scheme.PLAIN),
+        (["B-X", "I-X", "other"], ("B-X", "I-X", "other"), Scheme.PLAIN),
+    ],
+)
+def test_the_labels_of_a_column_make_a_label_set(names: list[str], labels: tuple[str, ...], scheme: Scheme) -> None:
+    assert label_set(names) == LabelSet(labels, scheme)
+
+
+def test_a_type_that_nothing_opens_is_refused() -> None:
+    with pytest.raises(LabelError, match="no label opens a span of 'X'"):
+        label_set(["O", "I-X"])
+    with pytest.raises(LabelError, match="no label opens a span of 'X'"):
+        label_set(["O", "I-X", "E-X", "B-A"])
+
+
+def test_probabilities_of_bioes_add_up_to_those_of_bio_and_what_is_missing_is_forbidden() -> None:
+    names = ["S-X", "E-X", "O", "I-X", "B-X", "S-A"]
+    labels = label_set(names)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(5, 6))
+    made = unary(logits, labels, ScoresSettings(labels=tuple(names), form="logits"))
+    share = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    wanted = {"O": share[:, 2], "B-X": share[:, 0] + share[:, 4], "I-X": share[:, 1] + share[:, 3], "B-A": share[:, 5]}
+    for name, values in wanted.items():
+        np.testing.assert_allclose(np.exp(made[:, labels.index[name]]), values, rtol=1e-12)
+    assert np.all(made[:, labels.index["I-A"]] == -INF)
+    with pytest.raises(LabelError, match="have no equal in BIO"):
+        placed(np.zeros((6, 6)), names)
+
+
+def test_given_transitions_find_their_places() -> None:
+    names = ["I-X", "O", "B-X", "B-A"]
+    matrix = np.arange(16.0).reshape(4, 4)
+    whole, labels = placed(matrix, names), label_set(names)
+    for i, a in enumerate(names):
+        for j, b in enumerate(names):
+            assert whole[labels.index[a], labels.index[b]] == matrix[i, j]
+    assert not whole[labels.index["I-A"]].any()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("scores")
+    save(out, SOURCE, np.random.default_rng(5).normal(size=NOTHING.shape))
+    return out
+
+
+def test_a_saved_model_is_loaded_and_its_digest_is_of_all_that_decides(folder: Path, tmp_path: Path) -> None:
+    model = load_model(folder)
+    assert isinstance(model, ScoresModel)
+    assert isinstance(model, ReadsScores)
+    assert score_column(model) == COLUMN
+    assert score_column(HashModel()) is None
+    assert (model.labels, model.source) == (LABELS, SOURCE)
+    digests = {model.digest}
+    changes: list[dict[str, Any]] = [{"column": "other"}, {"form": "logits"}, {"temperature": 2.0}, {}]
+    for number, change in enumerate(changes):
+        (tmp_path / str(number)).mkdir()
+        transition = model.transition if change else NOTHING
+        digests.add(save(tmp_path / str(number), SOURCE.model_copy(update=change), transition).digest)
+    assert len(digests) == 5
+    with pytest.raises(MissingScoresError, match="read without the 9 scores a token of column 'scores'"):
+        model.potentials(Batch.of(DOCUMENTS))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        (SCORES_FILE, b"{", "Invalid JSON"),
+        (SCORES_FILE, json.dumps({"labels": ["O", "O"]}).encode(), "a label is there twice"),
+        (SCORES_FILE, json.dumps({"labels": ["O", "I-X"]}).encode(), "no label opens a span of 'X'"),
+        (SCORES_FILE, json.dumps({"labels": ["O", "B-X"]}).encode(), "its labels are not those of manifest.json"),
+        (SCORES_FILE, json.dumps({"labels": LABELS.names, "temperature": 0}).encode(), "greater than or equal to 0.01"),
+        (TRANSITION_FILE, b"nonsense", "damaged \\(array 'transition' has no header"),
+    ],
+)
+def test_a_damaged_folder_is_one_line(folder: Path, tmp_path: Path, file: str, content: bytes, message: str) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ModelError, match="SHA-256 differs"):
+        load_model(tmp_path)
+    mend_hashes(tmp_path)
+    with pytest.raises(ModelError, match=message):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "transition", [np.zeros((3, 3)), np.full((WIDTH, WIDTH), np.nan), np.full((WIDTH, WIDTH), 1e7)]
+)
+def test_transitions_of_another_size_or_without_a_number_are_refused(
+    transition: NDArray[np.float64], tmp_path: Path
+) -> None:
+    save(tmp_path, SOURCE, transition)
+    with pytest.raises(ModelError, match=TRANSITION_FILE):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["gibbs", "certify"])
+def test_the_answers_are_those_of_a_crf_whose_scores_are_written_down(engine: str, tmp_path: Path) -> None:
+    documents, more = corpus(0, 20), corpus(1, 8)
+    (tmp_path / "scores").mkdir()
+    crf = train(documents, settings=SgdSettings(features="finkel", passes=2), out=tmp_path / "crf")
+    potentials = crf.potentials(Batch.of(more))
+    bounds = Batch.of(more).doc_starts
+    rows = [potentials.unary[a:b] for a, b in pairwise(bounds.tolist())]
+    names = crf.labels.names
+    source = ScoresSettings(labels=names, column="local")
+    model = save(tmp_path / "scores", source, placed(crf.transition, names))
+    batch, rejects = batch_from_table(scored(more, rows, name="local"), scores=model.score_column)
+    assert rejects == []
+    agreement = LabelConsistency(PairCounts.of(documents, crf.labels))
+    settings = check_settings(RunSettings(engine=engine))
+    ours, theirs = (
+        label_batch(given, model=made, constraints=agreement, settings=settings)
+        for given, made in ((batch, model), (Batch.of(more), crf))
+    )
+    assert ours.refused == theirs.refused == {}
+    for one, other in zip(ours.decoded, theirs.decoded, strict=True):
+        assert (one.labels.tolist(), one.objective, one.status) == (
+            other.labels.tolist(),
+            other.objective,
+            other.status,
+        )
+    assert [first.tolist() for first in ours.first] == [first.tolist() for first in theirs.first]
+
+
+def scored_run(tmp_path: Path, rows: list[Any], **settings: object) -> ShardReport:
+    """A shard of two-token documents under these scores of O, B-X and I-X, labelled."""
+    documents = [Document.build(f"d{i}", [["a", "b"]]) for i in range(len(rows))]
+    folder = written(tmp_path / "corpus", with_column(table_from_documents(documents), rows))
+    (tmp_path / "model").mkdir()
+    model = save(tmp_path / "model", ScoresSettings(labels=("O", "B-X", "I-X")), np.zeros((3, 3)))
+    key = RunKey(
+        settings=check_settings(RunSettings.model_validate(settings)), model=model.digest, constraints="", code="code"
+    )
+    constraints = Unconstrained()
+    return ShardReport.merge(
+        label_shard(shard, model=model, constraints=constraints, key=key, store=tmp_path / "out").marker.report
+        for shard in plan(folder, scores=model.score_column)
+    )
+
+
+def test_a_shard_with_bad_scores_is_labelled_around_them(tmp_path: Path) -> None:
+    rows: list[Any] = [[[0.0, -1.0, -2.0]] * 2] * 3 + [[[math.nan, 0.0, 0.0]] * 2] + [[[0.0, -1.0, -2.0]] * 2]
+    report = scored_run(tmp_path, rows)
+    assert (report.documents, report.rejected, report.tokens) == (4, 1, 8)
+
+
+@pytest.mark.parametrize("engine", ["viterbi", "gibbs", "certify", "cpsat"])
+def test_scores_under_which_no_legal_labelling_is_left_are_counted(engine: str, tmp_path: Path) -> None:
+    only_inside = [[-INF, -INF, 0.0], [0.0, -1.0, -2.0]]
+    good = [[0.0, -1.0, -2.0], [-INF, -2.0, 0.0]]
+    report = scored_run(tmp_path, [good, only_inside, good], engine=engine)
+    assert (report.documents, report.rejected, report.infeasible) == (3, 0, 1)
+    rejecting = scored_run(tmp_path / "again", [good, only_inside], engine=engine, on_infeasible="reject")
+    assert (rejecting.documents, rejecting.rejected) == (1, 1)
+
+
+# The command
+
+
+def call(*words: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    path = tmp_path / "labels.txt"
+    path.write_text("\n".join(LABELS.names) + "\n\n")
+    return path
+
+
+def test_a_model_is_imported_and_labels(labels: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.eye(WIDTH))
+    words = (
+        "import",
+        "scores",
+        str(labels),
+        "--out",
+        str(tmp_path / "model"),
+        "--transitions",
+        str(tmp_path / "t.npy"),
+    )
+    report = json.loads(call(*words, "--form", "logits", "--temperature", "2", "--json").stdout)
+    assert (report["types"], report["joined"], report["column"]) == (4, [], "scores")
+    model = load_model(tmp_path / "model")
+    assert isinstance(model, ScoresModel)
+    assert (model.digest, model.source.form, model.source.temperature) == (report["model_digest"], "logits", 2.0)
+    np.testing.assert_array_equal(model.transition, np.eye(WIDTH))
+    batch, _ = batch_from_table(scored(DOCUMENTS, SCORES), scores=model.score_column)
+    best = viterbi(model.potentials(batch).legal(model.labels))
+    assert LABELS.legal_start[best[batch.sentence_starts]].all()
+
+
+def test_joined_labels_are_said(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("O\nB-X\nI-X\nE-X\nS-X")
+    said = call("import", "scores", str(tmp_path / "labels.txt"), "--out", str(tmp_path / "model")).stderr
+    assert "5 labels in column 'scores', as log-probabilities at temperature 1: 1 types of spans" in said
+    assert "E-X, S-X count as what BIO writes for them" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "code", "message"),
+    [
+        (b"", (), Exit.INPUT, "labels.txt: there is no label in it"),
+        (b"O\nO", (), Exit.INPUT, "labels.txt: a label is there twice"),
+        (b"\xff", (), Exit.INPUT, "labels.txt: is no text in UTF-8"),
+        (b"O\nI-X", (), Exit.INPUT, "no label opens a span of 'X'"),
+        (b"O", ("--temperature", "1000"), Exit.USAGE, "temperature: Input should be less than or equal to 100"),
+        (b"O", ("--transitions", "labels.txt"), Exit.INPUT, "labels.txt: is no matrix of numbers"),
+        (b"O", ("--transitions", "nowhere.npy"), Exit.INPUT, "nowhere.npy: No such file"),
+        (b"O\nA", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: is (1, 1), want (2, 2)"),
+        (b"O", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: holds what is not a number of at most 1e+06"),
+        (b"O", ("--out", "labels.txt"), Exit.INPUT, "labels.txt: is there and is no model"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line(
+    text: bytes, more: tuple[str, ...], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.txt").write_bytes(text)
+    np.save(tmp_path / "small.npy", np.array([[np.inf]]))
+    said = call("import", "scores", "labels.txt", "--out", "model", *more, code=code).stderr
+    assert said.startswith("concord: ")
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,183 @@
+"""Another tagger's scores as a local model: they stand in the corpus, and the folder says what they are.
+
+A column of the corpus has a list of scores for each token (`schemas.document.ScoreColumn`). The folder holds which one
+it is, the labels that the scores are of, in order, and how they become nats (`ScoresSettings`), and beside that the
+transitions of a chain. Labels of BIOES and BILOU become BIO token by token: where several become one, its score is
+log Σ e^score, so that the probability with which a token opens a span stays what the tagger gave it. What it says of
+where a span ends is lost: that depends on two labels and the place, which a chain of BIO has no score for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from schemas.document import Batch, ScoreColumn
+from schemas.errors import InputError
+from schemas.labels import BIO_PREFIX, OUTSIDE, LabelError, Labels, LabelSet, bio_label
+from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from schemas.settings import ScoresSettings, Settings
+from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from workers.storage.files import write_whole
+
+KIND = "scores"
+SCORES_FILE = "scores.json"
+"""The `ScoresSettings`."""
+TRANSITION_FILE = "transition.bin"
+ARRAYS = (Kind("transition", "<f8", 2),)
+PREFIXES = ("B-", "I-", *BIO_PREFIX)
+
+
+class MissingScoresError(InputError):
+    """Documents that were read without the scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoresModel:
+    """Scores of a column of the corpus; ``transition`` (L, L) in nats, row: previous label, without legality."""
+
+    labels: LabelSet
+    source: ScoresSettings
+    transition: Floats
+    manifest: Manifest
+    digest: str
+    columns: tuple[str, ...] = ()
+
+    @property
+    def score_column(self) -> ScoreColumn:
+        """What a corpus has to be read with."""
+        return ScoreColumn(self.source.column, len(self.source.labels))
+
+    def potentials(self, batch: Batch) -> Potentials:
+        """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
+
+        Raises `MissingScoresError`.
+        """
+        name, width = self.score_column
+        if batch.scores is None or batch.scores.shape[1] != width:
+            raise MissingScoresError(f"the documents were read without the {width} scores a token of column {name!r}")
+        return Potentials(unary(batch.scores, self.labels, self.source), self.transition.copy(), batch.sentence_starts)
+
+
+def unary(scores: NDArray[np.float64], labels: LabelSet, source: ScoresSettings) -> Floats:
+    """(N, L) nats of each label, of scores (N, W) over the temperature; −inf where the column has no such label."""
+    scaled = scores / source.temperature
+    if source.form == "logits":
+        scaled -= scaled.max(axis=1, keepdims=True)
+        scaled -= np.log(np.exp(scaled).sum(axis=1, keepdims=True))
+    return joined(scaled, label_ids(source.labels, labels), len(labels))
+
+
+def joined(scores: Floats, ids: Labels, size: int) -> Floats:
+    """(N, L) log Σ e^score of the scores (N, W) whose label is the same, ``ids`` (W,); −inf for labels without any."""
+    table = np.full((len(scores), size), -np.inf)
+    for place, label in enumerate(ids.tolist()):
+        np.logaddexp(table[:, label], scores[:, place], out=table[:, label])
+    return table
+
+
+def label_set(names: Sequence[str]) -> LabelSet:
+    """The label set of a column's labels: BIO where all are of BIO, BIOES or BILOU, otherwise plain.
+
+    Raises `LabelError` where no label opens the spans of a type, which then has none.
+    """
+    written = _written(names)
+    labels = LabelSet.infer(written)
+    for kind, opening in zip(labels.types, labels.opening.tolist(), strict=True):
+        if labels.names[opening] not in written:
+            raise LabelError(
+                f"no label opens a span of {kind!r} ('B-{kind}'); for one label a token leave the prefix 'I-' out"
+            )
+    return labels
+
+
+def label_ids(names: Sequence[str], labels: LabelSet) -> Labels:
+    """(W,) the label of the set that each label of a column becomes."""
+    return labels.encode(_written(names))
+
+
+def _written(names: Sequence[str]) -> list[str]:
+    marked = all(name == OUTSIDE or name.startswith(PREFIXES) for name in names)
+    return [bio_label(name) for name in names] if marked else list(names)
+
+
+def placed(transition: Floats, names: Sequence[str]) -> Floats:
+    """Transitions between a column's labels (W, W) as those of its label set (L, L), 0 for labels that it adds.
+
+    Raises `LabelError` where labels become one, so that it has no transitions of its own.
+    """
+    labels = label_set(names)
+    ids = label_ids(names, labels)
+    if len(set(ids.tolist())) < len(ids):
+        raise LabelError("transitions between labels of BIOES or BILOU have no equal in BIO; leave them out")
+    whole = np.zeros((len(labels), len(labels)))
+    whole[np.ix_(ids, ids)] = transition
+    return whole
+
+
+def save(
+    out: Path,
+    source: ScoresSettings,
+    transition: Floats,
+    *,
+    settings: Settings | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> ScoresModel:
+    """Writes a model into a folder that is there, the manifest last; ``transition`` (L, L) is in nats.
+
+    ``settings`` and ``training`` are the manifest's, of who learned it. Raises `LabelError`, `OSError` and
+    `OutputError`.
+    """
+    labels = label_set(source.labels)
+    write_whole(out / SCORES_FILE, source.model_dump_json(indent=2).encode() + b"\n")
+    write_arrays(out / TRANSITION_FILE, [transition])
+    manifest = Manifest(
+        kind=KIND,
+        labels=labels.names,
+        scheme=labels.scheme,
+        settings={} if settings is None else settings.model_dump(),
+        versions={name: version(name) for name in ("concord", "numpy")},
+        training=dict(training or {}),
+        files={name: file_digest(out / name) for name in (SCORES_FILE, TRANSITION_FILE)},
+    )
+    write_manifest(out, manifest)
+    return ScoresModel(labels, source, transition, manifest, manifest.digest)
+
+
+def load(folder: Path | str) -> ScoresModel:
+    """The model saved in a folder; no file is opened before its hash was checked. Raises `ModelError`."""
+    folder = Path(folder)
+    manifest = read_manifest(folder, kind=KIND)
+    for name in (SCORES_FILE, TRANSITION_FILE):
+        if name not in manifest.files:
+            raise ModelError(f"{folder / MANIFEST}: lists no {name}; make the model again")
+    labels = manifest.label_set
+    try:
+        source = ScoresSettings.model_validate_json((folder / SCORES_FILE).read_bytes())
+        same = label_set(source.labels) == labels
+    except (ValidationError, LabelError) as error:
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise ModelError(f"{folder / SCORES_FILE}: {first}; make the model again") from error
+    if not same:
+        raise ModelError(f"{folder / SCORES_FILE}: its labels are not those of {MANIFEST}; make the model again")
+    try:
+        (transition,) = read_arrays(folder / TRANSITION_FILE, ARRAYS)
+    except ArraysFileError as error:
+        raise ModelError(f"{folder / TRANSITION_FILE}: damaged ({error}); make the model again") from error
+    _check(transition, len(labels), folder / TRANSITION_FILE)
+    return ScoresModel(labels, source, transition, manifest, manifest.digest)
+
+
+def _check(transition: Floats, labels: int, where: Path) -> None:
+    if transition.shape != (labels, labels):
+        raise ModelError(f"{where}: transitions are {transition.shape} for {labels} labels")
+    if not np.abs(transition).max() <= LARGEST_WEIGHT:
+        raise ModelError(f"{where}: a transition is not a number of at most {LARGEST_WEIGHT:g} nats")
