@@ -87,7 +87,7 @@ def test_a_cluster_that_dies_in_mid_run_is_one_line(world: World, trained: objec
     assert trained
     cluster = World(world.folder, world.env | head.environment, world.prefect)
     process = cluster.start(*world.reprocess_command("dead-head", *LONG, "--ray", head.address))
-    wait_until(lambda: markers(world, "dead-head") >= 1, process)
+    wait_until(lambda: markers(world, "dead-head") >= 1, process, seconds=300)
     end_ray(head.pids)
     assert f"Ray at {head.address}" in ended_in_one_line(world, "dead-head", process)
 
@@ -95,7 +95,7 @@ def test_a_cluster_that_dies_in_mid_run_is_one_line(world: World, trained: objec
 def test_a_private_ray_that_dies_in_mid_run_is_one_line_and_leaves_nothing(world: World, trained: object) -> None:
     assert trained
     process = world.start(*world.reprocess_command("dead-ray", *LONG))
-    wait_until(lambda: markers(world, "dead-ray") >= 1, process)
+    wait_until(lambda: markers(world, "dead-ray") >= 1, process, seconds=300)
     below = descendants(process.pid)
     end_ray(below)
     assert "Ray at 127.0.0.1:" in ended_in_one_line(world, "dead-ray", process)
