@@ -79,6 +79,7 @@ def _fitted(
     if not isinstance(opened.model, ScoresModel):
         manifest = parse_manifest(opened.folder / MANIFEST)
         for name in (*manifest.files, MANIFEST):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(opened.folder / name, folder / name)
         return _Made(opened.model, None)
     with meter("learning temperature and transitions", None):

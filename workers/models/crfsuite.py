@@ -40,8 +40,6 @@ TRUST = "CONCORD_TRUST"
 RAISED = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a function may raise at words it cannot take; anything else is no fault of a document."""
 
-NONE = np.zeros(0, np.int64)
-
 Features = Callable[[list[str]], Any]
 
 
@@ -98,14 +96,17 @@ class CrfsuiteModel:
             raise DocumentError(f"{self.function.name} cannot take it: {type(error).__name__}: {error}") from error
         if len(items) != len(words):
             raise DocumentError(f"{self.function.name} gave {len(items)} sets of features for {len(words)} tokens")
-        known = [
-            (place, row, value)
-            for place, item in enumerate(items)
-            for name, value in item
-            if (row := self._rows.get(name)) is not None
-        ]
-        place, row, value = (np.array(column) for column in zip(*known, strict=True)) if known else (NONE, NONE, NONE)
-        return self._sums(len(words), place, row, value)
+        places: list[int] = []
+        rows: list[int] = []
+        values: list[float] = []
+        for place, item in enumerate(items):
+            for name, value in item:
+                row = self._rows.get(name)
+                if row is not None:
+                    places.append(place)
+                    rows.append(row)
+                    values.append(value)
+        return self._sums(len(words), np.array(places, np.int64), np.array(rows, np.int64), np.array(values))
 
     def _sums(self, size: int, place: Ints, row: Ints, value: Floats) -> Floats:
         """(size, K) for attribute row[i] with value[i] at token place[i], its weights times that, added up in order."""
@@ -115,7 +116,9 @@ class CrfsuiteModel:
         ends = np.cumsum(counts)
         entry = np.arange(counts.sum()) + np.repeat(start[row] - ends + counts, counts)
         cell = np.repeat(place, counts) * width + target[entry]
-        return np.bincount(cell, np.repeat(value, counts) * weight[entry], size * width).reshape(size, width)
+        sums: Floats = np.zeros(size * width)
+        np.add.at(sums, cell, np.repeat(value, counts) * weight[entry])
+        return sums.reshape(size, width)
 
     @cached_property
     def _ids(self) -> Labels:
