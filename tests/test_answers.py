@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.document import TOKENS, Batch, Document
-from schemas.labels import LabelSet
+from schemas.labels import OUTSIDE, LabelSet
 from schemas.settings import StackedSettings
 from tests.test_crf import corpus
+from workers.features.mentions import NOTHING
 from workers.features.templates import ANSWER_COLUMNS
 from workers.learning.trainers import sgd, stacked
 from workers.learning.trainers.stacked import train
-from workers.models.answers import NOTHING, OUTSIDE, WIDTH, answer_columns
+from workers.models.answers import WIDTH, answer_columns
 from workers.models.folder import MANIFEST, ModelError
 from workers.models.loaders import load_model
 from workers.models.two_stage_crf import SECOND, TwoStageModel, answers_of

@@ -136,7 +136,6 @@ def lacking(unary: Floats, labels: LabelSet, entity: Entity) -> Iterator[Floats]
     """Unary scores (N, L) of one sentence, case by case: together they allow all labellings without exactly the entity,
     and none that has it."""
     kept = unary.copy()
-    label = int(labels.opening[entity.type])
     for t in range(entity.start, entity.end):
         label = int(labels.opening[entity.type] if t == entity.start else labels.inside[entity.type])
         case = kept.copy()

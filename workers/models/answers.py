@@ -12,18 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column
-from schemas.labels import Labels, LabelSet, Spans
+from schemas.document import Batch, Column
+from schemas.labels import OUTSIDE, Labels, LabelSet, Spans
 from schemas.problem import NO_KEY
 from workers.constraints.consistency import span_keys
+from workers.features.mentions import NOTHING, Mentions
 from workers.features.templates import ANSWER_COLUMNS
 
 WIDTH = 6
 """Entities longer than this many tokens are compared by their words one by one alone."""
-
-NOTHING = ""
-"""The value where nothing is to be counted."""
-OUTSIDE = "O"
 
 Table = NDArray[np.int64]
 
@@ -44,10 +41,7 @@ class Answered(NamedTuple):
     @classmethod
     def of(cls, batch: Batch, labels: LabelSet, found: Labels) -> Answered:
         """Takes the labels (N,) that the first model found, ids of ``labels``."""
-        words = batch.columns[TOKENS]
-        folded = Column.encode([word.lower() for word in words.values]).codes[words.codes].astype(np.int64)
-        document = np.repeat(np.arange(len(batch)), np.diff(batch.doc_starts))
-        word = np.unique(document * (folded.max(initial=0) + 1) + folded, return_inverse=True)[1].astype(np.int64)
+        word = Mentions(batch).word
         keys = span_keys(word.astype(np.int32), batch.sentence_starts, WIDTH)
         kind = labels.type_of[found].astype(np.int64)
         kind[kind < 0] = len(labels.types)

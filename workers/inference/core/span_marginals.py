@@ -10,11 +10,14 @@ would make the span longer. All in logarithms, by the messages of the forward-ba
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.labels import Spans
 from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import kernel_in_place
+from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.inference.core.agreement import Codec
 from workers.inference.core.chain import sentence_bounds, sum_messages
 from workers.inference.core.prepared import Prepared
@@ -59,34 +62,32 @@ def _log_masses(
 
 
 @kernel_in_place
-def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, start: int, opening: int) -> float:
+def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, start: int, opening: int) -> Any:
     """Log-sum of all before a span that opens at ``start``."""
     if codec.opens_sentence[start]:
         return 0.0
-    top, total = -np.inf, 0.0
-    for label in range(unary.shape[1]):
-        if not codec.continues[label, opening]:
-            top = max(top, before[start - 1, label] + unary[start - 1, label] + transition[label, opening])
-    if top == -np.inf:
-        return top
-    for label in range(unary.shape[1]):
-        if not codec.continues[label, opening]:
-            total += np.exp(before[start - 1, label] + unary[start - 1, label] + transition[label, opening] - top)
-    return float(top + np.log(total))
+    edge, barred = transition[:, opening], codec.continues[:, opening]
+    return _log_sum(before[start - 1], unary[start - 1], edge, barred)
 
 
 @kernel_in_place
-def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end: int, last: int) -> float:
+def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end: int, last: int) -> Any:
     """Log-sum of all from ``end`` on, after a span whose last label is ``last``."""
     if codec.opens_sentence[end]:
         return 0.0
+    return _log_sum(transition[last], unary[end], after[end], codec.continues[last])
+
+
+@inner_in_place
+def _log_sum(one: Floats, two: Floats, three: Floats, barred: NDArray[np.bool_]) -> float:
+    """Log of Σ e^(one + two + three) over the labels (L,) that are not ``barred``."""
     top, total = -np.inf, 0.0
-    for label in range(unary.shape[1]):
-        if not codec.continues[last, label]:
-            top = max(top, transition[last, label] + unary[end, label] + after[end, label])
+    for label in range(len(barred)):
+        if not barred[label]:
+            top = max(top, one[label] + two[label] + three[label])
     if top == -np.inf:
         return top
-    for label in range(unary.shape[1]):
-        if not codec.continues[last, label]:
-            total += np.exp(transition[last, label] + unary[end, label] + after[end, label] - top)
+    for label in range(len(barred)):
+        if not barred[label]:
+            total += np.exp(one[label] + two[label] + three[label] - top)
     return float(top + np.log(total))
