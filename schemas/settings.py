@@ -174,9 +174,11 @@ class FeatureSettings(TrainerSettings):
 
     features: str = Field(
         "rich",
-        description="Feature sets by name, joined by +: finkel, rich, fields, core, pos, sentence, mentions, clusters.",
+        description="Feature sets by name, joined by +: finkel, rich, fields, core, pos, sentence, mentions, clusters, "
+        "gazetteer, entities.",
     )
     clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
+    gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
 
 
 class CrfSettings(FeatureSettings):

@@ -33,6 +33,7 @@ OUT = {
     "workers/learning/calibration.py": "trains: what it learns is in the model's digest",
     "workers/learning/tuning.py": "trains: what it learns is in the model's digest",
     "workers/learning/selection.py": "trains: what it chooses is in the model",
+    "workers/learning/given_features.py": "trains: what it learns is in the model's digest",
     "workers/learning/folds.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/stacked.py": "trains: what it learns is in the model's digest",
     "workers/learning/vectors.py": "trains: the clusters are in the model's digest",

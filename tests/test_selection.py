@@ -151,6 +151,18 @@ def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document],
     assert all("clusters" in str(trial.chosen["features"]).split("+") for trial in with_table)
 
 
+def test_lists_are_families_the_users_where_there_is_a_file(documents: list[Document], tmp_path: Path) -> None:
+    phrases = tmp_path / "phrases.tsv"
+    phrases.write_text("a\tX\n")
+    for files, wanted in (((), "core+entities"), ((str(phrases),), "core+entities+gazetteer")):
+        school = School(documents, best_at("core+entities+gazetteer", 0.1, 0.0))
+        trials = select(documents, school.train, CrfSettings(gazetteers=files), folds=2)
+        assert best_of(trials).chosen["features"] == wanted
+        assert best_of(trials).settings.model_dump()["gazetteers"] == files
+        with_files = [trial for trial in trials if trial.settings.model_dump()["gazetteers"]]
+        assert all("gazetteer" in str(trial.chosen["features"]).split("+") for trial in with_files)
+
+
 def test_what_cannot_be_searched_is_one_line(documents: list[Document]) -> None:
     school = School(documents, lambda _: 0.0)
     with pytest.raises(TrainingError, match="nothing is left to be chosen: give fewer options"):

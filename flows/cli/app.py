@@ -147,6 +147,10 @@ def train(
     clusters: Annotated[
         Path | None, typer.Option(help="File of `concord clusters`, for those features. As --option clusters=.")
     ] = None,
+    gazetteer: Annotated[
+        list[str] | None,
+        typer.Option(help="File of phrases and types, for those features; may be given many times. Tab or Parquet."),
+    ] = None,
     start_from: Annotated[
         Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --option start_from=.")
     ] = None,
@@ -174,6 +178,7 @@ def train(
         from workers.learning.trainers.registry import trainer_named
 
         named = {"features": features, "clusters": clusters, "start_from": start_from}
+        named["gazetteers"] = ",".join(gazetteer) if gazetteer else None
         pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(option or [])]
         settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
         try:

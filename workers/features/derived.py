@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Column
 from schemas.errors import InputError
+from workers.features.gazetteers import GAZETTEER_COLUMNS, READINGS
 from workers.features.mentions import MENTION_COLUMNS, mention_columns
 from workers.features.templates import CASE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
 
@@ -87,16 +88,19 @@ class ColumnError(InputError):
 
 def needed_columns(features: FeatureSet) -> tuple[str, ...]:
     """The columns a corpus must have for these features, sorted: derived ones are made of its tokens."""
-    return tuple(sorted({TOKENS, *features.columns} - DERIVED.keys() - MENTION_COLUMNS.keys()))
+    made = DERIVED.keys() | MENTION_COLUMNS.keys() | GAZETTEER_COLUMNS.keys()
+    return tuple(sorted({TOKENS, *features.columns} - made))
 
 
 def feature_columns(batch: Batch, features: FeatureSet) -> dict[str, Column]:
-    """The columns that the features read, in order of their names; those of `DERIVED` and `MENTION_COLUMNS` are made.
+    """The columns that the features read, in order of their names; those that `needed_columns` leaves out are made.
 
     Raises `ColumnError` naming the columns there are.
     """
-    mentions = mention_columns(batch, [name for name in features.columns if name in MENTION_COLUMNS])
-    return {name: mentions[name] if name in mentions else _column(batch, name) for name in features.columns}
+    made = mention_columns(batch, [name for name in features.columns if name in MENTION_COLUMNS])
+    for reading in dict.fromkeys(GAZETTEER_COLUMNS[name] for name in features.columns if name in GAZETTEER_COLUMNS):
+        made |= features.lists[READINGS[reading][0]].columns(batch, reading)
+    return {name: made[name] if name in made else _column(batch, name) for name in features.columns}
 
 
 def _column(batch: Batch, name: str) -> Column:

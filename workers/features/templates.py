@@ -7,7 +7,7 @@ tables. Every feature has the value 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from schemas.document import TOKENS
 from schemas.errors import UsageError
 from workers.features.clusters import Clusters, read_clusters
 from workers.features.extractors import EXTRACTORS, Extractor, Pieces
+from workers.features.gazetteers import ENTITIES, GAZETTEER, READINGS, Gazetteer, column_names
 from workers.features.mentions import MENTION_COLUMNS
 
 BEFORE, AFTER = "<s>", "</s>"
@@ -113,6 +114,8 @@ class FeatureSet:
     templates: tuple[Template, ...]
     clusters: Clusters | None = None
     """The table that templates of words' clusters read."""
+    lists: Mapping[str, Gazetteer] = field(default_factory=dict)
+    """Those of `LISTS` that templates read."""
 
     @cached_property
     def singles(self) -> tuple[Single, ...]:
@@ -267,6 +270,10 @@ SUMMARIES = {
     "sentence": "how the sentence is capitalised, its length and first word, the document's first word; for newswire",
     "mentions": "what the document says of the word elsewhere; for names",
     CLUSTERS: "groups of words that are used alike; needs --clusters FILE, see `concord clusters`",
+    GAZETTEER: "phrases of lists that you have; needs --gazetteer FILE",
+    f"{GAZETTEER}-cased": "the same where letters have the same case; needs --gazetteer FILE",
+    ENTITIES: "names that are labelled in the training documents; for names",
+    f"{ENTITIES}-cased": "the same where letters have the same case",
     "answers": "what a first model answered elsewhere in the document; the trainer stacked adds it",
     "rich": "core+sentence+pos",
     "rich-nopos": "core+sentence",
@@ -287,24 +294,43 @@ def cluster_templates(clusters: Clusters) -> tuple[Template, ...]:
     return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
 
 
-def feature_set(name: str, clusters: Path | str | None = None) -> FeatureSet:
+def list_templates(reading: str) -> tuple[Template, ...]:
+    """Whole matches at and beside the token, and what its word is in phrases, by one of `READINGS`."""
+    whole, *parts = map(Source, column_names(reading))
+    return (*_singles(whole, -1, 0, 1), *map(Single, parts))
+
+
+def lists_of(name: str) -> set[str]:
+    """Those of `LISTS` that the parts of a name read."""
+    return {READINGS[part][0] for part in name.split("+") if part in READINGS}
+
+
+def feature_set(
+    name: str, clusters: Path | str | None = None, lists: Mapping[str, Gazetteer] | None = None
+) -> FeatureSet:
     """The templates of all parts of a name such as ``core+pos+mentions``, in that order.
 
-    ``clusters`` is the cluster file that the part ``clusters`` reads. Raises `FeatureSetError`, and `ClusterFileError`.
+    ``clusters`` is the cluster file that the part ``clusters`` reads, ``lists`` has those of the parts in `LISTS`.
+    Raises `FeatureSetError`, and `ClusterFileError`.
     """
     parts, table = name.split("+"), None
     if (CLUSTERS in parts) != (clusters is not None):
         raise FeatureSetError(f"the feature set {CLUSTERS!r} and a cluster file go together: give both or none")
     if clusters is not None:
         table = read_clusters(Path(clusters))
+    given = lists or {}
+    if odd := lists_of(name) ^ given.keys():
+        raise FeatureSetError(f"the feature set {min(odd)!r} and its list of phrases go together: give both or none")
     templates = dict.fromkeys(template for part in parts for template in _part(part, table))
-    return FeatureSet(name, tuple(templates), table)
+    return FeatureSet(name, tuple(templates), table, given)
 
 
 def _part(name: str, clusters: Clusters | None) -> tuple[Template, ...]:
     if name == CLUSTERS and clusters is not None:
         return cluster_templates(clusters)
+    if name in READINGS:
+        return list_templates(name)
     if name not in FEATURE_SETS:
-        known = ", ".join(sorted([*FEATURE_SETS, CLUSTERS]))
+        known = ", ".join(sorted([*FEATURE_SETS, CLUSTERS, *READINGS]))
         raise FeatureSetError(f"unknown feature set {name!r}; there are {known}, and those joined by '+'")
     return FEATURE_SETS[name]

@@ -22,10 +22,11 @@ from workers.evaluation.bootstrap import Comparison, f1_of_counts, paired_bootst
 from workers.evaluation.conlleval import entity_counts_by_document
 from workers.evaluation.named_counts import Counts
 from workers.features.derived import needed_columns
+from workers.features.gazetteers import ENTITIES, GAZETTEER, LISTS
 from workers.features.templates import CLUSTERS, feature_set
 from workers.inference.core.chain import viterbi
 from workers.learning.folds import fold_of
-from workers.learning.trainers.trainer import Train, TrainingError
+from workers.learning.trainers.trainer import Train, TrainingError, gold_of
 from workers.models.model import Model
 
 FOLDS = 5
@@ -36,8 +37,11 @@ FEATURES, PRIOR, CUT_OFF = CHOSEN = ("features", "c2", "min_freq")
 BASES = ("core", "fields")
 """Feature sets of which one is the start."""
 
-FAMILIES = ("pos", "sentence", "mentions", CLUSTERS)
+FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES, GAZETTEER)
 """Feature sets that are added to it, in this order, where each helps and the corpus has what it needs."""
+
+FILES = {CLUSTERS: "clusters", GAZETTEER: "gazetteers"}
+"""The settings that have the files of feature sets; without one they are not tried."""
 
 FACTOR = 3.0
 """What the prior's weight is multiplied or divided by."""
@@ -104,7 +108,7 @@ def cross_validated(documents: Sequence[Document], train: Train, settings: Train
     Raises as `fold_of` and training do.
     """
     fold = np.array(fold_of(documents, folds))
-    labels = LabelSet.infer(name for document in documents for name in _gold(document))
+    labels = LabelSet.infer(name for document in documents for name in gold_of(document))
     counts = np.zeros((len(documents), 3), np.int64)
     for mine in range(folds):
         inside, outside = (np.flatnonzero(chosen).tolist() for chosen in (fold != mine, fold == mine))
@@ -122,12 +126,6 @@ def _counts(model: Model, documents: Sequence[Document], labels: LabelSet) -> Co
     mine: Labels = labels.encode(list(model.labels.names))[found]
     gold = labels.encode(batch.labels.strings())
     return entity_counts_by_document(gold, mine, labels, batch.sentence_starts, batch.doc_starts)
-
-
-def _gold(document: Document) -> Iterable[str]:
-    if document.labels is None:
-        raise TrainingError(f"document {document.doc_id!r} has no labels; training needs them on every document")
-    return set(document.labels.strings())
 
 
 @dataclass(frozen=True)
@@ -155,12 +153,13 @@ class _Search:
 
     def features(self, settings: TrainerSettings) -> Trial:
         """The better one of `BASES`, and `FAMILIES` where they help."""
-        table = settings.model_dump()[CLUSTERS]
-        alone = [settings.model_copy(update={FEATURES: name, CLUSTERS: None}) for name in self._usable(BASES)]
+        files = settings.model_dump(include=set(FILES.values()))
+        none = {name: type(settings).model_fields[name].default for name in files}
+        alone = [settings.model_copy(update={FEATURES: name, **none}) for name in self._usable(BASES)]
         best = best_of([self.attempt(given) for given in alone])
         for name in self._usable(FAMILIES):
-            added = {CLUSTERS: table} if name == CLUSTERS else {}
-            if name != CLUSTERS or table is not None:
+            added = {field: value for field, value in files.items() if FILES.get(name) == field}
+            if all(added.values()):
                 best = self.better(best, features=f"{best.chosen[FEATURES]}+{name}", **added)
         return best
 
@@ -178,5 +177,5 @@ class _Search:
         """The feature sets whose columns every document has."""
         there = set.intersection(*(set(document.columns) for document in self.documents))
         for name in names:
-            if name == CLUSTERS or set(needed_columns(feature_set(name))) <= there:
+            if name in (CLUSTERS, *LISTS) or set(needed_columns(feature_set(name))) <= there:
                 yield name

@@ -8,7 +8,7 @@ them, and the manifest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,8 @@ from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from schemas.settings import TrainerSettings
 from workers.features.clusters import ClusterFileError, write_clusters
 from workers.features.derived import needed_columns
+from workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
+from workers.features.gazetteers import LISTS
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
 from workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
@@ -32,6 +34,8 @@ KIND = "crf"
 WEIGHTS_FILE = "weights.bin"
 CLUSTERS_FILE = "clusters.parquet"
 """The table of word clusters, where the features read one."""
+LIST_FILES = {name: f"{name}.parquet" for name in LISTS}
+"""The lists of phrases that the features read."""
 ARRAYS = (
     Kind("start", "<i8"),
     Kind("label", "<i4"),
@@ -120,11 +124,16 @@ def save(
     ``training`` is the manifest's; ``libraries`` are those, beside numpy, whose versions the weights depend on, and
     ``beside`` files that the trainer has put into the folder. Raises `OSError`, and `OutputError` of the manifest.
     """
-    weights, features, labels = learned.weights, learned.features, learned.labels
+    weights, labels = learned.weights, learned.labels
+    lists = {name: gazetteer.for_all for name, gazetteer in learned.features.lists.items()}
+    features = replace(learned.features, lists=lists)
     write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), learned.transition, learned.missing))
     if features.clusters is not None:
         write_clusters(out / CLUSTERS_FILE, features.clusters)
         beside = (*beside, CLUSTERS_FILE)
+    for name, gazetteer in lists.items():
+        write_gazetteer(out / LIST_FILES[name], gazetteer)
+        beside = (*beside, LIST_FILES[name])
     manifest = Manifest(
         kind=KIND,
         labels=labels.names,
@@ -137,7 +146,7 @@ def save(
         files={name: file_digest(out / name) for name in (*beside, WEIGHTS_FILE)},
     )
     write_manifest(out, manifest)
-    return CrfModel(*learned, manifest, manifest.digest)
+    return CrfModel(*learned._replace(features=features), manifest, manifest.digest)
 
 
 def load(folder: Path | str) -> CrfModel:
@@ -164,8 +173,9 @@ def load(folder: Path | str) -> CrfModel:
 def _known_features(folder: Path, manifest: Manifest) -> FeatureSet:
     try:
         clusters = folder / CLUSTERS_FILE if CLUSTERS_FILE in manifest.files else None
-        features = feature_set(manifest.features, clusters)
-    except (FeatureSetError, ClusterFileError) as error:
+        lists = {name: read_gazetteer(folder / file) for name, file in LIST_FILES.items() if file in manifest.files}
+        features = feature_set(manifest.features, clusters, lists)
+    except (FeatureSetError, ClusterFileError, GazetteerFileError) as error:
         raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
     if tuple(t.name for t in features.templates) != manifest.templates:
         raise ModelError(

@@ -18,8 +18,9 @@ from schemas.potentials import LARGEST_WEIGHT, Floats
 from schemas.settings import GradientSettings
 from workers.features.derived import needed_columns
 from workers.features.incidence import Attributes, Ids, incidence
-from workers.features.templates import FeatureSet, feature_set
+from workers.features.templates import FeatureSet
 from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from workers.learning.given_features import features_of
 from workers.learning.trainers.trainer import Seen, TrainingError
 from workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
 from workers.models.crf import CrfModel, Learned, load, save
@@ -41,10 +42,11 @@ class Fitting:
     @classmethod
     def of(cls, documents: Iterable[Document], *, settings: GradientSettings, trainer: str) -> Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
-        features = feature_set(settings.features, settings.clusters)
+        given = list(documents)
+        features = features_of(settings, given)
         columns = needed_columns(features)
         seen, kept = Seen(columns), []
-        for document in documents:
+        for document in given:
             seen.gold(document)
             kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
         training = seen.training(trainer, settings)

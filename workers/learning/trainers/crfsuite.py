@@ -16,7 +16,8 @@ from schemas.settings import CrfSettings
 from workers.features.attributes import AttributeMaker
 from workers.features.derived import needed_columns
 from workers.features.scorer import compile_weights
-from workers.features.templates import FeatureSet, feature_set
+from workers.features.templates import FeatureSet
+from workers.learning.given_features import features_of
 from workers.learning.trainers.trainer import Iteration, Progress, Seen
 from workers.models.crf import CrfModel, Learned, save
 from workers.models.crfsuite_file import ModelFileError, read_crfsuite
@@ -31,9 +32,10 @@ def train(
     documents: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
 ) -> CrfModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
-    features = feature_set(settings.features, settings.clusters)
+    given = list(documents)
+    features = features_of(settings, given)
     optimiser, seen = _Optimiser(settings.max_iterations, progress), Seen(needed_columns(features))
-    _append(optimiser, documents, features, seen)
+    _append(optimiser, given, features, seen)
     training = seen.training(NAME, settings)
     begin(out)
     _run(optimiser, settings, out / CRFSUITE_FILE)

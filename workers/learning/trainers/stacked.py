@@ -10,8 +10,8 @@ from pathlib import Path
 from schemas.document import Batch, Document
 from schemas.settings import SgdSettings, StackedSettings
 from workers.features.derived import needed_columns
-from workers.features.templates import feature_set
 from workers.learning.folds import fold_of
+from workers.learning.given_features import features_of
 from workers.learning.trainers import sgd
 from workers.learning.trainers.trainer import Iteration, Progress, Seen
 from workers.models.crf import CrfModel
@@ -31,9 +31,10 @@ def train(
     The second model learns from answers to documents that their model had not seen: a fold's by a first model of the
     other folds (Krishnan & Manning 2006 §3.3). On what it has seen, a first model is right too often.
     """
-    columns = needed_columns(feature_set(settings.features, settings.clusters))
+    given = list(documents)
+    columns = needed_columns(features_of(settings, given))
     seen, kept = Seen(columns), list[Document]()
-    for document in documents:
+    for document in given:
         seen.gold(document)
         kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
     training = seen.training(NAME, settings)

@@ -53,6 +53,13 @@ class Trainer(NamedTuple):
     settings: type[TrainerSettings]
 
 
+def gold_of(document: Document) -> list[str]:
+    """The gold labels (N,). Raises `TrainingError` where there are none."""
+    if document.labels is None:
+        raise TrainingError(f"document {document.doc_id!r} has no labels; training needs them on every document")
+    return document.labels.strings()
+
+
 @dataclass
 class Seen:
     """What a trainer is given, counted and digested as it goes by; ``columns`` are those that its features read."""
@@ -69,15 +76,13 @@ class Seen:
 
         Raises `TrainingError` where it has none, or lacks a column.
         """
-        if document.labels is None:
-            raise TrainingError(f"document {document.doc_id!r} has no labels; training needs them on every document")
+        gold = gold_of(document)
         missing = [name for name in self.columns if name not in document.columns]
         if missing:
             raise TrainingError(
                 f"document {document.doc_id!r} has no column {', '.join(map(repr, missing))}, which the features read; "
                 "use others, such as those without tags, or add the column"
             )
-        gold = document.labels.strings()
         self.names.update(gold)
         self.documents += 1
         self.sentences += len(document.sentence_starts)

@@ -1,0 +1,293 @@
+"""Gazetteers as features: the phrases of a list that tokens spell, by longest match, and those that a word is part of.
+
+Ratinov & Roth (2009) §6.2 say what such lists are good for. A list is data, a table of phrases and types that a model's
+folder keeps a copy of. What a token is told depends on its document and the list alone. While a model learns from the
+documents that the list was gathered from, none is told what it alone has said: looking names up would never fail there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch, Column
+from workers.features.extractors import same
+
+GAZETTEER, ENTITIES = LISTS = ("gazetteer", "entities")
+"""Lists that features read: of the user's files, and of the entities that a model has learned from."""
+CASES: dict[str, Callable[[str], str]] = {"": str.lower, "-cased": same}
+"""How words are compared: in lower case, or as they are written."""
+READINGS = {source + case: (source, case) for source in LISTS for case in CASES}
+"""Ways to look a list up, by the names of their feature sets."""
+ROLES = ("-only", "-first", "-inside", "-last")
+"""What a word is in a phrase, as the names of columns say it."""
+NOTHING = ""
+"""The value of a token of which the list says nothing."""
+LONGEST = 64
+"""Words of a phrase at most; nothing longer is a name."""
+MANY = -1
+"""Stands for a document where something is said by more than one, or by a document that is not known."""
+
+Ids = NDArray[np.int64]
+Entry = tuple[tuple[str, ...], str]
+"""The words of a phrase, and its type."""
+
+
+def column_names(reading: str) -> tuple[str, ...]:
+    """The columns of one of `READINGS`: whole matches, then one for each of `ROLES`."""
+    return tuple(reading + role for role in ("", *ROLES))
+
+
+GAZETTEER_COLUMNS = {name: reading for reading in READINGS for name in column_names(reading)}
+"""Which of `READINGS` each column is of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gazetteer:
+    """Phrases (P,), lists of words, and the type of each; no pair is there twice.
+
+    ``only_in`` (P,) is the id of the document that alone has the entry, null where there are more or it is not known.
+    """
+
+    phrases: pa.ListArray
+    types: pa.StringArray
+    only_in: pa.StringArray
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[Entry, str | None]]) -> Gazetteer:
+        """Of entries in any order, each with the id of the document that has it, or none."""
+        owner: dict[Entry, str | None] = {}
+        for entry, doc_id in entries:
+            owner[entry] = doc_id if owner.get(entry, doc_id) == doc_id else None
+        ordered = sorted(owner)
+        return cls(
+            pa.array([words for words, _ in ordered], pa.list_(pa.string())),
+            pa.array([kind for _, kind in ordered], pa.string()),
+            pa.array([owner[entry] for entry in ordered], pa.string()),
+        )
+
+    @property
+    def for_all(self) -> Gazetteer:
+        """The list as a document is told of it that it was not gathered from."""
+        return replace(self, only_in=pa.nulls(len(self.types), pa.string()))
+
+    @cached_property
+    def _lookups(self) -> dict[str, _Lookup]:
+        """Those that were asked for, by case; made anew in each process."""
+        return {}
+
+    def columns(self, batch: Batch, reading: str) -> dict[str, Column]:
+        """`column_names` of a batch. Values are sets of types, after ``B-`` or ``I-`` in a whole match."""
+        _, case = READINGS[reading]
+        if case not in self._lookups:
+            self._lookups[case] = _Lookup.of(self, CASES[case])
+        return dict(zip(column_names(reading), self._lookups[case].columns(batch), strict=True))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: self.__dict__[name] for name in ("phrases", "types", "only_in")}
+
+
+class _Trie(NamedTuple):
+    """Phrases as paths over V words. Edge i leads from node ``edges[i]`` // V by word ``edges[i]`` % V to node i + 1.
+
+    The root is node 0. Edges ascend, because those of a level start where those of the level before it end.
+    """
+
+    edges: Ids
+    words: int
+
+    @classmethod
+    def of(cls, words: Column, starts: Ids) -> tuple[_Trie, Ids]:
+        """The trie of the P phrases ``starts[i]`` to ``starts[i + 1]`` of the words, and the node (P,) of each."""
+        size, codes = len(words.values) + 1, words.codes.astype(np.int64)
+        length, node = np.diff(starts), np.zeros(len(starts) - 1, np.int64)
+        edges, count = [np.zeros(0, np.int64)], 0
+        for depth in range(int(length.max(initial=0))):
+            inside = np.flatnonzero(length > depth)
+            level, number = np.unique(node[inside] * size + codes[starts[inside] + depth], return_inverse=True)
+            node[inside] = count + number + 1
+            edges.append(level)
+            count += len(level)
+        return cls(np.concatenate(edges), size), node
+
+    def after(self, nodes: Ids, words: Ids) -> Ids:
+        """(n,) the node that each word leads to from each node, 0 where no phrase goes on so."""
+        wanted = nodes * self.words + words
+        place = np.searchsorted(self.edges, wanted)
+        place[place == len(self.edges)] = 0
+        return np.where(self.edges[place] == wanted, place + 1, 0) if len(self.edges) else np.zeros_like(nodes)
+
+
+class _Rows(NamedTuple):
+    """What a list says: ``kind`` (n,) of ``key`` (n,), by ``document`` (n,) alone, or by `MANY`."""
+
+    key: Ids
+    kind: Ids
+    document: Ids
+
+    def merged(self) -> _Rows:
+        """In the order of keys and kinds, no pair twice."""
+        order = np.lexsort((self.document, self.kind, self.key))
+        key, kind, document = (column[order] for column in self)
+        first = np.flatnonzero((np.diff(key, prepend=-1) != 0) | (np.diff(kind, prepend=-1) != 0))
+        last = np.append(first, len(key))[1:] - 1
+        return _Rows(key[first], kind[first], np.where(document[first] == document[last], document[first], MANY))
+
+
+class _Sets:
+    """Numbers of sets of types; 0 is the empty one."""
+
+    def __init__(self, types: Sequence[str]) -> None:
+        self._types = types
+        self._known: dict[tuple[int, ...], int] = {(): 0}
+
+    def number(self, kinds: Ids) -> int:
+        """Of ascending kinds, which are places in ``types``."""
+        return self._known.setdefault(tuple(kinds.tolist()), len(self._known))
+
+    def texts(self) -> list[str]:
+        """The sets by number."""
+        return [",".join(self._types[kind] for kind in kinds) for kinds in self._known]
+
+
+class _Said(NamedTuple):
+    """The set of types of each key, and others for documents that alone say some of a key.
+
+    ``value`` (K,) numbers sets. For document d, key k has ``other[i]`` where ``exceptions[i]``, which ascend, is
+    k · ``documents`` + d.
+    """
+
+    value: Ids
+    exceptions: Ids
+    other: Ids
+    documents: int
+
+    @classmethod
+    def of(cls, rows: _Rows, sets: _Sets, keys: int, documents: int) -> _Said:
+        """Of what is said of keys below ``keys``."""
+        rows, value = rows.merged(), np.zeros(keys, np.int64)
+        bounds = np.searchsorted(rows.key, np.arange(keys + 1))
+        for key in np.flatnonzero(np.diff(bounds)).tolist():
+            value[key] = sets.number(rows.kind[bounds[key] : bounds[key + 1]])
+        alone = rows.document != MANY
+        exceptions = np.unique(rows.key[alone] * documents + rows.document[alone])
+        other = np.zeros(len(exceptions), np.int64)
+        for i, exception in enumerate(exceptions.tolist()):
+            key, document = divmod(exception, documents)
+            mine = slice(bounds[key], bounds[key + 1])
+            other[i] = sets.number(rows.kind[mine][rows.document[mine] != document])
+        return cls(value, exceptions, other, documents)
+
+    def at(self, keys: Ids, documents: Ids) -> Ids:
+        """(n,) the set of each key for each document."""
+        found = self.value[keys]
+        if len(self.exceptions):
+            wanted = np.where(documents == MANY, -1, keys * self.documents + documents)
+            place = np.minimum(np.searchsorted(self.exceptions, wanted), len(self.exceptions) - 1)
+            found = np.where(self.exceptions[place] == wanted, self.other[place], found)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Lookup:
+    """A list made ready: numbers of its words, of the documents that alone say something, and what is said.
+
+    ``whole`` is said of nodes of the trie, each of ``parts`` (in the order of `ROLES`) of words.
+    """
+
+    fold: Callable[[str], str]
+    words: dict[str, int]
+    documents: dict[str, int]
+    trie: _Trie
+    whole: _Said
+    parts: tuple[_Said, ...]
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, gazetteer: Gazetteer, fold: Callable[[str], str]) -> _Lookup:
+        words = Column.encode([fold(word) for word in gazetteer.phrases.flatten().to_pylist()])
+        starts = np.concatenate([[0], np.cumsum(gazetteer.phrases.value_lengths().to_numpy())]).astype(np.int64)
+        trie, node = _Trie.of(words, starts)
+        types, owners = Column.encode(sorted(gazetteer.types.to_pylist())).values, gazetteer.only_in.to_pylist()
+        place = {kind: i for i, kind in enumerate(types)}
+        documents = {name: i for i, name in enumerate(sorted({name for name in owners if name is not None}))}
+        kind = np.array([place[kind] for kind in gazetteer.types.to_pylist()], np.int64)
+        owner = np.array([MANY if name is None else documents[name] for name in owners], np.int64)
+        sets, phrase = _Sets(types), np.repeat(np.arange(len(kind)), np.diff(starts))
+        whole = _Said.of(_Rows(node, kind, owner), sets, len(trie.edges) + 1, len(documents))
+        roles, codes = _roles(starts), words.codes.astype(np.int64)
+        parts = tuple(
+            _Said.of(
+                _Rows(codes[roles == r], kind[phrase[roles == r]], owner[phrase[roles == r]]),
+                sets,
+                trie.words,
+                len(documents),
+            )
+            for r in range(len(ROLES))
+        )
+        vocabulary = dict(zip(words.values, range(len(words.values)), strict=True))
+        return cls(fold, vocabulary, documents, trie, whole, parts, tuple(sets.texts()))
+
+    def columns(self, batch: Batch) -> Iterator[Column]:
+        """The columns of a batch, in the order of `column_names`."""
+        column, unknown = batch.columns[TOKENS], len(self.words)
+        known = map(self.words.get, map(self.fold, column.values), repeat(unknown))
+        numbers = np.fromiter(known, np.int64, len(column.values))
+        words, document = numbers[column.codes], self._documents(batch)
+        yield self._whole(words, self._roots(numbers)[column.codes], batch.sentence_bounds, document)
+        for part in self.parts:
+            yield Column(part.at(words, document).astype(np.int32), self.texts)
+
+    def _documents(self, batch: Batch) -> Ids:
+        """(N,) the number of each token's document."""
+        numbers = np.array([self.documents.get(name, MANY) for name in batch.doc_ids], np.int64)
+        return np.repeat(numbers, np.diff(batch.doc_starts))
+
+    def _roots(self, words: Ids) -> Ids:
+        """(n,) the node of the phrases that start with each word."""
+        return self.trie.after(np.zeros_like(words), words)
+
+    def _whole(self, words: Ids, node: Ids, bounds: Ids, document: Ids) -> Column:
+        """Matches from left to right, each the longest where it starts; ``node`` (N,) is that of the first word."""
+        ends = np.repeat(bounds[1:], np.diff(bounds))
+        length, value = np.zeros_like(words), np.zeros_like(words)
+        at, size = np.flatnonzero(node), 1
+        node = node[at]
+        while len(at):
+            said = self.whole.at(node, document[at])
+            length[at[said > 0]], value[at[said > 0]] = size, said[said > 0]
+            inside = at + size < ends[at]
+            at, node = at[inside], self.trie.after(node[inside], words[at[inside] + size])
+            at, node, size = at[node > 0], node[node > 0], size + 1
+        start = _apart(np.flatnonzero(length), length)
+        code, sizes = np.zeros(len(words), np.int32), length[start]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        code[np.repeat(start, sizes) + within] = np.repeat(2 * value[start], sizes)
+        code[start] -= 1
+        return Column(code, [NOTHING, *(prefix + text for text in self.texts[1:] for prefix in ("B-", "I-"))])
+
+
+def _roles(starts: Ids) -> Ids:
+    """For each word of all phrases its place in `ROLES`."""
+    only, first, inside, last = range(len(ROLES))
+    roles = np.full(starts[-1], inside)
+    roles[starts[:-1]], roles[starts[1:] - 1] = first, last
+    roles[starts[:-1][np.diff(starts) == 1]] = only
+    return roles
+
+
+def _apart(start: Ids, length: Ids) -> Ids:
+    """The starts of matches that no earlier one of these reaches; ``length`` (N,) is that of the match from a token."""
+    kept, free = [], 0
+    for t, size in zip(start.tolist(), length[start].tolist(), strict=True):
+        if t >= free:
+            free = t + size
+            kept.append(t)
+    return np.array(kept, np.int64)
