@@ -58,9 +58,10 @@ def warm_up(model: CrfModel, batch: Batch) -> None:
 def main() -> None:
     """Measures both paths on the same shards."""
     parser = options(__doc__, features=FEATURES)
+    parser.add_argument("--features", default=FEATURES, help="of the model that is trained where none is given")
     parser.add_argument("--tokens", type=int, default=200_000, help="stop after the shard that reaches this")
     chosen = parser.parse_args()
-    folder = chosen.model or trained_model(FEATURES, labelled_corpora().train)
+    folder = chosen.model or trained_model(chosen.features, labelled_corpora().train)
     corpus = chosen.corpus or tokenised_novels()
     model, shards = load(folder), plan(corpus)
     tagger, maker = pycrfsuite.Tagger(), AttributeMaker(model.features)

@@ -17,6 +17,7 @@ from flows.cli.app import app
 from flows.options import parse_options
 from workers.constraints.constraint_file import parse_constraints
 from workers.corpus.readers.registry import READERS
+from workers.features.templates import SUMMARIES
 from workers.inference.registry import SOLVERS
 
 ROOT = Path(__file__).parents[1]
@@ -131,6 +132,11 @@ def test_the_examples_of_the_page_on_constraints_can_be_used(monkeypatch: pytest
 def test_every_engine_is_on_the_page_on_engines() -> None:
     text = (ROOT / "docs" / "engines.md").read_text()
     assert not [name for name in SOLVERS if f"`{name}`" not in text]
+
+
+def test_every_feature_set_is_on_the_page_on_features() -> None:
+    text = (ROOT / "docs" / "features.md").read_text()
+    assert not [name for name in SUMMARIES if f"`{name}`" not in text]
 
 
 def test_the_page_on_readers_names_them_all_and_its_options_are_theirs() -> None:
