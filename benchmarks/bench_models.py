@@ -157,7 +157,7 @@ def main() -> None:
         }
         rows.append(row)
         print(_line(row), flush=True)
-    save(chosen.name, {"train": str(train), "corpus": str(test), "clusters": chosen.clusters, "rows": rows})
+    save(chosen.name, {"train": train.name, "corpus": Path(test).name, "rows": rows})
 
 
 def _line(row: dict[str, Any]) -> str:
