@@ -226,6 +226,12 @@ class SgdSettings(GradientSettings):
     seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
 
 
+class HmmSettings(TrainerSettings):
+    """How a hidden Markov model is counted."""
+
+    labels: tuple[str, ...] = Field((), description="Labels that it knows besides, where few documents lack some.")
+
+
 class StackedSettings(SgdSettings):
     """How the two CRFs of a two-stage model are trained: each as by `SgdSettings`."""
 
