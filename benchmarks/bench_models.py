@@ -153,7 +153,7 @@ def main() -> None:
             "documents": len(found.counts["certify"]),
             "certified": found.certified,
             "scales": consistency_of(folder).scales._asdict(),
-            "training_cpu_seconds": round(seconds, 1),
+            "training_cpu_seconds": round(seconds, 1) or None,  # none where the model was kept from before
         }
         rows.append(row)
         print(_line(row), flush=True)
