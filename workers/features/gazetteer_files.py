@@ -56,7 +56,7 @@ def _text(path: Path) -> Iterator[tuple[str, str, str]]:
                 continue
             if len(fields) != len(COLUMNS):
                 raise GazetteerFileError(
-                    f"{path}: line {number}: {len(fields)} fields, want a phrase, a tab and its type"
+                    f"{path}: line {number}: want a phrase, a tab and its type, found {len(fields) - 1} tabs"
                 )
             yield f"line {number}", fields[0], fields[1].strip()
 
