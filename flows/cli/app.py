@@ -7,7 +7,7 @@ import logging
 import os
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -38,6 +38,9 @@ from schemas.errors import InputError
 from schemas.reports import CalibrationReport
 from schemas.run import RunReport, RunSettings, TrainReport
 from schemas.settings import CalibrationSettings
+
+if TYPE_CHECKING:
+    from workers.corpus.ingestion import IngestReport
 
 app = typer.Typer(
     name="concord",
@@ -96,7 +99,7 @@ def synthesize(
         report = synthesize_corpus(
             out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
         )
-        _show_ingest(report._asdict(), out, as_json=as_json)
+        _show_ingest(report, out, as_json=as_json)
 
 
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
@@ -128,7 +131,7 @@ def ingest(
             layout=IngestSettings(group_documents=group_documents, group_tokens=group_tokens),
             overwrite=overwrite,
         )
-        _show_ingest(report._asdict(), out, as_json=as_json)
+        _show_ingest(report, out, as_json=as_json)
         if not report.written:
             raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
         if report.rejected and not as_json:
@@ -451,15 +454,17 @@ def readers(*, as_json: Json = False) -> None:
     catalogue.show("readers", entries, catalogue.listing(entries), as_json=as_json)
 
 
-def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:
+def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
     if as_json:
-        print_json(json.dumps(counts | {"out": str(out)}))
+        print_json(json.dumps(report._asdict() | {"misfits": dict(report.misfits), "out": str(out)}))
         return
     say(
-        f"{counts['read']:,} documents read, {counts['written']:,} written ({counts['tokens']:,} tokens, "
-        f"{counts['sentences']:,} sentences), {counts['rejected']:,} rejected"
+        f"{report.read:,} documents read, {report.written:,} written ({report.tokens:,} tokens, "
+        f"{report.sentences:,} sentences), {report.rejected:,} rejected"
     )
-    say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if counts["rejected"] else ""))
+    for reason, spans in report.misfits.items():
+        say(f"{spans:,} gold spans {reason}", style="yellow")
+    say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))
 
 
 def _show_run(done: RunReport, *, as_json: bool) -> None:
