@@ -17,9 +17,9 @@ from common import batches, labelled_corpora, save
 
 from schemas.document import Document
 from workers.evaluation.conlleval import EntityCounts
-from workers.inference.core.chain import viterbi
 from workers.learning.trainers.registry import TRAINERS
 from workers.models.crf import CrfModel, load
+from workers.models.model import viterbi_labels
 
 FITS = ("sgd", "lbfgs", "crfsuite")
 
@@ -39,7 +39,7 @@ def f1(model: CrfModel, corpus: Path) -> float:
     total: EntityCounts | None = None
     for batch in batches(corpus):
         assert batch.labels is not None
-        labels = viterbi(model.potentials(batch).legal(model.labels))
+        labels = viterbi_labels(model, batch)
         gold = model.labels.encode(batch.labels.strings())
         counts = EntityCounts.of(gold, labels, model.labels, batch.sentence_starts)
         total = counts if total is None else total + counts

@@ -301,11 +301,6 @@ def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
     return stamp(pa.Table.from_pylist(rows, schema=REJECTS.required), REJECTS)
 
 
-def rejects_from_table(table: pa.Table) -> list[Reject]:
-    """The inverse of `rejects_table`."""
-    return [Reject(**row) for row in table.select(Reject._fields).to_pylist()]
-
-
 # Corpus tables to batches
 
 

@@ -6,7 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
+from schemas.columns import Reject
 from schemas.document import TOKENS, Batch
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Potentials
@@ -55,3 +57,8 @@ def run(shards: list[Shard], store: Path, key: RunKey, constraints: ConstraintSe
         label_shard(shard, model=HashModel(), constraints=constraints, key=key, store=store).marker.report
         for shard in shards
     ]
+
+
+def rejects_in(table: pa.Table) -> list[Reject]:
+    """The inverse of `rejects_table`."""
+    return [Reject(**row) for row in table.select(Reject._fields).to_pylist()]

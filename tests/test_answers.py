@@ -22,7 +22,8 @@ from workers.learning.trainers.stacked import train
 from workers.models.answers import WIDTH, answer_columns
 from workers.models.folder import MANIFEST, ModelError
 from workers.models.loaders import load_model
-from workers.models.two_stage_crf import SECOND, TwoStageModel, answers_of
+from workers.models.model import viterbi_labels
+from workers.models.two_stage_crf import SECOND, TwoStageModel
 
 BIO = LabelSet.bio(["LOC", "PER"])
 PLAIN = LabelSet.infer(["city", "road"])
@@ -145,9 +146,9 @@ def test_the_second_stage_learns_from_answers_to_unseen_documents(
         given.append(set(batch.doc_ids))
         return real(model, batch)  # type: ignore[arg-type]
 
-    learn, real = sgd.train, answers_of
+    learn, real = sgd.train, viterbi_labels
     monkeypatch.setattr(sgd, "train", watched)
-    monkeypatch.setattr(stacked, "answers_of", answers)
+    monkeypatch.setattr(stacked, "viterbi_labels", answers)
     documents = corpus(0, 10)
     train(documents, settings=StackedSettings(features="finkel", passes=1, folds=4), out=tmp_path)
     every = {document.doc_id for document in documents}

@@ -23,7 +23,6 @@ from schemas.columns import (
     SchemaError,
     batch_from_table,
     check,
-    rejects_from_table,
     rejects_table,
     stamp,
     table_from_batch,
@@ -33,6 +32,7 @@ from schemas.decoded import Decoded, Status
 from schemas.document import Batch, Column, Document
 from schemas.labels import LabelSet
 from schemas.predictions import predictions_table, times_table
+from tests.made_runs import rejects_in
 
 WORD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)
 SENTENCES = st.lists(st.lists(WORD, min_size=1, max_size=5), min_size=1, max_size=4)
@@ -211,7 +211,7 @@ def test_writing_is_checked_too(layout: Layout) -> None:
 
 def test_rejects_come_back_from_a_table() -> None:
     rejects = [Reject("f", 3, None, "why"), Reject("g", None, "d", "because")]
-    assert rejects_from_table(rejects_table(rejects)) == rejects
+    assert rejects_in(rejects_table(rejects)) == rejects
 
 
 def decoded(labels: list[int], *, bound: float = 0.0) -> Decoded:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from schemas.columns import REJECTS, Misfit, Reject, batch_from_table, rejects_from_table, table_from_documents
+from schemas.columns import REJECTS, Misfit, Reject, batch_from_table, table_from_documents
 from schemas.document import Document
+from tests.made_runs import rejects_in
 from workers.corpus.ingestion import REJECTS_NAME, ingest
 from workers.corpus.parquet import CorpusError, read_tables
 from workers.corpus.readers.registry import READERS
@@ -234,7 +235,7 @@ def test_what_is_read_is_written_or_rejected(sample: Sample, tmp_path: Path) -> 
     (source / f"bad-{sample.name}").write_bytes(bad)
     (source / f"empty-{sample.name}").touch()
     report = ingest(sample.reader, source, tmp_path / "out")
-    rejects = rejects_from_table(next(read_tables(tmp_path / "out" / REJECTS_NAME, REJECTS)))
+    rejects = rejects_in(next(read_tables(tmp_path / "out" / REJECTS_NAME, REJECTS)))
     assert report.read == report.written + report.rejected == 2 * sample.documents + 1
     assert [Path(reject.source).name for reject in rejects] == [f"bad-{sample.name}", f"empty-{sample.name}"]
 

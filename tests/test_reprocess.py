@@ -22,9 +22,8 @@ from flows.reprocess import Request, label_corpus
 from flows.runfolder.published import published
 from flows.tracking.tracking import Outcome
 from schemas.columns import REJECTS as REJECTS_LAYOUT
-from schemas.columns import rejects_from_table
 from schemas.run import RunReport, RunSettings
-from tests.made_runs import HashModel, consistency
+from tests.made_runs import HashModel, consistency, rejects_in
 from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.shards import Shard
@@ -92,9 +91,7 @@ def test_a_corpus_of_rejects_alone_is_one_line_and_they_are_published(
         report = raised.value.report
         assert (report.documents, report.rejected, report.shards_done, report.shards_skipped) == (0, 6, done, skipped)
         assert (outcomes[-1].status, list(outcomes[-1].tags.values())) == ("FAILED", [str(raised.value)])
-    rejects = [
-        r for t in published(str(tmp_path / "out")).tables(REJECTS, REJECTS_LAYOUT) for r in rejects_from_table(t)
-    ]
+    rejects = [r for t in published(str(tmp_path / "out")).tables(REJECTS, REJECTS_LAYOUT) for r in rejects_in(t)]
     assert [reject.row for reject in rejects] == list(range(6))
     capfd.readouterr()
     with pytest.raises(typer.Exit) as left, reported():

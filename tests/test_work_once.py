@@ -14,7 +14,11 @@ from schemas.labels import Labels
 from schemas.potentials import Potentials
 from schemas.problem import Problem
 from tests.made_runs import HashModel, consistency, key_of
+from tests.test_search import all_rows
 from workers.inference.core import prepared
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Search
+from workers.inference.two_stage.price import FIRST_PRICE, Band
 from workers.labelling.labelled import Labelled, label_batch
 from workers.synthesis.made_up import synthesize
 
@@ -82,3 +86,17 @@ def test_nothing_is_derived_or_scored_twice(engine: str, calls: Calls) -> None:
     assert answers.before[0].penalty > 0.0
     assert (engine == "viterbi") == (calls.of("codec") == 0)
     assert set(calls.made.values()) == {1}, calls.made
+
+
+def test_prices_on_a_penalty_share_one_chain(calls: Calls) -> None:
+    prices = 0
+    for seed in range(20):
+        search = Search(all_rows(seed), budget=UNLIMITED, incumbent=None)
+        if search.closed or search.objective == -np.inf:
+            continue
+        band = Band(search, search.viterbi, 5.0, 1e-6)
+        band.narrow()
+        prices += band.price != FIRST_PRICE
+    assert prices > 2
+    derived = {made: count for made, count in calls.made.items() if made[0] in ("best_labels", "max_messages")}
+    assert set(derived.values()) == {1}, derived

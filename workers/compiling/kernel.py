@@ -12,11 +12,13 @@ takes that of whichever kernel was first to call it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from numba import njit
 
 from workers.compiling.kernel_folder import NUMBA, kernel_folder
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 FOLDER = str(kernel_folder())
 
@@ -26,14 +28,18 @@ UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """Without numba's runtime, which counts references; to make an array does not compile then."""
 
 
-def _kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator that keeps what it compiles in `FOLDER`; kernels of other projects stay where they are."""
+def _kept(**options: Any) -> Callable[[Function], Function]:
+    """A decorator that keeps what it compiles in `FOLDER`; kernels of other projects stay where they are.
 
-    def compiled(function: Callable[..., Any]) -> Any:
+    To the type checker a kernel is the function that was written.
+    """
+
+    def compiled(function: Function) -> Function:
         elsewhere = NUMBA.CACHE_DIR
         NUMBA.CACHE_DIR = FOLDER
         try:
-            return njit(**options)(function)
+            kernel: Function = njit(**options)(function)
+            return kernel
         finally:
             NUMBA.CACHE_DIR = elsewhere
 

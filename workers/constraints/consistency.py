@@ -28,7 +28,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +59,11 @@ def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], wid
     count = len(tokens)
     bounds = np.append(sentence_starts, count)
     room = np.repeat(bounds[1:], np.diff(bounds)) - np.arange(count)
-    return _span_keys(tokens.astype(np.int64), room, width)  # type: ignore[no-any-return]
+    return _span_keys(tokens.astype(np.int64), room, width)
 
 
 @kernel
-def _span_keys(tokens: Ints, room: Ints, width: int) -> Any:
+def _span_keys(tokens: Ints, room: Ints, width: int) -> NDArray[np.int32]:
     # A span can repeat only where its first w − 1 tokens do: each round looks at what is left.
     count = len(tokens)
     keys = np.full((count, width), NO_KEY, np.int32)

@@ -8,7 +8,7 @@ A *pair mask* (L, L) says which edges 1[y_{t−1} = a ∧ y_t = b] count, a *lab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from schemas.problem import ANY, LinearRows
 from workers.compiling.kernel import kernel
 
 Mask = NDArray[np.bool_]
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 class ConstraintError(InputError):
@@ -143,13 +144,13 @@ def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> 
         doc_starts,
         np.cumsum([len(part.row) for part, _ in parts], dtype=np.int64),
         np.array([shift for _, shift in parts], np.int64),
-        _end_to_end([part.row for part, _ in parts]),
-        _end_to_end([part.position for part, _ in parts]),
-        _end_to_end([part.coefficient for part, _ in parts]),
+        _end_to_end([part.row for part, _ in parts], np.int64),
+        _end_to_end([part.position for part, _ in parts], np.int64),
+        _end_to_end([part.coefficient for part, _ in parts], np.float64),
         np.cumsum([len(part.after) for part, _ in parts], dtype=np.int64),
-        _end_to_end([part.before for part, _ in parts]),
-        _end_to_end([part.after for part, _ in parts]),
-        _end_to_end([part.sign for part, _ in parts]),
+        _end_to_end([part.before for part, _ in parts], np.int64),
+        _end_to_end([part.after for part, _ in parts], np.int64),
+        _end_to_end([part.sign for part, _ in parts], np.int64),
     )
     bound = np.concatenate([weighed.draft.bound for weighed in full], dtype=np.float64)[order]
     weight = np.repeat([weighed.weight for weighed in full], sizes)[order]
@@ -176,9 +177,9 @@ def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> 
     return rows
 
 
-def _end_to_end(arrays: Sequence[Ints | Floats]) -> Ints | Floats:
+def _end_to_end(arrays: Sequence[NDArray[Number]], kind: type[Number]) -> NDArray[Number]:
     # Rows without any part leave no array at all.
-    return np.concatenate([np.zeros(0, np.int64), *arrays])
+    return np.concatenate([np.zeros(0, kind), *arrays])
 
 
 @kernel
@@ -193,8 +194,8 @@ def _laid_out(
     edge_end: Ints,
     before: Ints,
     after: Ints,
-    sign: Floats,
-) -> Any:
+    sign: Ints,
+) -> tuple[Ints, Ints, Ints, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Floats]:
     """Rows sorted by document: (R,) their numbers, (D,) where documents end, (R + 1,) pointers, and entries."""
     count = len(document)
     row_ends = np.zeros(len(doc_starts), np.int64)

@@ -413,7 +413,7 @@ def _list_near(said: Ids, bounds: Starts, first: int, last: int, start: Starts, 
 
 
 @inner_in_place
-def _is_new(said: Ids, left: int, place: int) -> Any:
+def _is_new(said: Ids, left: int, place: int) -> bool:
     for u in range(left, place):
         if said[u] == said[place]:
             return False

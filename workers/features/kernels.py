@@ -24,25 +24,25 @@ _FREE = np.int32(-1)
 
 
 @inlined
-def _mix(state: np.uint64, value: Any) -> Any:
+def _mix(state: np.uint64, value: Any) -> np.uint64:
     # Invertible in the state for every value: strings that differ in one place never collide.
     state = (state ^ np.uint64(value)) * _FACTOR
     return state ^ (state >> _SHIFT)
 
 
 @inlined
-def _find(keys: NDArray[np.uint64], rows: NDArray[np.int32], key: np.uint64) -> Any:
+def _find(keys: NDArray[np.uint64], rows: NDArray[np.int32], key: np.uint64) -> np.int32:
     mask = np.uint64(len(keys)) - _ONE
     slot = key & mask
     while rows[slot] >= 0:
         if keys[slot] == key:
-            return rows[slot]
+            return np.int32(rows[slot])
         slot = (slot + _ONE) & mask
     return _FREE
 
 
 @kernel
-def build_table(hashes: NDArray[np.uint64], size: int) -> Any:
+def build_table(hashes: NDArray[np.uint64], size: int) -> tuple[NDArray[np.uint64], NDArray[np.int32], int]:
     """(keys, rows, clash): row i under hashes[i]; clash is a row whose hash was there, or −1."""
     keys, rows = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
     mask = np.uint64(size) - _ONE
@@ -57,14 +57,14 @@ def build_table(hashes: NDArray[np.uint64], size: int) -> Any:
 
 
 @inlined
-def _hash(state: np.uint64, items: Any, begin: int, end: int) -> Any:
+def _hash(state: np.uint64, items: Any, begin: int, end: int) -> np.uint64:
     for i in range(begin, end):
         state = _mix(state, items[i])
     return state
 
 
 @kernel
-def hash_runs(seeds: NDArray[np.uint64], items: Any, ends: Ints) -> Any:
+def hash_runs(seeds: NDArray[np.uint64], items: Any, ends: Ints) -> NDArray[np.uint64]:
     """(n,) uint64 hash of each run of items, from its own seed.
 
     Items are code points of strings, or value ids as `add_conjunctions` hashes them.
@@ -80,7 +80,7 @@ def hash_runs(seeds: NDArray[np.uint64], items: Any, ends: Ints) -> Any:
 @kernel
 def find_texts(
     seed: np.uint64, text: NDArray[np.uint32], ends: Ints, keys: NDArray[np.uint64], rows: NDArray[np.int32]
-) -> Any:
+) -> NDArray[np.int32]:
     """(n,) int32 row of each string in the table, −1 where it is not there."""
     found = np.empty(len(ends), np.int32)
     begin = 0

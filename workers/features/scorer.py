@@ -266,6 +266,7 @@ class WordTables:
         self._reserve(self._count + count)
         part = slice(self._count, self._count + count)
         w = self._weights
+        start, label, weight = w.sparse
         texts: dict[Any, tuple[NDArray[np.uint32], NDArray[np.int64]]] = {}
 
         def text_of(source: Source) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -284,7 +285,7 @@ class WordTables:
                 kernels.add_rows(out, found, *w.sparse)
             else:
                 lengths = (int(extract.pieces), extract.shortest, extract.longest)
-                kernels.add_pieces(out, *text, seed, *lengths, w.attribute_keys, w.attribute_rows, *w.sparse)
+                kernels.add_pieces(out, *text, seed, *lengths, w.attribute_keys, w.attribute_rows, start, label, weight)
         for k, window in enumerate(self.window_templates):
             text, seed = text_of(window.source), seed_of(window.name)
             self.found[k, part] = kernels.find_texts(seed, *text, w.attribute_keys, w.attribute_rows)
@@ -354,6 +355,7 @@ class Scorer:
                 values[source] = table.values[k][ids]
                 outside[source] = table.values[k, :OUTSIDE_IDS]
         places = (self._seeds, self._place_start, self._place_source, self._place_offset)
+        start, label, weight = w.sparse
         hashed = (w.conjunction_keys, w.conjunction_rows)
-        kernels.add_conjunctions(unary, values, outside, bounds, *places, *hashed, *w.sparse)
+        kernels.add_conjunctions(unary, values, outside, bounds, *places, *hashed, start, label, weight)
         return unary

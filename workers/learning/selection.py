@@ -23,10 +23,9 @@ from workers.evaluation.conlleval import entity_counts_by_document
 from workers.evaluation.named_counts import Counts
 from workers.features.derived import needed_columns
 from workers.features.templates import CLUSTERS, feature_set
-from workers.inference.core.chain import viterbi
 from workers.learning.folds import fold_of
 from workers.learning.trainers.trainer import Train, TrainingError
-from workers.models.model import Model
+from workers.models.model import Model, viterbi_labels
 
 FOLDS = 5
 
@@ -117,7 +116,7 @@ def cross_validated(documents: Sequence[Document], train: Train, settings: Train
 def _counts(model: Model, documents: Sequence[Document], labels: LabelSet) -> Counts:
     batch = Batch.of(documents)
     assert batch.labels is not None
-    found = viterbi(model.potentials(batch).legal(model.labels))
+    found = viterbi_labels(model, batch)
     # A part of the documents may lack a label that others have.
     mine: Labels = labels.encode(list(model.labels.names))[found]
     gold = labels.encode(batch.labels.strings())

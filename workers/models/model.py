@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.document import Batch, ScoreColumn
-from schemas.labels import LabelSet
+from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
+from workers.inference.core.chain import viterbi
 
 
 @runtime_checkable
@@ -59,6 +60,11 @@ class Model(Protocol):
         `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
         """
         ...
+
+
+def viterbi_labels(model: Model, batch: Batch) -> Labels:
+    """(N,) the model's best legal labels of a batch, ids of its label set, by no constraint but that."""
+    return viterbi(model.potentials(batch).legal(model.labels))
 
 
 def score_column(model: Model) -> ScoreColumn | None:

@@ -20,11 +20,11 @@ from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
 from schemas.settings import TrainerSettings
 from workers.features.templates import ANSWER_COLUMNS
-from workers.inference.core.chain import viterbi
 from workers.models import crf
 from workers.models.answers import answer_columns
 from workers.models.crf import CrfModel
 from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from workers.models.model import viterbi_labels
 
 KIND = "two-stage-crf"
 FIRST, SECOND = STAGES = ("first", "second")
@@ -56,16 +56,11 @@ class TwoStageModel:
 
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of the second model: unary (N, L), nats, without legality. Raises as `CrfModel.potentials`."""
-        return self.second.potentials(answered(batch, self.first.labels, answers_of(self.first, batch)))
+        return self.second.potentials(answered(batch, self.first.labels, viterbi_labels(self.first, batch)))
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
         """(V,) which words the first model has weights for, see `CrfModel.known`."""
         return self.first.known(words)
-
-
-def answers_of(model: CrfModel, batch: Batch) -> Labels:
-    """(N,) the best legal labels of a batch."""
-    return viterbi(model.potentials(batch).legal(model.labels))
 
 
 def answered(batch: Batch, labels: LabelSet, found: Labels) -> Batch:

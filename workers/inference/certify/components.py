@@ -154,7 +154,7 @@ def _largest_activity(
     label: NDArray[np.int32],
     coefficient: Floats,
     allowed: NDArray[np.bool_],
-) -> Any:
+) -> Floats:
     """(R,) at least what any allowed labelling makes of each row; entries are ordered by position."""
     largest = np.zeros(len(pointer) - 1)
     gain = np.zeros(allowed.shape[1])
@@ -177,7 +177,7 @@ def _largest_activity(
 
 
 @kernel_in_place
-def _root(parent: Ints, s: int) -> Any:
+def _root(parent: Ints, s: int) -> int:
     while parent[s] != s:
         parent[s] = parent[parent[s]]
         s = parent[s]
@@ -242,7 +242,7 @@ def _join_all(
 
 
 @inner
-def _sides_for(state: AgreementState, a: int, spans: tuple[Ints, ...], count: int) -> Any:
+def _sides_for(state: AgreementState, a: int, spans: tuple[Ints, ...], count: int) -> Sides:
     """Empty sides for the items of agreement a in a document of ``count`` tokens."""
     start, end, _, _ = spans
     number = np.full(state.counts.shape[1], -1)
@@ -257,7 +257,7 @@ def _sides_for(state: AgreementState, a: int, spans: tuple[Ints, ...], count: in
 
 
 @inner_in_place
-def _key(state: AgreementState, a: int, start: int, end: int) -> Any:
+def _key(state: AgreementState, a: int, start: int, end: int) -> int:
     g = state.table[a]
     return state.keys[g, start, end - start - 1] if end - start <= state.width[g] else NO_KEY
 

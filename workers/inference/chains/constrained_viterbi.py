@@ -11,8 +11,6 @@ best local score of all labellings that keep the hard rows, or more, and penalti
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,7 +77,7 @@ def _propagate(
     coefficient: Floats,
     bound: Floats,
     edges: NDArray[np.bool_],
-) -> Any:
+) -> bool:
     """Removes each edge that some row forbids; True where that changed something."""
     width = edges.shape[1]
     changed = False
@@ -113,7 +111,7 @@ def _propagate(
 
 
 @inner_in_place
-def _group_end(position: NDArray[np.int32], low: int, last: int) -> Any:
+def _group_end(position: NDArray[np.int32], low: int, last: int) -> int:
     high = low + 1
     while high < last and position[high] == position[low]:
         high += 1
@@ -123,7 +121,7 @@ def _group_end(position: NDArray[np.int32], low: int, last: int) -> Any:
 @inner
 def _pairs(
     previous: NDArray[np.int32], label: NDArray[np.int32], coefficient: Floats, low: int, high: int, width: int
-) -> Any:
+) -> Floats:
     """(L, L) what each edge adds to a row at one of its positions."""
     pairs = np.zeros((width, width))
     for e in range(low, high):
@@ -135,7 +133,7 @@ def _pairs(
 
 
 @kernel
-def _masked_viterbi(unary: Floats, transition: Floats, bounds: Ints, edges: NDArray[np.bool_]) -> Any:
+def _masked_viterbi(unary: Floats, transition: Floats, bounds: Ints, edges: NDArray[np.bool_]) -> tuple[Labels, float]:
     """Best labels (N,) over allowed edges, ties to the lowest id, and their score; −inf where there is no path."""
     count, width = unary.shape
     labels = np.zeros(count, np.int32)

@@ -12,7 +12,7 @@ item by item, asking each before it is added, sums to the labelling's cost (`lab
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ def key_bounds(state: AgreementState) -> NDArray[np.int64]:
 
 
 @kernel_in_place
-def span_cost(state: AgreementState, start: int, end: int, kind: int) -> Any:
+def span_cost(state: AgreementState, start: int, end: int, kind: int) -> float:
     """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
     length = end - start
     total = 0.0
@@ -129,7 +129,7 @@ def span_cost(state: AgreementState, start: int, end: int, kind: int) -> Any:
 
 
 @kernel_in_place
-def _parts_cost(state: AgreementState, a: int, start: int, end: int, kind: int) -> Any:
+def _parts_cost(state: AgreementState, a: int, start: int, end: int, kind: int) -> float:
     g = state.table[a]
     total = 0.0
     for width in range(1, end - start):
@@ -144,7 +144,7 @@ def _parts_cost(state: AgreementState, a: int, start: int, end: int, kind: int) 
 
 
 @kernel_in_place
-def _seen(keys: NDArray[np.int32], g: int, key: int, start: int, at: int, width: int) -> Any:
+def _seen(keys: NDArray[np.int32], g: int, key: int, start: int, at: int, width: int) -> bool:
     for earlier in range(start, at):
         if keys[g, earlier, width - 1] == key:
             return True
@@ -170,7 +170,7 @@ def add_span(state: AgreementState, start: int, end: int, kind: int, change: int
 
 
 @kernel_in_place
-def outside_cost(state: AgreementState, t: int) -> Any:
+def outside_cost(state: AgreementState, t: int) -> float:
     """Nats that an outside label at t costs with the spans labelled now that have the words from t on."""
     total = 0.0
     for a in state.watching:
@@ -196,7 +196,7 @@ def add_outside(state: AgreementState, t: int, change: int) -> None:
 
 
 @kernel_in_place
-def item_end(continues: NDArray[np.bool_], opens_sentence: NDArray[np.bool_], labels: Labels, t: int, last: int) -> Any:
+def item_end(continues: NDArray[np.bool_], opens_sentence: NDArray[np.bool_], labels: Labels, t: int, last: int) -> int:
     """Where the span that opens at t ends, at most at ``last``; t + 1 for an outside label."""
     end = t + 1
     while end < last and not opens_sentence[end] and continues[labels[end - 1], labels[end]]:
@@ -222,7 +222,7 @@ def count_labels(state: AgreementState, codec: Codec, labels: Labels, first: int
 
 
 @kernel_in_place
-def labels_cost(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> Any:
+def labels_cost(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> float:
     """Nats that ``labels[first:last]`` cost together with what is counted now; they themselves must not be.
 
     ``first`` and ``last`` must not cut a span. The counts are as before afterwards.

@@ -6,7 +6,7 @@ rather than as a large number. Fersini et al. (2014) eq. 7–9 give the Viterbi 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,13 +97,13 @@ def max_messages(potentials: Potentials) -> tuple[Floats, Floats]:
     return _forward_max(p.unary, p.transition, bounds), _backward_max(p.unary, p.transition, bounds)
 
 
-def sentence_bounds(potentials: Potentials) -> NDArray[np.int64]:
+def sentence_bounds(potentials: Potentials) -> Ints:
     """(S + 1,) sentence starts and, last, the number of tokens."""
     return np.append(potentials.sentence_starts, len(potentials)).astype(np.int64)
 
 
 @kernel
-def _viterbi(unary: Floats, transition: Floats, bounds: Ints) -> Any:
+def _viterbi(unary: Floats, transition: Floats, bounds: Ints) -> tuple[Labels, Floats]:
     count, width = unary.shape
     labels = np.zeros(count, np.int32)
     scores = np.zeros(len(bounds) - 1)
@@ -136,7 +136,7 @@ def _viterbi(unary: Floats, transition: Floats, bounds: Ints) -> Any:
 
 
 @kernel
-def _forward_max(unary: Floats, transition: Floats, bounds: Ints) -> Any:
+def _forward_max(unary: Floats, transition: Floats, bounds: Ints) -> Floats:
     count, width = unary.shape
     forward = np.empty((count, width))
     for s in range(len(bounds) - 1):
@@ -151,7 +151,7 @@ def _forward_max(unary: Floats, transition: Floats, bounds: Ints) -> Any:
 
 
 @kernel
-def _backward_max(unary: Floats, transition: Floats, bounds: Ints) -> Any:
+def _backward_max(unary: Floats, transition: Floats, bounds: Ints) -> Floats:
     count, width = unary.shape
     backward = np.zeros((count, width))
     for s in range(len(bounds) - 1):
@@ -166,7 +166,7 @@ def _backward_max(unary: Floats, transition: Floats, bounds: Ints) -> Any:
 
 
 @kernel
-def _incoming(unary: Floats, transition: Floats, bounds: Ints) -> Any:
+def _incoming(unary: Floats, transition: Floats, bounds: Ints) -> Floats:
     """(N, L) log-sum over all labels of the sentence before t, given y_t = l; 0 at its start."""
     count, width = unary.shape
     incoming = np.zeros((count, width))
@@ -181,8 +181,8 @@ def _incoming(unary: Floats, transition: Floats, bounds: Ints) -> Any:
 
 
 @kernel
-def _log_sum(terms: Floats) -> Any:
+def _log_sum(terms: Floats) -> float:
     top = terms.max()
     if top == -np.inf:
-        return top
-    return top + np.log(np.exp(terms - top).sum())
+        return float(top)
+    return float(top + np.log(np.exp(terms - top).sum()))

@@ -5,16 +5,19 @@ An engine that runs another, or calls a relaxation, hands its `Prepared` problem
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import Problem, Score
+from schemas.problem import LinearRows, Problem, Score
 from workers.inference.core.agreement import AgreementState, Codec, codec, uncounted
 from workers.inference.core.chain import best_labels, max_messages
+
+OF_THE_CHAIN = frozenset({"_best", "messages", "max_marginals", "best_marginals", "codec"})
+"""What of a `Prepared` problem depends on neither rows nor agreements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,12 @@ class Prepared(Problem):
         if isinstance(problem, Prepared):
             return problem
         return cls(problem.potentials, problem.labels, problem.constraint_names, problem.rows, problem.agreements)
+
+    def with_rows(self, rows: LinearRows) -> Prepared:
+        """The same document under other rows: what follows from its chain and labels is known there too."""
+        other = replace(self, rows=rows)
+        vars(other).update({name: value for name, value in vars(self).items() if name in OF_THE_CHAIN})
+        return other
 
     @cached_property
     def _best(self) -> tuple[Labels, Floats]:

@@ -9,7 +9,7 @@ for A*.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class _Entries(NamedTuple):
 @kernel
 def _events(
     entries: _Entries, size: int, alive: NDArray[np.bool_], possible: NDArray[np.bool_], opens: NDArray[np.bool_]
-) -> Any:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats, NDArray[np.int64], NDArray[np.int64], Floats]:
     width = alive.shape[1]
     at, row = np.empty(size, np.int64), np.empty(size, np.int64)
     first, last = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -160,7 +160,7 @@ def _before(
     alive: NDArray[np.bool_],
     possible: NDArray[np.bool_],
     opens: np.bool_,
-) -> Any:
+) -> Floats:
     """(L,) least of what a position and all later ones add, given the label before it."""
     width = len(gain)
     pairs = np.empty((width, width))
@@ -180,7 +180,7 @@ def _before(
 
 
 @inner_in_place
-def _lowest(values: Floats, alive: NDArray[np.bool_]) -> Any:
+def _lowest(values: Floats, alive: NDArray[np.bool_]) -> float:
     best = np.inf
     for label in range(len(values)):
         if alive[label]:

@@ -7,7 +7,7 @@ engine returns is scored by `Problem.score`, where they cost inf.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def row_state(problem: Problem, labels: Labels, hard_weight: float) -> RowState:
 
 
 @kernel_in_place
-def row_penalty(state: RowState) -> Any:
+def row_penalty(state: RowState) -> float:
     """Nats that all rows cost now."""
     total = 0.0
     for r in range(len(state.bound)):
@@ -65,7 +65,7 @@ def row_penalty(state: RowState) -> Any:
 
 
 @kernel_in_place
-def set_label(state: RowState, labels: Labels, t: int, new: int) -> Any:
+def set_label(state: RowState, labels: Labels, t: int, new: int) -> float:
     """Sets ``labels[t]`` and the row sums; returns by how many nats the rows' penalty grew."""
     old = labels[t]
     grown = 0.0
@@ -88,7 +88,7 @@ def set_label(state: RowState, labels: Labels, t: int, new: int) -> Any:
 
 
 @kernel_in_place
-def _shift(state: RowState, r: int, change: float) -> Any:
+def _shift(state: RowState, r: int, change: float) -> float:
     before = max(0.0, state.activity[r] - state.bound[r])
     state.activity[r] += change
-    return state.weight[r] * (max(0.0, state.activity[r] - state.bound[r]) - before)
+    return float(state.weight[r] * (max(0.0, state.activity[r] - state.bound[r]) - before))

@@ -10,8 +10,6 @@ would make the span longer. All in logarithms, by the messages of the forward-ba
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,7 +60,7 @@ def _log_masses(
 
 
 @kernel_in_place
-def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, start: int, opening: int) -> Any:
+def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, start: int, opening: int) -> float:
     """Log-sum of all before a span that opens at ``start``."""
     if codec.opens_sentence[start]:
         return 0.0
@@ -71,7 +69,7 @@ def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, s
 
 
 @kernel_in_place
-def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end: int, last: int) -> Any:
+def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end: int, last: int) -> float:
     """Log-sum of all from ``end`` on, after a span whose last label is ``last``."""
     if codec.opens_sentence[end]:
         return 0.0

@@ -10,8 +10,6 @@ exact, so a labelling that has a span of greater loss than D is worse than the i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from schemas.potentials import Floats, Ints
@@ -28,7 +26,7 @@ class CandidateSpans:
     sentence's best score less the best score of a labelling of it that has exactly this span.
     """
 
-    def __init__(self, spans: Any, loss: Floats) -> None:
+    def __init__(self, spans: Ints, loss: Floats) -> None:
         self.start, self.end, self.type = spans[:, 0], spans[:, 1], spans[:, 2]
         self.loss = loss
 
@@ -62,7 +60,7 @@ def _candidate_spans(
     best: Floats,
     codec: Codec,
     limit: float,
-) -> Any:
+) -> tuple[Ints, Floats]:
     spans = np.empty((max(16, len(unary)), 3), np.int64)
     losses = np.empty(len(spans))
     found = 0
@@ -92,20 +90,22 @@ def _candidate_spans(
 
 
 @kernel_in_place
-def _enter(unary: Floats, transition: Floats, forward: Floats, codec: Codec, first: int, start: int, kind: int) -> Any:
+def _enter(
+    unary: Floats, transition: Floats, forward: Floats, codec: Codec, first: int, start: int, kind: int
+) -> float:
     """Best score up to ``start`` with a span of this type opening there."""
     opening = codec.opening[kind]
     if start == first:
-        return unary[start, opening]
+        return float(unary[start, opening])
     best = -np.inf
     for label in range(unary.shape[1]):
         if not codec.continues[label, opening]:
             best = max(best, forward[start - 1, label] + transition[label, opening])
-    return best + unary[start, opening]
+    return float(best + unary[start, opening])
 
 
 @kernel_in_place
-def _leave(unary: Floats, transition: Floats, backward: Floats, codec: Codec, last: int, end: int, inner: int) -> Any:
+def _leave(unary: Floats, transition: Floats, backward: Floats, codec: Codec, last: int, end: int, inner: int) -> float:
     """Best score from ``end`` on, given a span that stops before it with label ``inner``."""
     if end == last:
         return 0.0

@@ -16,7 +16,7 @@ wrong.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
 
 
 @kernel
-def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> Any:
+def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> Ints:
     """(K, 6) span, group, table, role, slot, width: each span with the key of its words, and of each part of it.
 
     ``start``, ``end``, ``kind`` (M,) are spans of T types; the group of key k of table g is g · K + k, the slot is the
@@ -86,7 +86,7 @@ def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> An
 
 
 @kernel
-def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray[np.bool_], first: int) -> Any:
+def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray[np.bool_], first: int) -> Ints:
     """(K, 6) memberships of outside labels: an outside label at t leaves the words that start at t unlabelled.
 
     Columns are those of `memberships`; the item is ``first`` + t, the role 2 · T. There is one for each token that
@@ -116,7 +116,7 @@ def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray
 
 
 @kernel
-def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: Ints, end: Ints, kind: Ints) -> Any:
+def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: Ints, end: Ints, kind: Ints) -> Floats:
     """(M,) nats that each span costs with the occurrences of its words at tokens marked in ``left_out`` (N,).
 
     Those tokens are outside in every labelling that is looked at, so this is a constant of each span.
@@ -171,7 +171,7 @@ class Ascent(NamedTuple):
 
 
 @kernel
-def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Any:
+def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
     """An ascent from ``prices`` (K,) that has not begun."""
     count, sentences, members = len(chains.unary), len(chains.bounds) - 1, len(prices)
     items = len(chains.start) + count
@@ -206,7 +206,7 @@ def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Any:
 
 
 @kernel_in_place
-def ascend(ascent: Ascent, optimum: float, upper: float, steps: int, most: int) -> Any:
+def ascend(ascent: Ascent, optimum: float, upper: float, steps: int, most: int) -> bool:
     """Goes on to ``steps`` steps in all, or until ``most`` more things were visited; True: more steps may be of use.
 
     There is always one step. ``optimum`` is V and ``upper`` is D, both in nats. The best bound is inf, and the labels
@@ -224,7 +224,7 @@ def ascend(ascent: Ascent, optimum: float, upper: float, steps: int, most: int) 
 
 
 @inner_in_place
-def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> Any:
+def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
     """Computes the bound and moves the prices; False where D is reached, or the subgradient is 0."""
     groups, now, direction, scores, costs = ascent.groups, ascent.now, ascent.direction, ascent.scores, ascent.costs
     ascent.charge[:] = 0.0
@@ -288,7 +288,7 @@ def _solve_sentences(ascent: Ascent) -> None:
 
 
 @inner
-def _sentences(chains: Chains, groups: PricedGroups) -> Any:
+def _sentences(chains: Chains, groups: PricedGroups) -> Ints:
     """(K,) in which sentence each membership's span or outside label is."""
     sentence = np.empty(len(groups.span), np.int64)
     for m in range(len(groups.span)):

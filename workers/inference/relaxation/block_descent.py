@@ -13,7 +13,7 @@ descent ends, and what it returns is no worse than what it began with. It proves
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class Descent(NamedTuple):
 
 
 @kernel
-def start_at(chains: Chains, state: AgreementState, labels: Labels) -> Any:
+def start_at(chains: Chains, state: AgreementState, labels: Labels) -> Descent:
     """A descent from ``labels`` (N,), which it changes; ``state`` is an `AgreementState` without counts."""
     count = len(labels)
     penalty = np.array([labels_cost(state, chains.codec, labels, 0, count)])
@@ -62,7 +62,7 @@ def start_at(chains: Chains, state: AgreementState, labels: Labels) -> Any:
 
 
 @kernel_in_place
-def descend(descent: Descent, most: int) -> Any:
+def descend(descent: Descent, most: int) -> float:
     """Passes over all sentences until none changes; returns the labels' objective in nats, without rows.
 
     A sentence is solved again only if one of its charges changed. There is no further pass after `MOST_PASSES`, or once
@@ -81,7 +81,7 @@ def descend(descent: Descent, most: int) -> Any:
     reached = -descent.penalty[0]
     for s in range(len(chains.bounds) - 1):
         reached += local_score(chains.unary, chains.transition, labels, chains.bounds[s], chains.bounds[s + 1])
-    return reached
+    return float(reached)
 
 
 @kernel_in_place
@@ -91,7 +91,7 @@ def finish(descent: Descent) -> None:
 
 
 @inner_in_place
-def solve(descent: Descent, s: int) -> Any:
+def solve(descent: Descent, s: int) -> bool:
     """Solves sentence s and takes its new labels if they are better; returns whether they are."""
     chains, labels, fresh = descent.chains, descent.labels, descent.fresh
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -110,14 +110,14 @@ def solve(descent: Descent, s: int) -> Any:
 
 
 @inner_in_place
-def uncount_sentence(descent: Descent, first: int, last: int) -> Any:
+def uncount_sentence(descent: Descent, first: int, last: int) -> float:
     """Takes a sentence's labels out of the counts; returns the nats that they cost each other and the others."""
     count_labels(descent.state, descent.chains.codec, descent.labels, first, last, -1)
     return labels_cost(descent.state, descent.chains.codec, descent.labels, first, last)
 
 
 @inner_in_place
-def count_sentence(descent: Descent, labels: Labels, first: int, last: int) -> Any:
+def count_sentence(descent: Descent, labels: Labels, first: int, last: int) -> float:
     """Copies ``labels[first:last]`` to a sentence that is not counted, and counts it; returns its cost in nats."""
     copy_to(descent.labels[first:last], labels[first:last])
     cost = labels_cost(descent.state, descent.chains.codec, labels, first, last)
@@ -135,7 +135,7 @@ def _charges(chains: Chains, state: AgreementState, first: int, last: int, charg
 
 
 @inner_in_place
-def charges_changed(descent: Descent, first: int, last: int) -> Any:
+def charges_changed(descent: Descent, first: int, last: int) -> bool:
     """Do any charges of the sentence differ from those of the last call? Copies those of now to ``seen``."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
     _charges(chains, descent.state, first, last, charge)
@@ -150,9 +150,9 @@ def charges_changed(descent: Descent, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def local_score(unary: Floats, transition: Floats, labels: Labels, first: int, last: int) -> Any:
+def local_score(unary: Floats, transition: Floats, labels: Labels, first: int, last: int) -> float:
     """The local score of a sentence's labels, in nats."""
     total = unary[first, labels[first]]
     for t in range(first + 1, last):
         total += transition[labels[t - 1], labels[t]] + unary[t, labels[t]]
-    return total
+    return float(total)

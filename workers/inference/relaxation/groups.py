@@ -24,7 +24,7 @@ the cheapest box that is met bounds the group from below.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +117,7 @@ class Sizes(NamedTuple):
 
 
 @kernel
-def workspace_for(groups: PricedGroups) -> Any:
+def workspace_for(groups: PricedGroups) -> Workspace:
     """A workspace that is large enough for each of the groups."""
     slots, roles = 1, groups.pair.shape[1]
     for q in range(len(groups.roles)):
@@ -141,7 +141,7 @@ def workspace_for(groups: PricedGroups) -> Any:
 
 
 @kernel_in_place
-def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, known: NDArray[np.bool_]) -> Any:
+def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, known: NDArray[np.bool_]) -> float:
     """min_u cost(u) of group q in nats, or a lower bound on it; marks in ``known`` (K,) the memberships that u takes.
 
     Exact, unless several counted roles choose the same slot, or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` ends
@@ -183,7 +183,7 @@ def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspac
 
 
 @kernel_in_place
-def _best_member(groups: PricedGroups, p: int, role: int, prices: Floats) -> Any:
+def _best_member(groups: PricedGroups, p: int, role: int, prices: Floats) -> int:
     best = -1
     for m in range(groups.slots[p], groups.slots[p + 1]):
         if groups.role[m] == role and (best < 0 or prices[m] > prices[best]):
@@ -192,7 +192,7 @@ def _best_member(groups: PricedGroups, p: int, role: int, prices: Floats) -> Any
 
 
 @inner_in_place
-def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace) -> Any:
+def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace) -> Sizes:
     """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
     Roles without a price above 0 are BANNED: no slot gains by them.
@@ -220,7 +220,7 @@ def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspa
 
 
 @inner_in_place
-def _order_roles(pair: Floats, order: Ints, gaining: int) -> Any:
+def _order_roles(pair: Floats, order: Ints, gaining: int) -> int:
     """Orders roles by their conflicts with all roles after them, the greatest sum first; returns how many have any.
 
     Once those have a count, the others do not conflict with each other, so their slots are independent. They are
@@ -242,7 +242,7 @@ def _order_roles(pair: Floats, order: Ints, gaining: int) -> Any:
 
 
 @kernel_in_place
-def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> Any:
+def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> float:
     """A lower bound in nats on the cost of a group within the box, see the module; fills ``charge``, ``base``, ``top``.
 
     Exact where roles without a count do not conflict and no two counted ones choose the same slot.
@@ -278,7 +278,7 @@ def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> Any:
 
 
 @kernel_in_place
-def _take(workspace: Workspace, slots: int, r: int) -> Any:
+def _take(workspace: Workspace, slots: int, r: int) -> float:
     """What a role adds to the bases of its ``low`` best slots, in nats; −inf where it has fewer slots."""
     size = workspace.low[r] + 1
     charge = workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
@@ -293,11 +293,11 @@ def _take(workspace: Workspace, slots: int, r: int) -> Any:
             top[place], at[place] = top[place - 1], at[place - 1]
             place -= 1
         top[place], at[place] = value, p
-    return top[: size - 1].sum()
+    return float(top[: size - 1].sum())
 
 
 @kernel_in_place
-def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, depth: int) -> Any:
+def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, depth: int) -> tuple[int, float]:
     """The next leaf of the tree that costs less than ``limit`` nats: the depth of its last role, and its cost.
 
     ``depth`` is what the last call returned, `START` at first; `END` is returned when there are no more. Together the
@@ -352,7 +352,7 @@ def _enter_role(workspace: Workspace, sizes: Sizes, pair: Floats, depth: int) ->
 
 
 @kernel_in_place
-def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> Any:
+def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
     """The state after ALONE, or after the last: COUNTED with 0, BEYOND from 1, COUNTED with 1, BEYOND from 2, …
 
     False, with the role FREE again, where there is none left.
@@ -385,7 +385,7 @@ def _leave_role(workspace: Workspace, r: int) -> None:
 
 
 @kernel
-def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, limit: float) -> Any:
+def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, limit: float) -> Floats:
     """(K,) a lower bound on min_u {cost(u) : u takes this membership} − min_u cost(u), in nats.
 
     inf where that is more than ``limit`` nats. For each box: its cost, and what changes if the slot takes the
@@ -403,7 +403,8 @@ def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, li
                 workspace.state[forced], workspace.low[forced] = COUNTED, 1
                 _group_losses(groups, q, prices, workspace, sizes, least, limit, forced, losses)
                 workspace.state[forced], workspace.low[forced] = BANNED, 0
-    return np.maximum(losses, 0.0)
+    least_zero: Floats = np.maximum(losses, 0.0)
+    return least_zero
 
 
 @kernel_in_place

@@ -14,7 +14,7 @@ crosses t + 1 and whose last label is l.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,9 @@ class Lattice(NamedTuple):
 
 
 @kernel
-def inner_scores(unary: Floats, transition: Floats, codec: Codec, start: Ints, end: Ints, kind: Ints) -> Any:
+def inner_scores(
+    unary: Floats, transition: Floats, codec: Codec, start: Ints, end: Ints, kind: Ints
+) -> tuple[Floats, NDArray[np.int64]]:
     """(M,) nats of each span from its first label to its last, and (M,) that last label."""
     inner = np.empty(len(start))
     last = np.empty(len(start), np.int64)
@@ -75,7 +77,7 @@ def inner_scores(unary: Floats, transition: Floats, codec: Codec, start: Ints, e
 
 
 @kernel
-def lattice_for(chains: Chains) -> Any:
+def lattice_for(chains: Chains) -> Lattice:
     """Tables for all sentences, not filled."""
     shape = chains.unary.shape
     backward = np.empty(shape, np.int64), np.empty(shape, np.int64)
@@ -83,7 +85,7 @@ def lattice_for(chains: Chains) -> Any:
 
 
 @kernel_in_place
-def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> Any:
+def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> float:
     """The best charged score of sentence s in nats, −inf where no path exists; `trace_sentence` gives its labels.
 
     ``charge`` (M + N,) are the nats that each span, and an outside label at each token, is charged.
@@ -119,7 +121,7 @@ def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> 
 def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.bool_], labels: Labels) -> None:
     """Marks spans and outside labels of the best labelling in ``taken`` (M + N,) and writes its labels (N,)."""
     t = chains.bounds[s + 1] - 1
-    label = np.argmax(lattice.reached[t])
+    label = int(np.argmax(lattice.reached[t]))
     while t >= chains.bounds[s]:
         i = lattice.from_span[t, label]
         if i < 0:
@@ -136,7 +138,7 @@ def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.b
 
 
 @kernel_in_place
-def _enter(chains: Chains, reached: Floats, t: int, label: int) -> Any:
+def _enter(chains: Chains, reached: Floats, t: int, label: int) -> tuple[float, int]:
     """enter(t, label) of the module's recursion, and the label before t that it takes (−1: none)."""
     if chains.codec.opens_sentence[t]:
         return 0.0, -1
@@ -150,7 +152,7 @@ def _enter(chains: Chains, reached: Floats, t: int, label: int) -> Any:
 
 
 @kernel
-def chain_losses(chains: Chains, charge: Floats) -> Any:
+def chain_losses(chains: Chains, charge: Floats) -> tuple[Floats, Floats]:
     """(M,) nats that the best path of a sentence with each span is below the best path; (N, L) with each outside label.
 
     Charges are taken off on both sides. inf for labels that are not outside, and where there is no such path.

@@ -8,8 +8,6 @@ chooses the same with the bound as without it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +25,7 @@ LARGEST_EXPONENT = 600.0
 
 
 @inner_in_place
-def uniform(counters: NDArray[np.uint64]) -> Any:
+def uniform(counters: NDArray[np.uint64]) -> float:
     """A uniform number in (0, 1): splitmix64 over the chain's own counter."""
     counters[STATE] += np.uint64(0x9E3779B97F4A7C15)
     z = counters[STATE]
@@ -38,7 +36,7 @@ def uniform(counters: NDArray[np.uint64]) -> Any:
 
 
 @inner_in_place
-def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> Any:
+def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> float:
     """A uniform draw in (0, 1), or 2 where the site keeps its labels for certain.
 
     ``exponent`` bounds g_c / τ of every other choice c: its best local gain, plus all penalties that a change could
@@ -55,7 +53,7 @@ def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> 
 
 
 @inner_in_place
-def decided(draw: float, mass: float) -> Any:
+def decided(draw: float, mass: float) -> bool:
     """Is ``draw`` ≥ B / (1 + B) for B = ``mass``, so that it keeps the labels now?"""
     return draw * (1.0 + mass) >= mass
 
@@ -68,7 +66,7 @@ def weigh(gain: Floats, saved: float, temperature: float, weight: Floats) -> Non
 
 
 @inner_in_place
-def likeliest(weight: Floats, tried: NDArray[np.bool_]) -> Any:
+def likeliest(weight: Floats, tried: NDArray[np.bool_]) -> int:
     """The option of most weight among those not tried, −1 where all are less likely than a uniform can show."""
     found, most = -1, NEGLIGIBLE
     for c in range(len(weight)):
@@ -78,7 +76,7 @@ def likeliest(weight: Floats, tried: NDArray[np.bool_]) -> Any:
 
 
 @inner_in_place
-def choose(gain: Floats, tried: NDArray[np.bool_], current: int, draw: float, temperature: float) -> Any:
+def choose(gain: Floats, tried: NDArray[np.bool_], current: int, draw: float, temperature: float) -> int:
     """The option that a draw chooses among those that are tried, the current one included.
 
     The others own the lower part of [0, 1), so that a draw above the bound on their mass keeps the current one.

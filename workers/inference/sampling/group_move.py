@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,7 +72,9 @@ def resample_group(chain: Chain, group: int, temperature: float) -> None:
 
 
 @inner_in_place
-def _agreeing(at: Labelling, groups: Groups, group: int, counters: NDArray[np.uint64], members: Ints) -> Any:
+def _agreeing(
+    at: Labelling, groups: Groups, group: int, counters: NDArray[np.uint64], members: Ints
+) -> tuple[int, int]:
     """Writes to ``members`` the occurrences that a step takes; returns their number, and the choice that they share.
 
     The choice is a type, or the number of types where all are left out; the number is 0 where they disagree. An
@@ -104,7 +104,7 @@ def _agreeing(at: Labelling, groups: Groups, group: int, counters: NDArray[np.ui
 
 
 @inner_in_place
-def _left_out(at: Labelling, first: int, last: int) -> Any:
+def _left_out(at: Labelling, first: int, last: int) -> bool:
     """Are all tokens of ``first:last`` outside?"""
     for t in range(first, last):
         if at.codec.type_of[at.labels[t]] >= 0:
@@ -113,7 +113,7 @@ def _left_out(at: Labelling, first: int, last: int) -> Any:
 
 
 @inner_in_place
-def _write_group(rows: RowState, at: Labelling, members: Ints, choice: int, option: Labels) -> Any:
+def _write_group(rows: RowState, at: Labelling, members: Ints, choice: int, option: Labels) -> float:
     """Makes all members spans of one type, or leaves them out; returns the growth of the rows' penalty in nats."""
     codec = at.codec
     grown = 0.0
@@ -127,7 +127,7 @@ def _write_group(rows: RowState, at: Labelling, members: Ints, choice: int, opti
 
 
 @inner_in_place
-def _group_local(at: Labelling, members: Ints) -> Any:
+def _group_local(at: Labelling, members: Ints) -> float:
     """Local score of the members as they are labelled now, transitions to what is beside them included."""
     total, done = 0.0, -1
     for m in range(len(members)):
@@ -157,7 +157,7 @@ def _forget_group(chain: Chain, members: Ints) -> None:
 
 
 @inner_in_place
-def _group_cost(spans: AgreementState, at: Labelling, members: Ints) -> Any:
+def _group_cost(spans: AgreementState, at: Labelling, members: Ints) -> float:
     """Nats that the members cost each other and what is counted; they themselves must not be, see `labels_cost`."""
     total = 0.0
     for m in range(len(members)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
@@ -20,7 +20,7 @@ class Labelling(NamedTuple):
 
 
 @inner_in_place
-def local_score(at: Labelling, first: int, last: int, option: Labels) -> Any:
+def local_score(at: Labelling, first: int, last: int, option: Labels) -> float:
     """Local score of ``option`` at ``first:last``, transitions to both neighbours included."""
     total = 0.0
     for i in range(last - first):
@@ -35,7 +35,7 @@ def local_score(at: Labelling, first: int, last: int, option: Labels) -> Any:
 
 
 @inner_in_place
-def is_span(at: Labelling, start: int, end: int) -> Any:
+def is_span(at: Labelling, start: int, end: int) -> bool:
     """Is exactly ``start:end`` one labelled span now?"""
     codec, labels = at.codec, at.labels
     if codec.type_of[labels[start]] < 0:
@@ -49,7 +49,7 @@ def is_span(at: Labelling, start: int, end: int) -> Any:
 
 
 @inner_in_place
-def region(at: Labelling, first: int, last: int) -> Any:
+def region(at: Labelling, first: int, last: int) -> tuple[int, int]:
     """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
     codec, labels = at.codec, at.labels
     low = first

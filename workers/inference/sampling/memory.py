@@ -7,7 +7,7 @@ them stale removes them. So invalidation takes no more time than computing did, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,8 +104,8 @@ def note_span(readers: Readers, state: AgreementState, start: int, end: int) -> 
 
 
 @inner_in_place
-def _place(state: AgreementState, t: int, width: int) -> Any:
-    return t * (state.keys.shape[2] + 1) + width
+def _place(state: AgreementState, t: int, width: int) -> int:
+    return int(t * (state.keys.shape[2] + 1) + width)
 
 
 @inner_in_place

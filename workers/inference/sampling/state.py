@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Scratch(NamedTuple):
     weight: Floats
     row_growth: Floats
     span_growth: Floats
-    tried: Any
+    tried: NDArray[np.bool_]
     members: Ints
 
 
@@ -71,7 +71,7 @@ class Chain(NamedTuple):
     at: Labelling
     best: Labels
     dirty: Ints
-    is_dirty: Any
+    is_dirty: NDArray[np.bool_]
     margin: Floats
     cost_bound: Floats
     readers: Readers
@@ -79,7 +79,7 @@ class Chain(NamedTuple):
     slots: Slots
     groups: Groups
     numbers: Floats
-    counters: Any
+    counters: NDArray[np.uint64]
     spans: AgreementState
     rows: RowState
     scratch: Scratch
@@ -103,7 +103,7 @@ def scratch_for(labels: LabelSet, count: int, groups: Groups) -> Scratch:
 
 
 @inner_in_place
-def write(rows: RowState, labels: Labels, first: int, last: int, option: Labels) -> Any:
+def write(rows: RowState, labels: Labels, first: int, last: int, option: Labels) -> float:
     """Sets labels and row sums; returns the growth of the rows' penalty in nats."""
     grown = 0.0
     for i in range(last - first):

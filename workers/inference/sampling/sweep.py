@@ -6,8 +6,6 @@ chain. Nothing here but a random start makes an array.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +35,7 @@ SWEEPS_A_GROUP = 20
 
 
 @kernel_in_place
-def anneal(chain: Chain, temperatures: Floats, done: int, limit: int) -> Any:
+def anneal(chain: Chain, temperatures: Floats, done: int, limit: int) -> int:
     """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before.
 
     Returns how many sweeps are whole. Stops where the chain's work reaches ``limit``; the next call goes on there.
@@ -56,7 +54,7 @@ def anneal(chain: Chain, temperatures: Floats, done: int, limit: int) -> Any:
 
 
 @inner_in_place
-def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int) -> Any:
+def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int) -> int:
     """Resamples every token from ``first`` on, alone, with the next, and in its slots; returns where it stopped."""
     count, width = chain.at.unary.shape
     types, scratch = len(chain.at.codec.opening), chain.scratch
@@ -94,7 +92,7 @@ def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int)
             if draw < 1.0:
                 choices = _slot_options(chain.at, t, end, scratch.slot)[0]
                 _resample(chain, t, end, scratch.slot[:choices], draw, temperature)
-    return count
+    return int(count)
 
 
 @inner_in_place
@@ -109,7 +107,7 @@ def _remember(
 
 
 @inner_in_place
-def _cost_now(spans: AgreementState, at: Labelling, first: int, last: int) -> Any:
+def _cost_now(spans: AgreementState, at: Labelling, first: int, last: int) -> float:
     """An upper bound in nats on what the labels at ``first:last``, and spans next to it, cost: pairs count twice."""
     low, high = region(at, first, last)
     total, t = ROUNDING, low
@@ -170,7 +168,7 @@ def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float,
 
 
 @inner_in_place
-def _local_gains(at: Labelling, first: int, last: int, options: Labels, gain: Floats) -> Any:
+def _local_gains(at: Labelling, first: int, last: int, options: Labels, gain: Floats) -> int:
     """Writes what each option gains locally over the labels now; returns which of them these are."""
     before, current = local_score(at, first, last, at.labels[first:last]), 0
     for c in range(len(options)):
@@ -184,7 +182,7 @@ def _local_gains(at: Labelling, first: int, last: int, options: Labels, gain: Fl
 
 
 @inner_in_place
-def _best_pair(at: Labelling, t: int) -> Any:
+def _best_pair(at: Labelling, t: int) -> float:
     """The best local gain of other labels for tokens t and t + 1 together."""
     unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
     now, best = 0.0, -np.inf
@@ -204,7 +202,7 @@ def _best_pair(at: Labelling, t: int) -> Any:
 
 
 @inner_in_place
-def _slot_options(at: Labelling, start: int, end: int, options: Labels) -> Any:
+def _slot_options(at: Labelling, start: int, end: int, options: Labels) -> tuple[int, float]:
     """Writes what the slot ``start:end`` can hold; returns how many, and the best local gain.
 
     A slot holds one span of any type that stays apart from its neighbours, or, where the label
@@ -240,7 +238,7 @@ def _slot_options(at: Labelling, start: int, end: int, options: Labels) -> Any:
 @kernel
 def random_labels(
     unary: Floats, transition: Floats, backward: Floats, opens_sentence: NDArray[np.bool_], seed: np.uint64
-) -> Any:
+) -> Labels:
     """Label by label, uniform among those from which the sentence can still be finished."""
     count, width = unary.shape
     counters = np.array([seed])

@@ -6,7 +6,7 @@ the descent is over when the heap is empty, as if it had passed over all sentenc
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,9 +99,9 @@ def types_at(descent: Descent, trial: Trial, places: Ints) -> NDArray[np.int32]:
 
 
 @kernel_in_place
-def value(descent: Descent, trial: Trial) -> Any:
+def value(descent: Descent, trial: Trial) -> float:
     """The objective of the labels now, in nats, without rows."""
-    return trial.numbers[LOCAL] - descent.penalty[0]
+    return float(trial.numbers[LOCAL] - descent.penalty[0])
 
 
 @kernel_in_place
@@ -259,7 +259,7 @@ def _mark_readers(descent: Descent, trial: Trial, s: int, old: Labels, new: Labe
 
 
 @inner_in_place
-def _changed_part(codec: Codec, old: Labels, new: Labels, first: int, last: int) -> Any:
+def _changed_part(codec: Codec, old: Labels, new: Labels, first: int, last: int) -> tuple[int, int]:
     """The smallest part of a sentence that holds all differences and cuts no span of either labelling."""
     low, high = first, last
     while low < last and old[low] == new[low]:
@@ -338,7 +338,7 @@ def _push(trial: Trial, code: int) -> None:
 
 
 @inner_in_place
-def _next(trial: Trial) -> Any:
+def _next(trial: Trial) -> int:
     """Takes the first sentence of the first pass out of the heap."""
     heap = trial.heap
     code = heap[0]
@@ -354,7 +354,7 @@ def _next(trial: Trial) -> Any:
         place = child
     heap[place] = moved
     trial.waiting[code % len(heap)] = False
-    return code
+    return int(code)
 
 
 @inner_in_place

@@ -10,7 +10,7 @@ bounds the loss of all of them, and the first complete labelling that is taken f
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +94,7 @@ def _first(start: Partial) -> tuple[Tree, Queue]:
 
 
 @kernel
-def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> Any:
+def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> int:
     """Expands up to ``nodes`` nodes of less than ``limit`` loss; at a leaf the cursor stands on it."""
     count, width = p.unary.shape
     losses = np.empty(width)
@@ -119,11 +119,11 @@ def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> 
 
 
 @inner_in_place
-def _sooner(tree: Tree, one: int, other: int) -> Any:
+def _sooner(tree: Tree, one: int, other: int) -> bool:
     if tree.loss[one] != tree.loss[other]:
-        return tree.loss[one] < tree.loss[other]
+        return bool(tree.loss[one] < tree.loss[other])
     if tree.depth[one] != tree.depth[other]:
-        return tree.depth[one] > tree.depth[other]
+        return bool(tree.depth[one] > tree.depth[other])
     return one < other
 
 

@@ -77,7 +77,7 @@ def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:
 
 
 @kernel
-def _step(p: Partial, tree: Tree, frontier: Ints, t: int, width: int, limit: float) -> Any:
+def _step(p: Partial, tree: Tree, frontier: Ints, t: int, width: int, limit: float) -> tuple[Ints, float]:
     """Children of the frontier that stay, by parent, and the least loss of those that do not."""
     labels = p.unary.shape[1]
     losses = np.empty((len(frontier), labels))

@@ -16,7 +16,7 @@ optimal.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,7 @@ def open_loss(probe: Probe) -> float:
 
 
 @kernel
-def next_leaf(p: Partial, probe: Probe, nodes: int) -> Any:
+def next_leaf(p: Partial, probe: Probe, nodes: int) -> bool:
     """Goes on until a better labelling is complete in `Partial.labels` (True), or at most ``nodes`` expansions."""
     count = len(p.labels)
     t = probe.counters[POSITION]

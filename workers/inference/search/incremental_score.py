@@ -9,7 +9,7 @@ Invariant: after `evaluate` the activities, counts and ``values`` are those of `
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def incremental_score(problem: Prepared, labels: Labels) -> IncrementalScore:
 
 
 @kernel
-def evaluate(at: IncrementalScore, target: Labels) -> Any:
+def evaluate(at: IncrementalScore, target: Labels) -> tuple[float, float, float]:
     """Evaluates ``target`` (N,): its local score, soft penalty (both nats) and hard degree."""
     if len(at.spans.table):
         _move_spans(at, target)
@@ -114,7 +114,7 @@ def _set_labels(at: IncrementalScore, target: Labels) -> None:
 
 
 @inner_in_place
-def _crossed(codec: Codec, now: Labels, target: Labels, t: int) -> Any:
+def _crossed(codec: Codec, now: Labels, target: Labels, t: int) -> tuple[int, int]:
     """The part around the difference at t that no span crosses, before or after the change."""
     low = t
     while not codec.opens_sentence[low] and (
@@ -151,7 +151,7 @@ def count_spans(at: IncrementalScore, first: int, last: int, change: int) -> Non
 
 
 @inner_in_place
-def _local(at: IncrementalScore, labels: Labels) -> Any:
+def _local(at: IncrementalScore, labels: Labels) -> float:
     total = 0.0
     for t in range(len(labels)):
         total += at.unary[t, labels[t]]

@@ -17,7 +17,7 @@ counted apart, so no large number stands for infinity.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,13 +250,13 @@ def pop(p: Partial, t: int) -> None:
 
 
 @inner_in_place
-def _last_end(p: Partial, t: int) -> Any:
+def _last_end(p: Partial, t: int) -> int:
     # The span that the document's last token is in ends with it.
     return t + 2 if t + 1 == len(p.labels) else t + 1
 
 
 @inner_in_place
-def _closing_cost(p: Partial, end: int) -> Any:
+def _closing_cost(p: Partial, end: int) -> tuple[float, float]:
     """Nats and broken hard constraints of the span that the decided labels leave open before ``end``."""
     if end == 0 or len(p.spans.table) == 0:
         return 0.0, 0.0
@@ -268,7 +268,7 @@ def _closing_cost(p: Partial, end: int) -> Any:
 
 
 @inner_in_place
-def _leaving_cost(p: Partial, t: int) -> Any:
+def _leaving_cost(p: Partial, t: int) -> tuple[float, float]:
     """Nats and broken hard constraints that an outside label at t costs with the closed spans."""
     if len(p.spans.watching) == 0:
         return 0.0, 0.0
@@ -284,17 +284,17 @@ def _close(p: Partial, end: int, change: int) -> None:
 
 
 @inner_in_place
-def _added(p: Partial, e: int, t: int, b: int) -> Any:
+def _added(p: Partial, e: int, t: int, b: int) -> float:
     """What label b at t adds to the row of event e."""
     added = p.bounds.gain[e, b]
     for i in range(p.bounds.edge_first[e], p.bounds.edge_last[e]):
         if p.bounds.previous[i] != ANY and p.bounds.label[i] == b and p.bounds.previous[i] == p.labels[t - 1]:
             added += p.bounds.coefficient[i]
-    return added
+    return float(added)
 
 
 @inner_in_place
-def _row_cost(p: Partial, r: int, activity: float) -> Any:
+def _row_cost(p: Partial, r: int, activity: float) -> float:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:
         return 1.0 if excess > HARD_EXCESS else 0.0

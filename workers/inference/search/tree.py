@@ -6,7 +6,7 @@ another node takes back labels up to the common ancestor and decides those below
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,13 +59,13 @@ def grown(tree: Tree) -> Tree:
 
 
 @inner_in_place
-def add_node(tree: Tree, parent: int, label: int, loss: float) -> Any:
+def add_node(tree: Tree, parent: int, label: int, loss: float) -> int:
     """Appends a child; its id."""
     node = tree.counters[USED]
     tree.parent[node], tree.label[node], tree.loss[node] = parent, label, loss
     tree.depth[node] = tree.depth[parent] + 1
     tree.counters[USED] = node + 1
-    return node
+    return int(node)
 
 
 @kernel_in_place

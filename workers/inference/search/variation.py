@@ -7,8 +7,6 @@ legal labelling stays legal (his eq. 64); what the potentials forbid beyond that
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,7 +56,7 @@ def mutate(codec: Codec, labels: Labels, choice: float, shift_rate: float, where
 
 
 @inner
-def borders(codec: Codec, labels: Labels) -> Any:
+def borders(codec: Codec, labels: Labels) -> NDArray[np.int64]:
     """First tokens of all sections, by position."""
     points = np.empty(len(labels), np.int64)
     found = 0

@@ -137,7 +137,7 @@ class Band:
 
     def _at(self, price: float) -> Problem:
         rows = self.search.problem.rows
-        return replace(self.search.problem, rows=replace(rows, weight=price * rows.weight))
+        return self.search.problem.with_rows(replace(rows, weight=price * rows.weight))
 
     def _corner(self, labels: Labels, price: float, *, proven: bool) -> Corner:
         score = self.search.problem.score(labels)

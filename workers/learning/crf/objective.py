@@ -181,7 +181,7 @@ def add_sentences(
     tokens: Floats,
     pairs: Floats,
     room: Room,
-) -> Any:
+) -> float:
     """−log p(gold) of some sentences, in nats; the scores of a token are the sum of the rows (·, L) that it names.
 
     Writes expected less observed labels to ``tokens`` (N, L), and adds the same of pairs of labels to ``pairs`` (L, L).
@@ -210,7 +210,7 @@ def add_sentences(
 
 
 @inner_in_place
-def forward_scaled(scores: Floats, factors: Floats, room: Room) -> Any:
+def forward_scaled(scores: Floats, factors: Floats, room: Room) -> float:
     """Log of the sum over all labellings of one sentence of n tokens, in nats.
 
     Turns ``scores`` (n, L) into e^(score − the token's largest). ``factors`` (L, L) are e^transition.

@@ -7,7 +7,7 @@ geometrically (Tsuruoka et al. 2009 §3.1). A fit is one sequence of steps, so i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def _pass(
     scores: Floats,
     factors: Floats,
     room: Room,
-) -> Any:
+) -> tuple[float, float]:
     """One pass; afterwards every coordinate is the factor returned times what its array holds."""
     width = states.shape[1]
     factor, loss = 1.0, 0.0

@@ -120,13 +120,16 @@ def _place(hashes: Hashes, offsets: NDArray[np.int64], found: Hashes, places: ND
         found[at], places[at] = hashes[i], offsets[i]
 
 
+Three = tuple[np.uint32, np.uint32, np.uint32]
+
+
 @inlined
-def _turned(x: np.uint32, bits: int) -> Any:
+def _turned(x: np.uint32, bits: int) -> np.uint32:
     return ((x << np.uint32(bits)) | (x >> np.uint32(32 - bits))) & np.uint32(0xFFFFFFFF)
 
 
 @inlined
-def _word(text: NDArray[np.uint8], at: int, end: int) -> Any:
+def _word(text: NDArray[np.uint8], at: int, end: int) -> np.uint32:
     """Four bytes, the lowest first; 0 beyond the end."""
     word = np.uint32(0)
     for k in range(4):
@@ -136,7 +139,7 @@ def _word(text: NDArray[np.uint8], at: int, end: int) -> Any:
 
 
 @inlined
-def _with_words(a: np.uint32, b: np.uint32, c: np.uint32, text: NDArray[np.uint8], at: int, end: int) -> Any:
+def _with_words(a: np.uint32, b: np.uint32, c: np.uint32, text: NDArray[np.uint8], at: int, end: int) -> Three:
     """Each plus its own of the next three words."""
     a = np.uint32(a + _word(text, at, end))
     b = np.uint32(b + _word(text, at + 4, end))

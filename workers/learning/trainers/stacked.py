@@ -16,7 +16,8 @@ from workers.learning.trainers import sgd
 from workers.learning.trainers.trainer import Iteration, Progress, Seen
 from workers.models.crf import CrfModel
 from workers.models.folder import begin
-from workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, answers_of, save
+from workers.models.model import viterbi_labels
+from workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, save
 
 NAME = "stacked"
 ANSWERS = "answers"
@@ -75,7 +76,7 @@ class _Fits:
             with tempfile.TemporaryDirectory(prefix="concord-stage-") as folder:
                 model = self.fit(inside, Path(folder) / FIRST, self._settings.features)
                 batch = Batch.of([documents[i] for i in outside])
-                batch = answered(batch, model.labels, answers_of(model, batch))
+                batch = answered(batch, model.labels, viterbi_labels(model, batch))
             for i, document in zip(outside, batch, strict=True):
                 found[i] = document
         return found
