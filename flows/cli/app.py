@@ -348,29 +348,47 @@ def verify(
             raise typer.Exit(Exit.INPUT)
 
 
-@app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/")
+@app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/ --against out-viterbi/")
 def evaluate(
     *,
     predictions: Annotated[str, typer.Option(help="Output folder of `concord reprocess`.")],
     gold: Annotated[str, typer.Option(help="Corpus with gold labels.")],
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="labels, tokens, spans, documents, lines or characters; may be given many times."),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Another run's output folder: differences, with intervals and p.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score predictions against gold as conlleval does, and show what changed against Viterbi."""
+    """Score predictions against gold, show what changed against Viterbi, and compare with another run.
+
+    Measures count labels of tokens (labels), tokens by field or type (tokens), entities or fields as conlleval does
+    (spans), whole documents (documents), and the overlap of fields in lines and in characters. What is measured if
+    nothing is said depends on the labels: spans for BIO, otherwise labels, spans and documents.
+    """
     with reported():
-        from flows.cli.tables import evaluation_lines, evaluation_table
+        from flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
         from flows.commands.evaluate import evaluate as run_evaluate
 
-        evaluation = run_evaluate(predictions, gold)
+        evaluation = run_evaluate(predictions, gold, measures=measure, against=against)
         if evaluation.unfinished:
             say(
                 f"{predictions}: a later run is not finished ({evaluation.unfinished} of its shards are done); "
                 "these are the scores of the last whole one",
                 style="yellow",
             )
+        report = evaluation.report
         if as_json:
-            print_json(evaluation.report.model_dump_json())
+            print_json(report.model_dump_json())
             return
-        Console().print(evaluation_table(evaluation))
+        for name in report.measures:
+            Console().print(measure_table(name, evaluation))
+        if report.against is not None:
+            Console().print(against_table(report.against))
+            for line in against_lines(report.against, report.documents):
+                say(line)
         for line in evaluation_lines(evaluation):
             say(line)
 

@@ -99,10 +99,5 @@ class MatchCounts(NamedCounts):
         """The harmonic mean of precision and recall: 2 correct ÷ (gold + predicted)."""
         return ratio(2 * self._count("correct", name), self._count("gold", name) + self._count("predicted", name))
 
-    def macro_f1(self) -> float:
-        """The plain mean of F1 over names that occur in gold or in the prediction; 0 without any."""
-        seen = [n for n, row in zip(self.names, self.table, strict=True) if row.any()]
-        return sum(self.f1(n) for n in seen) / len(seen) if seen else 0.0
-
     def _count(self, kind: str, name: str | None) -> int:
         return self.total(kind) if name is None else self.row(name)[kind]
