@@ -48,6 +48,7 @@ from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import SHARD_BYTES, distinct, survey
 from workers.corpus.shards import Shard, read_batch
+from workers.evaluation.measures import MEASURES
 from workers.evaluation.measures import figures as measure_figures
 from workers.evaluation.named_counts import MatchCounts
 from workers.labelling.labelled import check_settings
@@ -294,8 +295,9 @@ def _scores(prefix: str, measure: str, rows: Counts) -> dict[str, float]:
     """Figures of a measure, and F1 of each name; those of spans, which every run has, without the measure's name."""
     counts = MatchCounts.from_dict(rows)
     start = prefix if measure == "spans" else f"{prefix}{measure}/"
-    found = {f"{start}{name}": value for name, value in measure_figures(measure, counts).items()}
-    return found | {f"{start}f1/{name}": counts.f1(name) for name in counts.names}
+    scores = {f"{start}{name}": value for name, value in measure_figures(measure, counts).items()}
+    by_name = counts.names if "macro_f1" in MEASURES[measure].figures else ()
+    return scores | {f"{start}f1/{name}": counts.f1(name) for name in by_name}
 
 
 def _speed(work: _Work) -> dict[str, float]:

@@ -14,7 +14,10 @@ from workers.evaluation.measures import MACRO
 
 
 def measure_table(measure: str, evaluation: Evaluation) -> Table:
-    """Precision, recall and F1 (per cent) of each name and over all, beside Viterbi's F1; then the other figures."""
+    """Precision, recall and F1 (per cent) of each name and over all, beside Viterbi's F1; the mean, and the overlap.
+
+    Where every item has one gold and one predicted name, all three over all names are the accuracy.
+    """
     after, before = evaluation.tally.after[measure], evaluation.tally.before[measure]
     report = evaluation.report.measures[measure]
     table = figures_table(measure, "gold", "found", "right", "precision", "recall", "F1", "Viterbi\nF1", "change")
@@ -25,13 +28,14 @@ def measure_table(measure: str, evaluation: Evaluation) -> Table:
     totals = tuple(after.total(kind) for kind in after.kinds)
     if len(report.names) > 1:
         all_names = (after.precision(), after.recall(), after.f1())
-        table.add_row("all", *_cells(totals, all_names, before.f1()), style="bold")
+        table.add_row(
+            "accuracy" if "accuracy" in report.figures else "all", *_cells(totals, all_names, before.f1()), style="bold"
+        )
     if "macro_f1" in report.figures:
         macro = tuple(report.figures[name] for name in MACRO)
-        table.add_row("mean of gold's", *_cells((), macro, report.viterbi["macro_f1"]), style="bold")
-    for name in ("accuracy", "overlap"):
-        if name in report.figures:
-            table.add_row(name, *_cells((), (report.figures[name],), report.viterbi[name]), style="bold")
+        table.add_row("macro", *_cells((), macro, report.viterbi["macro_f1"]), style="bold")
+    if "overlap" in report.figures:
+        table.add_row("overlap", *_cells((), (report.figures["overlap"],), report.viterbi["overlap"]), style="bold")
     return table
 
 
