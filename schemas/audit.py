@@ -8,10 +8,12 @@ from schemas.run import Figures
 class Breaches(Figures):
     """How one constraint fares under one labelling of the corpus.
 
-    ``documents`` break it, in ``places`` rows or span agreements, with ``degree`` in total;
-    ``penalty`` in nats, inf where it is hard and broken.
+    It says something in ``bearing`` rows: the others hold for want of what they speak of. Span agreements bear wherever
+    they apply. ``documents`` break it, in ``places`` rows or span agreements, with ``degree`` in total; ``penalty`` in
+    nats, inf where it is hard and broken.
     """
 
+    bearing: int = 0
     documents: int = 0
     places: int = 0
     degree: float = 0.0
@@ -60,6 +62,34 @@ class CheckReport(Figures):
     undecided: int
     constraints: tuple[ConstraintCheck, ...]
     conflicts: tuple[Conflict, ...]
+
+
+class CountedWeight(Figures):
+    """A constraint's weight from gold, in nats a unit of degree, with the interval in which it lies with 95 %.
+
+    Of its rows ``rows`` have their antecedent in gold, ``vacuous`` do not and say nothing; ``broken`` are broken, by
+    ``degree`` units together. ``before`` is the declared weight (inf: hard); a hard one is not changed.
+    """
+
+    name: str
+    before: float
+    weight: float
+    low: float
+    high: float
+    rows: int
+    vacuous: int
+    broken: int
+    degree: float
+
+
+class WeighReport(Figures):
+    """The weights of a constraint file by ``penalty``, from ``documents`` with gold labels; ``out`` has them."""
+
+    documents: int
+    without_gold: int
+    penalty: str
+    constraints: tuple[CountedWeight, ...]
+    out: str | None
 
 
 class LabelChange(Figures):

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.constraints_cli import app
-from schemas.audit import CheckReport, Explanation
+from schemas.audit import CheckReport, Explanation, WeighReport
 from schemas.document import Document
 from schemas.settings import CrfSettings, IngestSettings
+from workers.constraints.constraint_file import load_constraints
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.ingestion import write_corpus
 from workers.learning.trainers import crfsuite
@@ -104,3 +105,44 @@ def test_mistakes_leave_with_a_message_and_a_code(file: Path, corpus: Path, mode
 def test_templates_are_listed() -> None:
     text = run("templates")
     assert all(name in text for name in TEMPLATES)
+
+
+def test_weights_are_counted_and_written(file: Path, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "weighed" / "rules.yaml"
+    report = WeighReport.model_validate(json.loads(run("weigh", file, "--corpus", corpus, "--out", out, "--json")))
+    assert (report.documents, report.without_gold, report.out) == (60, 0, str(out))
+    start, title = report.constraints
+    assert (start.rows, start.vacuous, title.rows) == (60, 0, 60)
+    assert (start.before, title.weight) == (2.0, 0.0)
+    assert start.low <= start.weight <= start.high
+    read = load_constraints(out)
+    assert read.titles == ("start", "title first")
+    assert [t.weight for t in read.templates] == [start.weight, 0.0]  # type: ignore[attr-defined]
+
+
+def test_weights_are_shown_and_where_they_rest_on_nothing_it_says_so(corpus: Path, tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        FILE + "  - {template: begin_end, name: ends, begin: pages, end: date, weight: 1}\n"
+        "  - {template: must_appear, name: kept, labels: title, weight: hard}\n"
+    )
+    said = run("weigh", path, "--corpus", corpus)
+    assert "warning: title first: gold breaks it more than it keeps it" in said
+    assert "warning: ends: gold never has what it speaks of" in said
+    assert "nothing was written; --out FILE keeps these weights" in said
+    (kept,) = (line for line in said.splitlines() if line.startswith("kept"))
+    assert kept.split()[-5:-3] == ["hard", "hard"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--penalty", "odd"], "no penalty is called 'odd'; there are odds, fersini, fixed, hard"),
+        (["--option", "held=-1"], "held"),
+        (["--option", "hold=1"], "options of penalty odds: held, nats"),
+    ],
+)
+def test_penalties_that_are_not_there_are_told(arguments: list[str], said: str, file: Path, corpus: Path) -> None:
+    result = CliRunner().invoke(app, ["weigh", str(file), "--corpus", str(corpus), *arguments])
+    assert result.exit_code == 2
+    assert said in result.stderr

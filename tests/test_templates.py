@@ -98,6 +98,63 @@ def test_rows_are_well_formed_and_of_an_edge_once(name: str) -> None:
         assert len(set(entries)) == len(entries)
 
 
+def has_antecedent(declared: Template, text: Sentences, labels: LabelSet) -> NDArray[np.bool_]:
+    """(R,) is what each row speaks of there?"""
+    batch = Batch.of([Document.build("d", [[w for w, _ in s] for s in text])])
+    (found,) = DeclaredConstraints((declared,)).antecedents(batch, labels)
+    return found.degree(labels.encode([label for s in text for _, label in s])) > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_row_breaks_without_its_antecedent(name: str) -> None:
+    _, for_bio, for_plain = CASES[name]
+    rng = np.random.default_rng(11)
+    for labels, fields in [(BIO, f) for f in for_bio] + [(PLAIN, f) for f in for_plain]:
+        declared = template(name, fields)
+        for shape in [(1,), (2,), (5,), (3, 1, 4), (12,)] * 20:
+            text = random_text(rng, labels, shape)
+            problem, encoded = ground(declared, text, labels)
+            there = has_antecedent(declared, text, labels)
+            assert len(there) == len(problem.rows)
+            assert there[problem.rows.degree(encoded) > 0].all(), (fields, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "labels", "wanted"),
+    [
+        ("adjacency", {"first": "author", "second": "title"}, "author title author date", [1, 0, 1]),
+        ("should_not_precede", {"first": "author", "second": "title"}, "author title author date", [1, 0, 1]),
+        ("precedence", {"first": "author", "second": "date"}, "author title author date", [1, 0, 1, 0]),
+        ("begin_end", {"begin": "author", "end": "date"}, "author title", [1]),
+        ("begin_end", {"begin": "author", "end": "date"}, "title author", [0]),
+        ("presence_precedence", {"first": "title", "second": "date"}, "title date title", [0, 1]),
+        ("before", {"first": "author", "second": "title"}, "title title author title", [1, 0, 0, 1]),
+        ("tag_implies_tag", {"label": "title", "implies": "date"}, "author author", [0]),
+        ("tag_implies_tag", {"label": "title", "implies": "date"}, "author title", [1]),
+        ("sequence_implies_sequence", {"label": "title", "implies": "date"}, "author author", [0]),
+        ("sequence_implies_sequence", {"label": "title", "implies": "date"}, "author title", [1]),
+        ("appears_once", {"labels": ["author", "title"]}, "title title", [0, 1]),
+        ("at_most_runs", {"labels": "author", "limit": 2}, "title title", [0]),
+        ("at_most_runs", {"labels": "author", "limit": 2}, "title author", [1]),
+        ("at_least_runs", {"labels": "author", "limit": 2}, "title title", [1]),
+        ("must_appear", {"labels": "author"}, "title title", [1]),
+        ("starts_with", {"labels": "author"}, "title title", [1]),
+        ("lexicon", {"words": ["w0"], "labels": "author"}, "title title", [1]),
+        ("transition_on", {"tokens": ["w9"]}, "title title", [1]),
+        ("consistent_last_word", {"labels": "author", "words": ["same"]}, "title author author title", [0, 0, 1, 0]),
+        ("linear", {"terms": [{"label": "author"}, {"label": "date", "coefficient": -1}]}, "date date", [0]),
+        ("linear", {"terms": [{"label": "author"}, {"label": "date", "coefficient": -1}]}, "author date", [1]),
+        ("linear", {"terms": [{"label": "author"}], "sense": ">=", "bound": 1}, "date date", [1]),
+        ("linear", {"terms": [{"label": "author"}], "sense": "==", "bound": 1}, "date date", [0, 1]),
+    ],
+)
+def test_antecedents_are_what_a_reader_would_say(
+    name: str, fields: dict[str, Any], labels: str, wanted: list[int]
+) -> None:
+    words = [("same" if name == "consistent_last_word" else f"w{t}", label) for t, label in enumerate(labels.split())]
+    assert has_antecedent(template(name, fields), [words], PLAIN).tolist() == list(map(bool, wanted))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_hard_is_infinite_and_costs_nothing_where_it_holds(name: str) -> None:
     naive, for_bio, for_plain = CASES[name]

@@ -57,6 +57,31 @@ def check(
             console.print(line, highlight=False, markup=False)
 
 
+@app.command(epilog="Example: concord constraints weigh rules.yaml --corpus corpora/train/ --out weighed.yaml")
+def weigh(
+    file: File,
+    *,
+    corpus: Corpus,
+    out: Annotated[Path | None, typer.Option(help="The same constraints with these weights, as a new file.")] = None,
+    penalty: Annotated[str, typer.Option(help="What a broken row costs: odds, fersini, fixed or hard.")] = "odds",
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Count what each constraint should cost, on documents with gold labels."""
+    with reported():
+        from flows.cli.constraints_tables import weigh_lines, weigh_table
+        from flows.commands.constraints import weigh_file
+
+        report = weigh_file(file, corpus, penalty=penalty, options=option or [], out=out)
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        console = Console()
+        console.print(weigh_table(report))
+        for line in weigh_lines(report):
+            console.print(line, highlight=False, markup=False)
+
+
 @app.command(
     epilog="Example: concord constraints explain c.yaml --corpus corpora/dev/ --model models/cite/ --doc dev-7"
 )

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.cli.plain_tables import figures_table, text_table
-from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange
+from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange, WeighReport
 from schemas.reports import EntryReport
 
 SHOWN = 12
@@ -16,9 +16,11 @@ SHOWN = 12
 
 
 def check_table(report: CheckReport) -> Table:
-    """A line a constraint: where it applies, and where gold and the model's output break it."""
-    gold = ("gold\nbreaks", "in\ndocs") if any(row.gold for row in report.constraints) else ()
-    model = ("model\nbreaks", "in\ndocs", "penalty,\nnats") if any(row.model for row in report.constraints) else ()
+    """A line a constraint: where it applies, and where gold and the model's output break it, of the bearing rows."""
+    gold = ("gold\nbreaks", "of", "in\ndocs") if any(row.gold for row in report.constraints) else ()
+    model = (
+        ("model\nbreaks", "of", "in\ndocs", "penalty,\nnats") if any(row.model for row in report.constraints) else ()
+    )
     table = figures_table("constraint", "weight", "places", "in\ndocs", *gold, *model)
     for row in report.constraints:
         cells = [_nats(row.weight), f"{row.places:,}", f"{row.documents:,}"]
@@ -39,6 +41,29 @@ def check_lines(report: CheckReport) -> Iterator[str]:
         yield f"contradiction: {names} {kind} in {conflict.documents} documents, first {conflict.doc_id}"
     undecided = f", {report.undecided} undecided" if report.undecided else ""
     yield f"searched {report.searched:,} documents for contradictions{undecided}"
+
+
+def weigh_table(report: WeighReport) -> Table:
+    """A line a constraint: its rows in gold, and its weight before and now, with the interval."""
+    table = figures_table("constraint", "rows", "vacuous", "broken", "weight\nbefore", "weight", "95 %")
+    for row in report.constraints:
+        counts = [f"{count:,}" for count in (row.rows, row.vacuous, row.broken)]
+        interval = f"{row.low:.2f} to {row.high:.2f}"
+        table.add_row(Text(row.name), *counts, _nats(row.before), _nats(row.weight), interval)
+    return table
+
+
+def weigh_lines(report: WeighReport) -> Iterator[str]:
+    """What was counted on, what rests on little, and where the weights are."""
+    without = f"; {report.without_gold:,} without gold labels were left out" if report.without_gold else ""
+    yield f"penalty {report.penalty}, counted on {report.documents:,} documents with gold labels{without}"
+    yield "vacuous rows hold for want of what they speak of; they are no evidence and do not count"
+    for row in report.constraints:
+        if not row.rows:
+            yield f"warning: {row.name}: gold never has what it speaks of; its weight rests on nothing"
+        elif row.weight == 0.0:
+            yield f"warning: {row.name}: gold breaks it more than it keeps it; it weighs nothing"
+    yield "nothing was written; --out FILE keeps these weights" if report.out is None else f"weights in {report.out}"
 
 
 def labels_table(found: Explanation) -> Table:
@@ -102,7 +127,9 @@ def _first(parts: Sequence[str]) -> str:
 
 
 def _breach_cells(breaches: Breaches | None) -> list[str]:
-    return [] if breaches is None else [f"{breaches.places:,}", f"{breaches.documents:,}"]
+    if breaches is None:
+        return []
+    return [f"{breaches.places:,}", f"{breaches.bearing:,}", f"{breaches.documents:,}"]
 
 
 def _nats(weight: float) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.audit import Breaches, CheckReport, Conflict, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
-from schemas.problem import Problem
+from schemas.problem import LinearRows, Problem
 from workers.audit.conflicts import Conflicts
 from workers.constraints.constraint_set import Separable, Unconstrained, build_problem
 from workers.constraints.declared import DeclaredConstraints
@@ -26,12 +27,12 @@ CONFLICT_DOCUMENTS = 50
 
 @dataclass
 class _Tally:
-    """Counts of one constraint; the two labellings' breaches are (documents, places, degree, penalty)."""
+    """Counts of one constraint; the two labellings' breaches are (bearing, documents, places, degree, penalty)."""
 
     documents: int = 0
     places: int = 0
-    gold: list[float] = field(default_factory=lambda: [0.0] * 4)
-    model: list[float] = field(default_factory=lambda: [0.0] * 4)
+    gold: list[float] = field(default_factory=lambda: [0.0] * 5)
+    model: list[float] = field(default_factory=lambda: [0.0] * 5)
 
 
 def check(
@@ -58,16 +59,18 @@ def check(
     documents = tokens = with_gold = 0
     for batch in batches:
         potentials = model.potentials(batch) if model is not None else None
+        antecedents = constraints.antecedents(batch, labels)
         for i, document in enumerate(batch):
             local = _local(batch, i, potentials, labels)
             problem = build_problem(document, local, labels, constraints)
             _count_places(tallies, problem)
             if document.labels is not None:
                 with_gold += 1
-                _count_breaches([t.gold for t in tallies], problem, labels.encode(document.labels.strings()))
+                gold = labels.encode(document.labels.strings())
+                _count_breaches([t.gold for t in tallies], problem, antecedents[i], gold)
             if model is not None:
                 answer = decoder(problem, document.doc_id).labels if decoder else viterbi(problem.potentials)
-                _count_breaches([t.model for t in tallies], problem, answer)
+                _count_breaches([t.model for t in tallies], problem, antecedents[i], answer)
             if documents < conflict_documents:
                 conflicts.look_at(document)
             documents += 1
@@ -141,23 +144,29 @@ def _local(batch: Batch, i: int, potentials: Potentials | None, labels: LabelSet
 
 
 def _count_places(tallies: Sequence[_Tally], problem: Problem) -> None:
-    places = np.bincount(problem.rows.constraint, minlength=len(tallies))
-    for agreement in problem.agreements:
-        places[agreement.constraint] += bool((agreement.key >= 0).any())
-    for tally, count in zip(tallies, places.tolist(), strict=True):
+    for tally, count in zip(tallies, _places(problem, problem.rows.constraint, len(tallies)).tolist(), strict=True):
         tally.places += count
         tally.documents += count > 0
 
 
-def _count_breaches(tallies: Sequence[list[float]], problem: Problem, labels: Labels) -> None:
-    """Adds documents, places, degree and penalty of a labelling."""
+def _places(problem: Problem, constraint: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """(K,) how often each constraint is that of one of these rows, or of an agreement with anything to compare."""
+    places = np.bincount(constraint, minlength=count)
+    for agreement in problem.agreements:
+        places[agreement.constraint] += bool((agreement.key >= 0).any())
+    return places
+
+
+def _count_breaches(tallies: Sequence[list[float]], problem: Problem, antecedents: LinearRows, labels: Labels) -> None:
+    """Adds bearing rows, documents, places, degree and penalty of a labelling."""
     score = problem.score(labels)
+    bearing = _places(problem, problem.rows.constraint[antecedents.degree(labels) > 0], len(tallies))
     broken = problem.rows.constraint[problem.rows.degree(labels) > 0]
     places = np.bincount(broken, minlength=len(tallies))
     for agreement in problem.agreements:
         places[agreement.constraint] += score.degree[agreement.constraint] > 0
     for k, tally in enumerate(tallies):
-        for i, amount in enumerate((places[k] > 0, places[k], score.degree[k], score.penalties[k])):
+        for i, amount in enumerate((bearing[k], places[k] > 0, places[k], score.degree[k], score.penalties[k])):
             tally[i] += float(amount)
 
 
@@ -183,7 +192,8 @@ def _checked(
 
 
 def _breaches(tally: Sequence[float]) -> Breaches:
-    return Breaches(documents=int(tally[0]), places=int(tally[1]), degree=tally[2], penalty=tally[3])
+    bearing, documents, places = map(int, tally[:3])
+    return Breaches(bearing=bearing, documents=documents, places=places, degree=tally[3], penalty=tally[4])
 
 
 def _warnings(
@@ -199,7 +209,9 @@ def _warnings(
         return
     if model is not None and model.documents == 0:
         yield "always holds in the model's output: it changes nothing there"
-    if model is None and gold is not None and gold.documents == 0:
+    if gold is not None and gold.bearing == 0:
+        yield "says nothing in gold: no row has what it speaks of"
+    elif model is None and gold is not None and gold.documents == 0:
         yield "always holds in gold: only a model's output can show whether it does anything"
     if gold is not None and gold.documents and np.isinf(weight):
         yield f"hard, but the gold labels of {gold.documents} documents break it"

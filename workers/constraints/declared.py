@@ -6,7 +6,8 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, SpanAgreement
 from workers.constraints.constraint_set import Ground, Separable
-from workers.constraints.rows import ConstraintError, Weighed, laid_out
+from workers.constraints.rows import ConstraintError, Draft, Weighed, laid_out
 from workers.constraints.templates.registry import TEMPLATES
 from workers.constraints.templates.template import (
     AgreementTemplate,
@@ -81,8 +82,7 @@ class DeclaredConstraints:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """(K,) names of the constraints; local features are none."""
-        pairs = zip(self.templates, self.titles, strict=True)
-        return tuple(title for t, title in pairs if not isinstance(t, FeatureTemplate))
+        return tuple(self.titles[i] for i, _ in self._constraints)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -130,24 +130,46 @@ class DeclaredConstraints:
         and document where it has too many entries there.
         """
         site = Site(batch, labels)
-        drafts: list[Weighed] = []
+        rows = self._laid_out(site, lambda template: template.rows(site))
         agreements: list[list[SpanAgreement]] = [[] for _ in batch.doc_ids]
         alone = [site.alone(i) for i in range(len(batch))] if self._compares_spans else []
-        constraint = 0
-        for i, template in enumerate(self.templates):
-            try:
-                if isinstance(template, RowTemplate):
-                    drafts.append(Weighed(site.check_size(template.rows(site)), template.weight, constraint))
-                elif isinstance(template, AgreementTemplate):
+        for k, (i, template) in enumerate(self._constraints):
+            if isinstance(template, AgreementTemplate):
+                with self._naming(i):
                     for own, found in zip(alone, agreements, strict=True):
-                        found.append(template.agreement(own, constraint))
-            except ConstraintError as error:
-                raise ConstraintError(f"{self._at(i, ())}, {error}") from None
-            except DocumentError as error:
-                raise DocumentError(f"{self._at(i, ())}: {error.reason}", error.doc_id) from None
-            constraint += not isinstance(template, FeatureTemplate)
-        rows = laid_out(drafts, site.document_of, batch.doc_starts)
+                        found.append(template.agreement(own, k))
         return [Ground(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
+
+    def antecedents(self, batch: Batch, labels: LabelSet) -> list[LinearRows]:
+        """For each row of `ground` one that a labelling exceeds where it has what the row speaks of. Raises the same.
+
+        See `RowTemplate.antecedent`: a row that holds for want of it says nothing.
+        """
+        site = Site(batch, labels)
+        return self._laid_out(site, lambda template: template.antecedent(site))
+
+    def _laid_out(self, site: Site, drafted: Callable[[RowTemplate], Draft]) -> list[LinearRows]:
+        drafts: list[Weighed] = []
+        for k, (i, template) in enumerate(self._constraints):
+            if isinstance(template, RowTemplate):
+                with self._naming(i):
+                    drafts.append(Weighed(site.check_size(drafted(template)), template.weight, k))
+        return laid_out(drafts, site.document_of, site.batch.doc_starts)
+
+    @cached_property
+    def _constraints(self) -> list[tuple[int, Template]]:
+        """The place among the entries and the template of each of the K constraints."""
+        return [(i, template) for i, template in enumerate(self.templates) if not isinstance(template, FeatureTemplate)]
+
+    @contextmanager
+    def _naming(self, i: int) -> Iterator[None]:
+        """Errors of a template say which entry it is."""
+        try:
+            yield
+        except ConstraintError as error:
+            raise ConstraintError(f"{self._at(i, ())}, {error}") from None
+        except DocumentError as error:
+            raise DocumentError(f"{self._at(i, ())}: {error.reason}", error.doc_id) from None
 
     @cached_property
     def _compares_spans(self) -> bool:
@@ -158,10 +180,8 @@ class DeclaredConstraints:
         site = Site(batch, labels)
         for i, template in enumerate(self.templates):
             if isinstance(template, FeatureTemplate):
-                try:
+                with self._naming(i):
                     potentials = template.adjust(site, potentials)
-                except ConstraintError as error:
-                    raise ConstraintError(f"{self._at(i, ())}, {error}") from None
         return potentials
 
     def _at(self, i: int, place: Location) -> str:

@@ -116,6 +116,16 @@ def forbidden_edges(position: Ints, pairs: Mask) -> Draft:
     return Draft(position, np.zeros(len(position)), (edges_in(row, position, pairs),))
 
 
+def always(home: Ints) -> Draft:
+    """An antecedent that every labelling has, for rows with these homes (R,)."""
+    return Draft(home, np.full(len(home), -1.0), ())
+
+
+def wherever(home: Ints, parts: Sequence[Part]) -> Draft:
+    """An antecedent for rows with these homes (R,): what a labelling has where its sum over the parts is above 0."""
+    return Draft(home, np.zeros(len(home)), tuple(parts))
+
+
 def joined(drafts: Sequence[Draft]) -> Draft:
     """All rows of the drafts as one, in their order."""
     parts: list[Part] = []

@@ -13,7 +13,7 @@ from pydantic import model_validator
 from schemas.potentials import Floats, Ints
 from schemas.problem import ANY
 from schemas.settings import Settings
-from workers.constraints.rows import Draft, Mask, Part, forbidden_edges, forbidden_labels, joined
+from workers.constraints.rows import Draft, Mask, Part, always, forbidden_edges, forbidden_labels, joined, wherever
 from workers.constraints.templates.template import Count, Location, Names, Number, RowTemplate, Scope, Site, Tokens
 
 
@@ -77,9 +77,16 @@ class Linear(RowTemplate):
 
     def rows(self, site: Site) -> Draft:
         """Rows as described, two each for an equality."""
+        return joined(self._drafts(site))
+
+    def antecedent(self, site: Site) -> Draft:
+        """A term that adds to the sum; a row that wants to be filled, its bound below 0, speaks always."""
+        return joined([_added(draft) for draft in self._drafts(site)])
+
+    def _drafts(self, site: Site) -> list[Draft]:
         home, parts = self._anchored(site) if self.each == "token" else self._summed(site)
         signs = {Sense.AT_MOST: (1.0,), Sense.AT_LEAST: (-1.0,), Sense.EQUAL: (1.0, -1.0)}[self.sense]
-        return joined([self._signed(home, parts, sign) for sign in signs])
+        return [self._signed(home, parts, sign) for sign in signs]
 
     def _signed(self, home: Ints, parts: list[Part], sign: float) -> Draft:
         signed = tuple(part._replace(coefficient=sign * part.coefficient) for part in parts)
@@ -121,6 +128,12 @@ class Linear(RowTemplate):
             before = np.array([ANY]) if term.previous is None else np.flatnonzero(site.mask_of(term.previous))
             table[np.ix_(before, np.flatnonzero(site.mask_of(term.label)))] += term.coefficient
         return table
+
+
+def _added(draft: Draft) -> Draft:
+    if (draft.bound < 0.0).any():
+        return always(draft.home)
+    return wherever(draft.home, [part for part in draft.parts if (part.coefficient > 0.0).any()])
 
 
 def _parts(row: Ints, position: Ints, table: Floats) -> Iterator[Part]:

@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from workers.constraints.rows import Draft, forbidden_edges, tokens_in
+from schemas.potentials import Ints
+from workers.constraints.rows import Draft, forbidden_edges, tokens_in, wherever
 from workers.constraints.templates.template import Count, Names, RowTemplate, Scope, Site, Tokens
 
 
@@ -29,6 +30,10 @@ class Adjacency(RowTemplate):
         """One row an edge."""
         return forbidden_edges(site.inner, np.outer(site.mask_of(self.first), ~site.mask_of(self.second)))
 
+    def antecedent(self, site: Site) -> Draft:
+        """A(t)."""
+        return _before(site, site.inner, self.first)
+
 
 class ShouldNotPrecede(RowTemplate):
     """A does not come right before B, Stokman table 2; ``tokens`` tests the second token.
@@ -43,8 +48,14 @@ class ShouldNotPrecede(RowTemplate):
 
     def rows(self, site: Site) -> Draft:
         """One row an edge into a tested token."""
-        inner = site.inner[site.mask(self.tokens)[site.inner]]
-        return forbidden_edges(inner, np.outer(site.mask_of(self.first), site.mask_of(self.second)))
+        return forbidden_edges(self._tested(site), np.outer(site.mask_of(self.first), site.mask_of(self.second)))
+
+    def antecedent(self, site: Site) -> Draft:
+        """A(i − 1)."""
+        return _before(site, self._tested(site), self.first)
+
+    def _tested(self, site: Site) -> Ints:
+        return site.inner[site.mask(self.tokens)[site.inner]]
 
 
 class Precedence(RowTemplate):
@@ -71,6 +82,11 @@ class Precedence(RowTemplate):
         row, later = site.ranges(at, at + 1, last)
         parts = (tokens_in(at, at, site.mask_of(self.first)), tokens_in(row, later, site.mask_of(self.second), -1.0))
         return Draft(at, np.zeros(len(at)), parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A(t)."""
+        at = site.positions
+        return wherever(at, [tokens_in(at, at, site.mask_of(self.first))])
 
 
 class StateChange(RowTemplate):
@@ -111,15 +127,24 @@ class BeginEnd(RowTemplate):
 
     def rows(self, site: Site) -> Draft:
         """One row a document or sentence; none where it has one token only, which begins and ends it."""
-        starts, ends = site.bounds(self.scope)
-        long = ends - starts > 1
-        first, last = starts[long], ends[long] - 1
+        first, last = self._ends(site)
         row = np.arange(len(first))
         parts = (
             tokens_in(row, first, site.mask_of(self.begin)),
             tokens_in(row, last, site.mask_of(self.end), -1.0),
         )
         return Draft(first, np.zeros(len(row)), parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A(first token)."""
+        first, _ = self._ends(site)
+        return wherever(first, [tokens_in(np.arange(len(first)), first, site.mask_of(self.begin))])
+
+    def _ends(self, site: Site) -> tuple[Ints, Ints]:
+        """First and last tokens of what has several."""
+        starts, ends = site.bounds(self.scope)
+        long = ends - starts > 1
+        return starts[long], ends[long] - 1
 
 
 class PresencePrecedence(RowTemplate):
@@ -137,8 +162,7 @@ class PresencePrecedence(RowTemplate):
 
     def rows(self, site: Site) -> Draft:
         """One row a token but the scope's first."""
-        begin = site.bounds(self.scope)[0][site.segment(self.scope)]
-        at = np.flatnonzero(site.positions > begin)
+        begin, at = self._later(site)
         earlier = at - begin[at]
         row, before = site.ranges(at, begin[at], at)
         parts = (
@@ -146,6 +170,16 @@ class PresencePrecedence(RowTemplate):
             tokens_in(row, before, site.mask_of(self.second)),
         )
         return Draft(at, earlier, parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A(t)."""
+        _, at = self._later(site)
+        return wherever(at, [tokens_in(np.arange(len(at)), at, site.mask_of(self.first))])
+
+    def _later(self, site: Site) -> tuple[Ints, Ints]:
+        """(N,) where each token's scope begins, and the tokens that are not there."""
+        begin = site.bounds(self.scope)[0][site.segment(self.scope)]
+        return begin, np.flatnonzero(site.positions > begin)
 
 
 class Before(RowTemplate):
@@ -166,3 +200,12 @@ class Before(RowTemplate):
         row, earlier = site.ranges(at, site.bounds(self.scope)[0][site.segment(self.scope)], at)
         parts = (*site.openings(at, self.second), tokens_in(row, earlier, site.mask_of(self.first), -1.0))
         return Draft(at, np.zeros(len(at)), parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A run of B opens at t."""
+        return wherever(site.positions, site.openings(site.positions, self.second))
+
+
+def _before(site: Site, at: Ints, names: Names) -> Draft:
+    """The token before each of ``at`` has one of the labels."""
+    return wherever(at, [tokens_in(np.arange(len(at)), at - 1, site.mask_of(names))])

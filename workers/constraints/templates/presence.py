@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from workers.constraints.rows import Draft, forbidden_labels, tokens_in
+from workers.constraints.rows import Draft, forbidden_labels, tokens_in, wherever
 from workers.constraints.templates.template import Names, RowTemplate, Scope, Site
 
 
@@ -66,3 +66,8 @@ class TagImpliesTag(RowTemplate):
             tokens_in(row, at, first & second, 1 - times),
         )
         return Draft(starts, np.zeros(len(starts)), parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A token of ``label``."""
+        entries = tokens_in(site.segment(self.scope), site.positions, site.mask_of(self.label))
+        return wherever(site.bounds(self.scope)[0], [entries])

@@ -13,7 +13,7 @@ from schemas.labels import LabelSet
 from schemas.potentials import Floats, Ints
 from schemas.problem import NO_KEY, Relation, SpanAgreement
 from workers.constraints.consistency import WIDTH
-from workers.constraints.rows import Draft, Part, edges_in, tokens_in
+from workers.constraints.rows import Draft, Part, edges_in, tokens_in, wherever
 from workers.constraints.templates.template import (
     AgreementTemplate,
     Names,
@@ -112,19 +112,27 @@ class ConsistentLastWord(RowTemplate):
 
     def rows(self, site: Site) -> Draft:
         """One row an occurrence of a word that occurs twice or more."""
+        at, word, others = self._repeated(site)
+        first = np.asarray(np.searchsorted(word, word), np.int64)
+        owner, place = site.ranges(at, first, first + others + 1)
+        row, place = owner[place != owner], place[place != owner]
+        occurrences = tokens_in(row, at[place], site.mask_of(self.labels), -1.0)
+        return Draft(at, np.zeros(len(at)), (*_closings(site, at, self.labels, others), occurrences))
+
+    def antecedent(self, site: Site) -> Draft:
+        """A run ends at t."""
+        at, _, others = self._repeated(site)
+        return wherever(at, _closings(site, at, self.labels, others))
+
+    def _repeated(self, site: Site) -> tuple[Ints, Ints, Ints]:
+        """Tokens whose word comes again in their document, word by word, its number, and its other occurrences."""
         at = np.flatnonzero(site.mask(self.words))
         own = site.document_of[at] * (int(site.folded.max(initial=0)) + 1) + site.folded[at]
         _, word, times = np.unique(own, return_inverse=True, return_counts=True)
         repeated = times[word] > 1
         at, word = at[repeated], word[repeated]
         order = np.lexsort((at, word))
-        at, word = at[order], word[order]
-        others = times[word] - 1
-        first = np.asarray(np.searchsorted(word, word), np.int64)
-        owner, place = site.ranges(at, first, first + others + 1)
-        row, place = owner[place != owner], place[place != owner]
-        occurrences = tokens_in(row, at[place], site.mask_of(self.labels), -1.0)
-        return Draft(at, np.zeros(len(at)), (*_closings(site, at, self.labels, others), occurrences))
+        return at[order], word[order], times[word[order]] - 1
 
 
 def _closings(site: Site, at: Ints, names: tuple[str, ...], times: Ints) -> tuple[Part, ...]:

@@ -12,7 +12,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from workers.constraints.rows import Draft, Part, forbidden_edges
+from schemas.potentials import Ints
+from workers.constraints.rows import Draft, Part, forbidden_edges, wherever
 from workers.constraints.templates.template import (
     PUNCTUATION,
     Count,
@@ -39,12 +40,21 @@ class AppearsOnce(RowTemplate):
 
     def rows(self, site: Site) -> Draft:
         """One row a label and document (or sentence)."""
+        homes, parts = self._opened(site)
+        return Draft(homes, np.ones(len(homes)), parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A run of it."""
+        return wherever(*self._opened(site))
+
+    def _opened(self, site: Site) -> tuple[Ints, tuple[Part, ...]]:
+        """Where each row's document (or sentence) starts, and 1[a run opens at t] of each row's label."""
         names = self.labels or site.labels.types
         segment, starts = site.segment(self.scope), site.bounds(self.scope)[0]
         parts: list[Part] = []
         for i, one in enumerate(names):
             parts += site.openings(segment + i * len(starts), (one,))
-        return Draft(np.tile(starts, len(names)), np.ones(len(names) * len(starts)), tuple(parts))
+        return np.tile(starts, len(names)), tuple(parts)
 
 
 class AtMostRuns(RowTemplate):
@@ -62,6 +72,10 @@ class AtMostRuns(RowTemplate):
         starts, _ = site.bounds(self.scope)
         parts = site.openings(site.segment(self.scope), self.labels)
         return Draft(starts, np.full(len(starts), float(self.limit)), parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A run."""
+        return wherever(site.bounds(self.scope)[0], site.openings(site.segment(self.scope), self.labels))
 
 
 class AtLeastRuns(RowTemplate):
@@ -109,6 +123,10 @@ class SequenceImpliesSequence(RowTemplate):
             *site.opened(row, first & second, opens & implied, 1 - times),
         )
         return Draft(starts, np.zeros(len(starts)), parts)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A run of ``label``."""
+        return wherever(site.bounds(self.scope)[0], site.openings(site.segment(self.scope), self.label))
 
 
 class Side(StrEnum):

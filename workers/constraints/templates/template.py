@@ -32,7 +32,7 @@ from schemas.problem import SpanAgreement
 from schemas.settings import Settings
 from workers.constraints.consistency import WIDTH, span_keys
 from workers.constraints.patterns import Pattern, Strings, matches, translated
-from workers.constraints.rows import ConstraintError, Draft, Mask, Part, edges_in, tokens_in
+from workers.constraints.rows import ConstraintError, Draft, Mask, Part, always, edges_in, tokens_in
 
 HARD_NAMES = ("hard", "inf", ".inf")
 PUNCTUATION = r"[^\w\s]+"
@@ -423,6 +423,14 @@ class RowTemplate(Template):
     @abstractmethod
     def rows(self, site: Site) -> Draft:
         """The rows on all documents of the site."""
+
+    def antecedent(self, site: Site) -> Draft:
+        """What each of `rows` speaks of, as a row of the same home: a labelling has it where Σ is beyond the bound.
+
+        A row holds where its antecedent is missing ("pages are followed by a date" in a document without pages), but
+        that says nothing for it. Here every labelling has it: what rows speak of by default is the text.
+        """
+        return always(self.rows(site).home)
 
 
 class AgreementTemplate(Template):

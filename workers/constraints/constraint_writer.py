@@ -1,0 +1,29 @@
+"""Constraint files written by machine: what `constraint_file` reads back as the same constraints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from workers.constraints.constraint_file import ROOT
+from workers.constraints.declared import KINDS, DeclaredConstraints
+from workers.constraints.templates.template import HARD_NAMES, Template
+
+
+def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, str]) -> str:
+    """The constraints as YAML, each by name and under its comment, one line, where it has one."""
+    entries = zip(constraints.titles, constraints.templates, strict=True)
+    return f"{ROOT}:\n" + "\n".join(_entry(title, template, comments.get(title)) for title, template in entries)
+
+
+def _entry(title: str, template: Template, comment: str | None) -> str:
+    content: dict[str, Any] = {"template": KINDS[type(template)], "name": title}
+    content |= template.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+    if content["weight"] == math.inf:
+        content["weight"] = HARD_NAMES[0]
+    lines = yaml.safe_dump([content], sort_keys=False, allow_unicode=True, width=100).splitlines()
+    above = [] if comment is None else [f"# {comment}"]
+    return "".join(f"  {line}\n" for line in [*above, *lines])
