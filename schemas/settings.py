@@ -180,10 +180,9 @@ class TextReaderSettings(TextSettings):
 class MarkedTextSettings(ReaderSettings):
     """Texts with spans of characters: how tokens are cut, and what becomes of a span that they do not fit."""
 
-    language: str = Field("en", description="ISO 639-1 code of the tokenizer's and sentence splitter's rules")
-    sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+    language: str = Field("en", description="ISO 639-1 code of the tokenizer's rules")
     split_hyphens: bool = Field(
-        default=False, description="cut words at hyphens too; a run over raw text does not, so leave it off for one"
+        default=False, description="cut words at hyphens too; raw text is not cut there when it is labelled"
     )
     unfit: Literal["widen", "drop"] = Field(
         "widen", description="what becomes of a span that starts or ends inside a token: all of the token, or nothing"
@@ -193,7 +192,7 @@ class MarkedTextSettings(ReaderSettings):
     @property
     def tokenizer(self) -> TextSettings:
         """What the tokenizer takes."""
-        return TextSettings(language=self.language, sentence_limit=self.sentence_limit)
+        return TextSettings(language=self.language)
 
 
 class MailSettings(MarkedTextSettings):
@@ -203,13 +202,21 @@ class MailSettings(MarkedTextSettings):
         "mail", description="what is a sentence: the whole mail, a line, or what the tags of sentences mark"
     )
     split_hyphens: bool = Field(
-        default=True, description="cut words at hyphens too, as in 3:30-5:00; a run over raw text does not"
+        default=True,
+        description="cut words at hyphens too, as in 3:30-5:00; raw text is not cut there when it is labelled",
     )
     prefix: Prefix = None
 
 
 class PubtatorSettings(MarkedTextSettings):
     """PubTator: title and abstract, then a span of characters a line."""
+
+    sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+
+    @property
+    def tokenizer(self) -> TextSettings:
+        """What the tokenizer takes."""
+        return TextSettings(language=self.language, sentence_limit=self.sentence_limit)
 
 
 class IngestSettings(Settings):

@@ -6,6 +6,7 @@ document. Counts add up over shards, figures are made of the sums, and a bootstr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from schemas.labels import Labels, LabelSet, Scheme, Spans
 from workers.evaluation.conlleval import check_lengths, found
 from workers.evaluation.figures import FIGURES
 from workers.evaluation.named_counts import Counts, MatchCounts
+
+LINE_END = re.compile(r"\n")
 
 
 class Pair(NamedTuple):
@@ -140,7 +143,7 @@ def _lines(batch: Batch) -> NDArray[np.int64]:
     parts = [np.zeros(0, np.int64)]
     before = 0
     for text, (start, end) in zip(batch.texts, pairwise(batch.doc_starts.tolist()), strict=True):
-        breaks = np.flatnonzero(np.fromiter((letter == "\n" for letter in text), np.bool_, len(text)))
+        breaks = [found.start() for found in LINE_END.finditer(text)]
         parts.append(np.searchsorted(breaks, batch.token_start[start:end]) + before)
         before += len(breaks) + 1
     return np.concatenate(parts)
