@@ -60,7 +60,7 @@ def test_counts_add_up_and_rejects_say_why(source: Path, tmp_path: Path) -> None
 
 def test_misfits_are_counted_where_their_document_is_written(tmp_path: Path) -> None:
     ran, fell = (Misfit("f", 1, "a", reason) for reason in ("ran", "fell"))
-    items = [
+    items: list[Document | Misfit] = [
         Document.build("a", [["x"]]),
         ran,
         ran,
