@@ -252,14 +252,26 @@ class CrfSettings(FeatureSettings):
     all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
 
 
-class GradientSettings(FeatureSettings):
-    """What the trainers of our own share: the features and the quadratic prior of a CRF."""
+class FittingSettings(FeatureSettings):
+    """What the trainers of our own share: which features of a chain have a weight, and where they start."""
 
-    c2: float = Field(0.3, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
     min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
     all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
     all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
     start_from: str | None = Field(None, description="Folder of a model whose weights are the start, by name.")
+
+
+class PerceptronSettings(FittingSettings):
+    """How an averaged perceptron is trained."""
+
+    passes: int = Field(10, ge=1, description="Passes over all sentences.")
+    seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
+
+
+class GradientSettings(FittingSettings):
+    """What those that descend a CRF's objective share."""
+
+    c2: float = Field(0.3, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
 
     @model_validator(mode="before")
     @classmethod
@@ -286,6 +298,12 @@ class SgdSettings(GradientSettings):
     rate: float = Field(0.05, gt=0, description="Length of the steps of the first pass.")
     decay: float = Field(0.85, gt=0, le=1, description="What the rate is multiplied by after each pass.")
     seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
+
+
+class HmmSettings(TrainerSettings):
+    """How a hidden Markov model is counted."""
+
+    labels: tuple[str, ...] = Field((), description="Labels that it knows besides, where few documents lack some.")
 
 
 class StackedSettings(SgdSettings):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from workers.features.attributes import AttributeMaker
 from workers.features.incidence import incidence
 from workers.features.templates import feature_set
 from workers.learning.crf import objective as module
-from workers.learning.crf import sgd
+from workers.learning.crf import perceptron, sgd
 from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
 from workers.learning.crf.fit import Fitting
 from workers.learning.crf.lbfgs import Limits, Step, minimise
@@ -247,3 +249,66 @@ def test_a_start_from_an_earlier_model_is_its_weights_by_name(tmp_path: Path) ->
 def test_an_l1_prior_names_the_trainer_that_has_one() -> None:
     with pytest.raises(ValueError, match="--trainer crfsuite"):
         LbfgsSettings.model_validate({"c1": 0.1})
+
+
+def plain_perceptron(
+    sentences: list[tuple[list[list[str]], list[str]]], names: list[str], orders: list[list[int]]
+) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
+    """Averaged weights by attribute and label, and by pair of labels; all labellings are tried."""
+    states: Counter[tuple[str, str]] = Counter()
+    pairs: Counter[tuple[str, str]] = Counter()
+    state_sums, pair_sums = Counter(states), Counter(pairs)
+
+    def score(rows: list[list[str]], labels: Sequence[str]) -> float:
+        local = sum(states[a, y] for row, y in zip(rows, labels, strict=True) for a in row)
+        return local + sum(pairs[pair] for pair in pairwise(labels))
+
+    looked_at = 0
+    for order in orders:
+        for s in order:
+            rows, gold = sentences[s]
+            # The first of equals by its last label, and so on backwards, as Viterbi finds it.
+            ways = sorted(product(names, repeat=len(gold)), key=lambda way: [names.index(y) for y in reversed(way)])
+            found = max(ways, key=lambda way: score(rows, way))
+            for sign, labels in ((1, gold), (-1, found)):
+                for row, label in zip(rows, labels, strict=True):
+                    states.update({(a, label): sign for a in row})
+                pairs.update(dict.fromkeys(pairwise(labels), 0))
+                for pair in pairwise(labels):
+                    pairs[pair] += sign
+            state_sums.update(states)
+            pair_sums.update(pairs)
+            looked_at += 1
+    return ({k: v / looked_at for k, v in sums.items()} for sums in (state_sums, pair_sums))  # type: ignore[return-value]
+
+
+def test_the_perceptron_is_the_plain_one() -> None:
+    rows = [["Ada", "of", "Ems"], ["Ems", "won"], ["Ada"], ["of", "Ada", "Ems"]]
+    gold = [["P", "O", "L"], ["L", "O"], ["P"], ["O", "P", "L"]]
+    documents = [Document.build(str(i), [r], labels=[g]) for i, (r, g) in enumerate(zip(rows, gold, strict=True))]
+    chains = chains_of(documents, EVERYTHING)
+    names, passes = ["L", "O", "P"], 4
+    point = np.zeros(chains.size)
+    wrong = list(perceptron.run_passes(chains, point, passes, np.random.default_rng(3)))
+    assert wrong[0] > 0
+    assert wrong[-1] == 0
+    rng = np.random.default_rng(3)
+    orders = [rng.permutation(len(rows)).tolist() for _ in range(passes)]
+    states, pairs = plain_perceptron(spelled(documents), names, orders)
+    weights, transitions = chains.weights(point)
+    found = incidence(Batch.of(documents), feature_set("finkel-nopos"))
+    for a, attribute in enumerate(found.attributes.names().to_pylist()):
+        wanted = [states.get((attribute, name), 0.0) for name in names]
+        assert weights[a] == pytest.approx(wanted, abs=1e-9), attribute
+    assert transitions == pytest.approx(np.array([[pairs.get((x, y), 0.0) for y in names] for x in names]), abs=1e-9)
+
+
+@rules
+def test_the_perceptron_moves_no_weight_that_may_not_be(allowed: FeatureRules) -> None:
+    chains = chains_of(corpus(0, 6), allowed)
+    point = np.zeros(chains.size)
+    assert len(list(perceptron.run_passes(chains, point, 2, np.random.default_rng(0)))) == 2
+    states, transitions = chains.parts(point)
+    assert states[chains.states].any()
+    assert not states[~chains.states].any()
+    assert not transitions[~chains.transitions].any()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import LARGEST_WEIGHT, Floats
-from schemas.settings import GradientSettings
+from schemas.settings import FittingSettings
 from workers.features.derived import needed_columns
 from workers.features.incidence import Attributes, Ids, incidence
 from workers.features.templates import FeatureSet, feature_set
@@ -31,7 +31,7 @@ class Fitting:
     """Documents as chains, and what their numbers stand for; ``order`` (L,) are the chains' labels in ``labels``."""
 
     features: FeatureSet
-    settings: GradientSettings
+    settings: FittingSettings
     training: dict[str, Any]
     attributes: Attributes
     chains: TrainingChains
@@ -39,7 +39,7 @@ class Fitting:
     order: Ids
 
     @classmethod
-    def of(cls, documents: Iterable[Document], *, settings: GradientSettings, trainer: str) -> Fitting:
+    def of(cls, documents: Iterable[Document], *, settings: FittingSettings, trainer: str) -> Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
         features = feature_set(settings.features, settings.clusters)
         columns = needed_columns(features)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schemas.errors import UsageError
-from schemas.settings import CrfSettings, LbfgsSettings, SgdSettings, StackedSettings
-from workers.learning.trainers import crfsuite, lbfgs, sgd, stacked
+from schemas.settings import CrfSettings, HmmSettings, LbfgsSettings, PerceptronSettings, SgdSettings, StackedSettings
+from workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, sgd, stacked
 from workers.learning.trainers.trainer import Trainer
 
 DEFAULT = sgd.NAME
@@ -14,6 +14,8 @@ TRAINERS: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
     lbfgs.NAME: Trainer(lbfgs.train, LbfgsSettings),
     sgd.NAME: Trainer(sgd.train, SgdSettings),
+    perceptron.NAME: Trainer(perceptron.train, PerceptronSettings),
+    hmm.NAME: Trainer(hmm.train, HmmSettings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
 }
 

@@ -1,0 +1,156 @@
+"""A first-order hidden Markov model: each label follows from the one before, each word from its own label.
+
+    p(y, w) = Π_t p(y_t | y_{t−1}) · p(w_t | y_t),
+
+so potentials are the logarithms, and what engines do with a CRF they do with this (Stokman 2011 eq. 2–8). A word that
+was never seen counts by its shape (`workers.features.extractors.shape`), one whose shape is new by that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch
+from schemas.labels import LabelSet
+from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from schemas.settings import HmmSettings
+from workers.features.extractors import shape
+from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from workers.storage.files import write_whole
+
+KIND = "hmm"
+STRINGS_FILE = "strings.json"
+"""The words and the shapes that were seen, each in the order of their rows."""
+TABLES_FILE = "tables.bin"
+ARRAYS = (Kind("initial", "<f8"), Kind("transition", "<f8", 2), Kind("word", "<f8", 2), Kind("shape", "<f8", 2))
+
+
+class Tables(NamedTuple):
+    """Log probabilities in nats, a column a label (L).
+
+    ``initial`` (L,) of a sentence's first label; ``transition`` (L, L), row: the label before; ``word`` (V, L) of each
+    of V words given the label; ``shape`` (S + 1, L) of one word that was never seen and has the shape, the last row for
+    shapes that were not seen either.
+    """
+
+    initial: Floats
+    transition: Floats
+    word: Floats
+    shape: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class HmmModel:
+    """Tables, and which word (V) and shape (S) each row is of."""
+
+    labels: LabelSet
+    words: tuple[str, ...]
+    shapes: tuple[str, ...]
+    tables: Tables
+    manifest: Manifest
+    digest: str
+    columns: tuple[str, ...] = (TOKENS,)
+
+    def potentials(self, batch: Batch) -> Potentials:
+        """Local scores of a whole batch: unary (N, L), nats, without the label set's legality."""
+        tokens = batch.columns[TOKENS]
+        unary = self._emissions(tokens.values)[tokens.codes]
+        unary[batch.sentence_starts] += self.tables.initial
+        return Potentials(unary, self.tables.transition.copy(), batch.sentence_starts)
+
+    def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """(V,) which words were seen in training."""
+        return np.array([word in self._row_of_word for word in words], np.bool_)
+
+    def _emissions(self, words: Sequence[str]) -> Floats:
+        """(V, L) nats of each of these words given the label."""
+        rows = np.array([self._row(word) for word in words], np.int64)
+        return np.concatenate([self.tables.word, self.tables.shape])[rows]
+
+    def _row(self, word: str) -> int:
+        row = self._row_of_word.get(word)
+        return len(self.words) + self._row_of_shape.get(shape(word), len(self.shapes)) if row is None else row
+
+    @cached_property
+    def _row_of_word(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
+
+    @cached_property
+    def _row_of_shape(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.shapes)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_row")}
+
+
+def save(
+    out: Path,
+    labels: LabelSet,
+    words: Sequence[str],
+    shapes: Sequence[str],
+    tables: Tables,
+    *,
+    settings: HmmSettings,
+    training: dict[str, Any],
+) -> HmmModel:
+    """Writes a model into a folder that is there, the manifest last. Raises `OSError` and `OutputError`."""
+    write_whole(out / STRINGS_FILE, json.dumps({"words": list(words), "shapes": list(shapes)}).encode())
+    write_arrays(out / TABLES_FILE, tables)
+    manifest = Manifest(
+        kind=KIND,
+        labels=labels.names,
+        scheme=labels.scheme,
+        settings=settings.model_dump(),
+        versions={name: version(name) for name in ("concord", "numpy")},
+        training=training,
+        files={name: file_digest(out / name) for name in (STRINGS_FILE, TABLES_FILE)},
+    )
+    write_manifest(out, manifest)
+    return HmmModel(labels, tuple(words), tuple(shapes), tables, manifest, manifest.digest)
+
+
+def load(folder: Path | str) -> HmmModel:
+    """The model saved in a folder; no file is opened before its hash was checked. Raises `ModelError`."""
+    folder = Path(folder)
+    manifest = read_manifest(folder, kind=KIND)
+    for name in (STRINGS_FILE, TABLES_FILE):
+        if name not in manifest.files:
+            raise ModelError(f"{folder / MANIFEST}: lists no {name}; train again")
+    words, shapes = _strings(folder / STRINGS_FILE)
+    try:
+        tables = Tables(*read_arrays(folder / TABLES_FILE, ARRAYS))
+    except ArraysFileError as error:
+        raise ModelError(f"{folder / TABLES_FILE}: damaged ({error}); train again") from error
+    _check(tables, len(manifest.labels), len(words), len(shapes), folder / TABLES_FILE)
+    return HmmModel(manifest.label_set, words, shapes, tables, manifest, manifest.digest)
+
+
+def _strings(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    try:
+        found = json.loads(path.read_bytes())
+        words, shapes = found["words"], found["shapes"]
+        known = all(isinstance(text, str) for text in (*words, *shapes))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(f"{path}: damaged ({error}); train again") from error
+    if not known or len(set(words)) < len(words) or len(set(shapes)) < len(shapes):
+        raise ModelError(f"{path}: words and shapes are strings, each of them once; train again")
+    return tuple(words), tuple(shapes)
+
+
+def _check(tables: Tables, labels: int, words: int, shapes: int, where: Path) -> None:
+    wanted = ((labels,), (labels, labels), (words, labels), (shapes + 1, labels))
+    for kind, table, size in zip(ARRAYS, tables, wanted, strict=True):
+        if table.shape != size:
+            raise ModelError(f"{where}: array {kind.name!r} is {table.shape}, want {size}; train again")
+        if not ((table <= 0.0) & (table >= -LARGEST_WEIGHT)).all():
+            raise ModelError(f"{where}: array {kind.name!r} has what is no log probability; train again")
