@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.options import OptionError, option_values, parse_options
 from flows.progress import meter
-from flows.runfolder.runfolder import MANIFEST
+from flows.runfolder.runfolder import MANIFEST, STORE
 from schemas.settings import (
     AnytimeSettings,
     CertifySettings,
@@ -34,6 +34,7 @@ from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.readers.registry import READERS
 from workers.evaluation.measures import MEASURES
 from workers.inference.registry import SOLVERS
+from workers.labelling.output import MARKERS
 from workers.labelling.output import PREDICTIONS as FOLDER
 from workers.learning.trainers.registry import TRAINERS
 from workers.storage.sealed import seal
@@ -291,6 +292,11 @@ def test_a_run_is_compared_with_another_on_the_documents_of_both(gold: Path, tmp
     assert f1["p_value"] == pytest.approx(1 / 1001)
     shown = call("evaluate", *options, str(tmp_path / "bad"))
     assert f"1 gold documents not in that run, left out; the first is '{second}'" in shown.stderr
+    assert "a later run is not finished" not in shown.stderr
+    (tmp_path / "bad" / STORE / MARKERS).mkdir(parents=True)
+    (tmp_path / "bad" / STORE / MARKERS / "x.json").touch()
+    said = call("evaluate", *options, str(tmp_path / "bad")).stderr
+    assert f"{tmp_path / 'bad'}: a later run is not finished (1 of its shards are done)" in said
     assert "spans macro F1" in " ".join(shown.stdout.split())
     said = call("evaluate", *options, str(tmp_path / "none"), code=3).stderr
     assert "have no gold document in common" in said

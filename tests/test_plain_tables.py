@@ -133,7 +133,7 @@ def test_evaluations_are_whole() -> None:
     against = AgainstReport(run="out", only_here=(), only_there=(), measures=differences)
     report = tally.report().model_copy(update={"against": against})
     for name in MEASURES:
-        whole(measure_table(name, Evaluation(report, tally, 0)))
+        whole(measure_table(name, Evaluation(report, tally, {})))
     whole(against_table(against))
     lines = shown(against_table(against), 80).splitlines()
     assert any(line.startswith("spans macro F1 ") and line.endswith(" 0.001") for line in lines)

@@ -373,9 +373,9 @@ def evaluate(
         from flows.commands.evaluate import evaluate as run_evaluate
 
         evaluation = run_evaluate(predictions, gold, measures=measure, against=against)
-        if evaluation.unfinished:
+        for folder, shards in evaluation.unfinished.items():
             say(
-                f"{predictions}: a later run is not finished ({evaluation.unfinished} of its shards are done); "
+                f"{folder}: a later run is not finished ({shards} of its shards are done); "
                 "these are the scores of the last whole one",
                 style="yellow",
             )

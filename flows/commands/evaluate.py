@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,12 +35,13 @@ class EvaluationError(InputError):
 class Evaluation(NamedTuple):
     """The report, and the counts that it is made of.
 
-    ``unfinished`` shards of a later run are done in the folder; they are not part of the report.
+    ``unfinished`` has the folders, by what they were called, in which so many shards of a later run are done; those are
+    not part of the report.
     """
 
     report: EvaluationReport
     tally: Tally
-    unfinished: int
+    unfinished: Mapping[str, int]
 
 
 def evaluate(
@@ -57,7 +58,8 @@ def evaluate(
     run = published(predictions)
     mine = _Answers.read(run)
     chosen = tuple(dict.fromkeys(measures or DEFAULTS[LabelSet.infer(mine.names).scheme]))
-    rival = None if against is None else _Rival(against, _Answers.read(published(against)), chosen)
+    other = None if against is None else published(against)
+    rival = None if other is None else _Rival(_Answers.read(other), chosen)
     tally = Tally.empty(chosen)
     shards = plan(gold)
     with meter("evaluating", sum(shard.rows for shard in shards)) as bar:
@@ -85,7 +87,8 @@ def evaluate(
     report = tally.report()
     if rival is not None:
         report = report.model_copy(update={"against": rival.report(predictions)})
-    return Evaluation(report, tally, run.unfinished)
+    folders = [run] if other is None else [run, other]
+    return Evaluation(report, tally, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +166,7 @@ class _Answers:
 class _Rival:
     """Another run beside the one that is scored: the documents of both, and their counts for the bootstrap."""
 
-    def __init__(self, uri: str, answers: _Answers, measures: Sequence[str]) -> None:
-        self.uri = uri
+    def __init__(self, answers: _Answers, measures: Sequence[str]) -> None:
         self.answers = answers
         self.ids: list[str] = []
         self.only_here: list[str] = []
@@ -191,11 +193,11 @@ class _Rival:
         """Raises `EvaluationError` where there is nothing to compare."""
         if not self.ids:
             raise EvaluationError(
-                f"{predictions} and {self.uri} have no gold document in common; give runs of one corpus"
+                f"{predictions} and {self.answers.uri} have no gold document in common; give runs of one corpus"
             )
         order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
         return AgainstReport(
-            run=self.uri,
+            run=self.answers.uri,
             only_here=tuple(self.only_here),
             only_there=tuple(self.only_there),
             measures={name: _differences(name, parts, order) for name, parts in self.counts.items()},
