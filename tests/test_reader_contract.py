@@ -206,10 +206,7 @@ def test_other_columns_are_counted_and_shown(sample: Sample, more: bool, tmp_pat
 @given(data=st.data())
 def test_whatever_is_in_a_file_is_a_document_or_a_reject(sample: Sample, data: st.DataObject) -> None:
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(sample.content))] * 2)))
-    put_in = data.draw(
-        st.binary(max_size=12)
-        | st.sampled_from([b"\n\n", b"\t", b"\r", b"-DOCSTART-", b"</", b"<a> x </a>", b"\xc2\x85"])
-    )
+    put_in = data.draw(st.binary(max_size=12) | st.sampled_from(PIECES))
     encoding = data.draw(st.sampled_from(["utf-8", "latin-1", "gb18030", "shift_jis", "iso2022_jp"]))
     content = sample.content[:first] + put_in + sample.content[last:]
     with TemporaryDirectory() as folder:
@@ -218,7 +215,10 @@ def test_whatever_is_in_a_file_is_a_document_or_a_reject(sample: Sample, data: s
     assert len(set(ids)) == len(ids)
 
 
-PIECES = [b"\n\n", b"\t", b"\r", b"-DOCSTART-", b"</", b"<a> x </a>", b"\xc2\x85", b"\xa0", b"\x1c", b"\xef\xbb\xbf"]
+PIECES = [
+    *[b"\n\n", b"\t", b"\r", b"-DOCSTART-", b"</", b"<a> x </a>", b"\xc2\x85", b"\xa0", b"\x1c", b"\xef\xbb\xbf"],
+    *[b" |", b"|3", b"/I-x", b"U-", b"-", b"<stime>", b"</etime>", b"<sentence>", b"2|t|", b"1\t0\t4\tSalt\tX\n"],
+]
 """What lines, columns and documents are cut by, and what looks like it."""
 IDS = re.compile(rb"(?m)^([12])(?=[|\t])")
 """Ids that documents have in the file itself: two files must not have the same."""
