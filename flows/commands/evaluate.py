@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,6 +61,25 @@ def evaluate(
     other = None if against is None else published(against)
     rival = None if other is None else _Rival(_Answers.read(other), chosen)
     tally = Tally.empty(chosen)
+    for whole in _gold_batches(gold):
+        batch = whole if rival is None else rival.shared(whole, mine)
+        if not len(batch):
+            continue
+        rows = mine.rows_of(batch, gold=gold)
+        pair, viterbi = mine.pair(batch, rows, more=() if rival is None else rival.answers.names)
+        given = {"certified": mine.certified[rows], "by_solver": mine.by_solver[rows]}
+        tally += Tally.of(pair, viterbi, chosen, gaps=mine.gaps[rows], **given)
+        if rival is not None:
+            rival.add(pair, mine, gold=gold)
+    report = tally.report()
+    if rival is not None:
+        report = report.model_copy(update={"against": rival.report(predictions)})
+    folders = [run] if other is None else [run, other]
+    return Evaluation(report, tally, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
+
+
+def _gold_batches(gold: str) -> Iterator[Batch]:
+    """The batches of a corpus. Raises `EvaluationError` for one without gold labels."""
     shards = plan(gold)
     with meter("evaluating", sum(shard.rows for shard in shards)) as bar:
         for shard in shards:
@@ -68,27 +87,7 @@ def evaluate(
             bar.advance(shard.rows)
             if len(batch) and batch.labels is None:
                 raise EvaluationError(f"{shard.file.path}: no gold labels (column {LABELS!r}) to compare with")
-            if rival is not None:
-                batch = rival.shared(batch, mine)
-            if not len(batch):
-                continue
-            rows = mine.rows_of(batch, gold=gold)
-            pair, viterbi = mine.pair(batch, rows, more=() if rival is None else rival.answers.names)
-            tally += Tally.of(
-                pair,
-                viterbi,
-                chosen,
-                certified=mine.certified[rows],
-                by_solver=mine.by_solver[rows],
-                gaps=mine.gaps[rows],
-            )
-            if rival is not None:
-                rival.add(pair, mine, gold=gold)
-    report = tally.report()
-    if rival is not None:
-        report = report.model_copy(update={"against": rival.report(predictions)})
-    folders = [run] if other is None else [run, other]
-    return Evaluation(report, tally, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
+            yield batch
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,15 @@ TAG = re.compile(r"<(/?)(stime|etime|speaker|location|paragraph|sentence)>")
 LINE_END = re.compile(r"\n")
 SENTENCE = "sentence"
 DROPPED = ("paragraph", SENTENCE)
+
+
+class _Tag(NamedTuple):
+    """A tag: the character of the text without tags before which it stands, and its line."""
+
+    kind: str
+    closes: bool
+    at: int
+    line: int
 
 
 class _Mail(NamedTuple):
@@ -81,27 +90,38 @@ def _breaks(mail: _Mail, settings: MailSettings) -> list[int]:
 
 def _parsed(tagged: str) -> _Mail:
     """Raises `_TagError` for a span that is not opened or not closed, or inside one of its kind."""
-    pieces: list[str] = []
-    at = size = 0
-    line = 1
-    mail = _Mail("", [], [], [])
-    opened: dict[str, tuple[int, int]] = {}
-    for tag in TAG.finditer(tagged):
-        closes, kind = tag.groups()
-        piece = tagged[at : tag.start()]
+    text, tags = _tags(tagged)
+    sentences = [tag for tag in tags if tag.kind == SENTENCE]
+    opened = [tag.at for tag in sentences if not tag.closes]
+    closed = [tag.at for tag in sentences if tag.closes]
+    return _Mail(text, _spans([tag for tag in tags if tag.kind not in DROPPED]), opened, closed)
+
+
+def _tags(tagged: str) -> tuple[str, list[_Tag]]:
+    """The text without its tags, and the tags."""
+    first, *rest = TAG.split(tagged)
+    pieces, tags = [first], []
+    at, line = len(first), 1 + first.count("\n")
+    for slash, kind, piece in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        tags.append(_Tag(kind, bool(slash), at, line))
         pieces.append(piece)
-        at, size, line = tag.end(), size + len(piece), line + piece.count("\n")
-        if kind == SENTENCE:
-            (mail.closed if closes else mail.opened).append(size)
-        if kind in DROPPED:
-            continue
-        if bool(closes) != (kind in opened):
-            raise _TagError(f"{tag[0]} {'closes nothing' if closes else 'inside another of its kind'}", line)
-        if closes:
-            start, first = opened.pop(kind)
-            mail.spans.append(CharSpan(start, size, kind, first))
+        at, line = at + len(piece), line + piece.count("\n")
+    return "".join(pieces), tags
+
+
+def _spans(tags: Sequence[_Tag]) -> list[CharSpan]:
+    spans: list[CharSpan] = []
+    opened: dict[str, _Tag] = {}
+    for tag in tags:
+        start = opened.pop(tag.kind, None)
+        if start is None and tag.closes:
+            raise _TagError(f"</{tag.kind}> closes nothing", tag.line)
+        if start is not None and not tag.closes:
+            raise _TagError(f"<{tag.kind}> inside another of its kind", tag.line)
+        if start is None:
+            opened[tag.kind] = tag
         else:
-            opened[kind] = size, line
-    for kind, (_, first) in opened.items():
-        raise _TagError(f"<{kind}> is not closed", first)
-    return mail._replace(text="".join([*pieces, tagged[at:]]))
+            spans.append(CharSpan(start.at, tag.at, tag.kind, start.line))
+    for tag in opened.values():
+        raise _TagError(f"<{tag.kind}> is not closed", tag.line)
+    return spans
