@@ -12,7 +12,8 @@ import time
 import numpy as np
 from common import batches, labelled_corpora, options, save
 
-from workers.evaluation.bootstrap import f1_of_counts, paired_bootstrap
+from workers.evaluation.bootstrap import paired_bootstrap
+from workers.evaluation.figures import f1_of_counts
 from workers.features.templates import CLUSTERS
 from workers.learning.selection import cross_validated
 from workers.learning.trainers.registry import trainer_named

@@ -15,6 +15,7 @@ from flows.commands.evaluate import evaluate
 from flows.commands.examples import mended_name
 from schemas.columns import DOC_ID, LABELS, PREDICTIONS
 from schemas.document import Document
+from schemas.reports import MeasureReport
 from workers.corpus.parquet import read_tables
 from workers.corpus.plan import plan
 from workers.corpus.shards import read_batch
@@ -77,19 +78,23 @@ def _names(document: Document) -> list[tuple[str, list[int]]]:
 
 def _draw_scores(axes: Axes) -> None:
     folders = [DEMO / f"out-{name}" for name in ("viterbi", "gibbs", "certify")]
-    results = {f.name.removeprefix("out-"): evaluate(str(f), str(DEMO / "test")).report for f in folders if f.is_dir()}
-    types = [*next(iter(results.values())).entity.types, "all"]
+    results = {f.name.removeprefix("out-"): _entities(f) for f in folders if f.is_dir()}
+    types = [*next(iter(results.values())).names, "all"]
     width = 0.8 / len(results)
     for k, (engine, report) in enumerate(results.items()):
-        scores: list[Any] = [100 * report.entity.types[name].f1 for name in types[:-1]]
+        scores: list[Any] = [100 * report.names[name].f1 for name in types[:-1]]
         bars = axes.bar(
-            [i + k * width for i in range(len(types))], [*scores, 100 * report.entity.f1], width, label=engine
+            [i + k * width for i in range(len(types))], [*scores, 100 * report.figures["f1"]], width, label=engine
         )
         axes.bar_label(bars, fmt="%.0f", fontsize=7)
     axes.set_xticks([i + 0.4 - width / 2 for i in range(len(types))], types)
     axes.set(ylim=(60, 103), ylabel="entity F1, per cent")
     axes.set_title("the made-up test corpus of make demo", loc="left")
     axes.legend(ncols=len(results), frameon=False, loc="upper left")
+
+
+def _entities(run: Path) -> MeasureReport:
+    return evaluate(str(run), str(DEMO / "test")).report.measures["spans"]
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import SHARD_BYTES, distinct, survey
 from workers.corpus.shards import Shard, read_batch
-from workers.evaluation.conlleval import EntityCounts
+from workers.evaluation.measures import MEASURES
+from workers.evaluation.measures import figures as measure_figures
+from workers.evaluation.named_counts import MatchCounts
 from workers.labelling.labelled import check_settings
 from workers.models.model import score_column
 from workers.remote.label import LABEL, LabelParts
@@ -276,8 +278,8 @@ def metrics_of(report: ShardReport) -> dict[str, float]:
         }
     if report.with_gold:
         figures["token_accuracy"] = _share(report.correct_tokens, report.gold_tokens)
-        figures |= _scores("", EntityCounts.from_dict(report.entities))
-        figures |= _scores("viterbi/", EntityCounts.from_dict(report.entities_before))
+        for name, counts in report.measures.items():
+            figures |= _scores("", name, counts) | _scores("viterbi/", name, report.measures_before[name])
     figures |= {f"search_errors/entities/{kind}": n for kind, n in totals(report.search_errors).items()}
     figures |= {f"search_errors/documents/{kind}": n for kind, n in totals(report.search_documents).items()}
     return figures
@@ -289,13 +291,13 @@ def totals(counts: Counts) -> dict[str, int]:
     return {kind: sum(row.get(kind, 0) for row in counts.values()) for kind in kinds}
 
 
-def _scores(prefix: str, counts: EntityCounts) -> dict[str, float]:
-    figures = {
-        f"{prefix}precision": counts.precision(),
-        f"{prefix}recall": counts.recall(),
-        f"{prefix}f1": counts.f1(),
-    }
-    return figures | {f"{prefix}f1/{name}": counts.f1(name) for name in counts.names}
+def _scores(prefix: str, measure: str, rows: Counts) -> dict[str, float]:
+    """Figures of a measure, and F1 of each name; those of spans, which every run has, without the measure's name."""
+    counts = MatchCounts.from_dict(rows)
+    start = prefix if measure == "spans" else f"{prefix}{measure}/"
+    scores = {f"{start}{name}": value for name, value in measure_figures(measure, counts).items()}
+    by_name = counts.names if "macro_f1" in MEASURES[measure].figures else ()
+    return scores | {f"{start}f1/{name}": counts.f1(name) for name in by_name}
 
 
 def _speed(work: _Work) -> dict[str, float]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from schemas.document import Document
 from schemas.run import RunSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from workers.constraints.templates.linear import Legality
 from workers.inference.registry import SOLVERS
 from workers.labelling.labelled import check_settings
 from workers.labelling.warming import warm
@@ -41,7 +43,8 @@ def train(folder: Path, name: str) -> None:
 def decode(folder: Path, engine: str) -> None:
     """Compiles what an engine needs with the model in ``folder``."""
     model, documents = load(folder), corpus()
-    constraints = LabelConsistency(PairCounts.of(documents, model.labels))
+    consistency = LabelConsistency(PairCounts.of(documents, model.labels))
+    constraints = JoinedConstraints((consistency, DeclaredConstraints((Legality(weight=1.0),))))
     settings = check_settings(RunSettings(engine=engine, seconds=20.0, confidence="marginal"))
     warm(documents[0], model=model, constraints=constraints, settings=settings)
 

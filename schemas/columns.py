@@ -60,6 +60,18 @@ class Reject(NamedTuple):
     reason: str
 
 
+class Misfit(NamedTuple):
+    """A gold span that labels of tokens cannot say as it is. ``row`` as in `Reject`.
+
+    ``reason`` says what such spans do and what becomes of them, as what follows "spans".
+    """
+
+    source: str
+    row: int
+    doc_id: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Layout:
     """The columns of one kind of file; ``remedy`` tells the user what makes such a file."""

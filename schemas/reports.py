@@ -15,8 +15,8 @@ class Report(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TypeFigures(Report):
-    """How well one entity type was found; ``gold``, ``predicted`` and ``correct`` are counts."""
+class NameFigures(Report):
+    """How well one label, field or type was found; ``gold``, ``predicted`` and ``correct`` are counts."""
 
     precision: float
     recall: float
@@ -26,13 +26,38 @@ class TypeFigures(Report):
     correct: int
 
 
-class EntityReport(Report):
-    """Entity figures as conlleval gives them, over all types and by type."""
+class MeasureReport(Report):
+    """What one measure of `workers.evaluation.measures` gives: figures over all names, and those of each name.
 
-    precision: float
-    recall: float
-    f1: float
-    types: dict[str, TypeFigures]
+    ``viterbi`` has the figures of the labelling by the model alone. ``macro_`` figures are means over the names that
+    gold has, the others are over all names together.
+    """
+
+    figures: dict[str, float]
+    viterbi: dict[str, float]
+    names: dict[str, NameFigures]
+
+
+class Difference(Report):
+    """How much more a figure is than another run's, the interval of 95 % around that, and the two-sided p-value."""
+
+    other: float
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+
+class AgainstReport(Report):
+    """A comparison with another run by the paired bootstrap over documents: by measure, then by figure.
+
+    ``only_here`` and ``only_there`` are gold documents that one of the runs does not have; they are left out.
+    """
+
+    run: str
+    only_here: tuple[str, ...]
+    only_there: tuple[str, ...]
+    measures: dict[str, dict[str, Difference]]
 
 
 class EvaluationReport(Report):
@@ -40,7 +65,7 @@ class EvaluationReport(Report):
 
     ``certified`` is the share of documents whose gap is closed, ``by_solver`` the part of it that rests on a
     solver's word alone. ``max_gap`` is the largest gap of any
-    document in nats, null where some document has no bound.
+    document in nats, null where some document has no bound. ``against`` is null where no other run was given.
     """
 
     documents: int
@@ -49,7 +74,8 @@ class EvaluationReport(Report):
     by_solver: float
     max_gap: float | None
     token_accuracy: float
-    entity: EntityReport
+    measures: dict[str, MeasureReport]
+    against: AgainstReport | None = None
 
 
 class ClusterReport(Report):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -93,10 +93,10 @@ Counts = dict[str, dict[str, int]]
 class ShardReport(Figures):
     """Counts of one shard. Nothing in it depends on time, worker or order.
 
-    ``entities`` and ``entities_before`` (the Viterbi labelling's) count against gold and are empty
-    without it; ``changes`` are the entities that only one of both has. ``gap_sum`` and ``gap_max``
-    are in nats, inf where a document has no bound. ``relabelled`` counts tokens that differ from Viterbi.
-    ``infeasible`` counts documents without an answer that keeps the hard constraints, the
+    ``measures`` and ``measures_before`` (the Viterbi labelling's) count against gold by measure (see
+    `workers.evaluation.measures`) and are empty without it; ``changes`` are the entities that only one of both has.
+    ``gap_sum`` and ``gap_max`` are in nats, inf where a document has no bound. ``relabelled`` counts tokens that differ
+    from Viterbi. ``infeasible`` counts documents without an answer that keeps the hard constraints, the
     ``infeasible_rejected`` of them (part of ``rejected``, not of ``documents``) too. ``search_errors``
     and ``search_documents`` are there where an engine that proves ran on gold, see
     `workers.evaluation.search_errors`.
@@ -110,8 +110,8 @@ class ShardReport(Figures):
     with_gold: int = 0
     gold_tokens: int = 0
     correct_tokens: int = 0
-    entities: Counts = {}
-    entities_before: Counts = {}
+    measures: dict[str, Counts] = {}
+    measures_before: dict[str, Counts] = {}
     changes: Counts = {}
     search_errors: Counts = {}
     search_documents: Counts = {}
@@ -133,6 +133,8 @@ class ShardReport(Figures):
         return cls(
             **sums,
             **counts,
+            measures=_add_measures([p.measures for p in parts]),
+            measures_before=_add_measures([p.measures_before for p in parts]),
             statuses=_add_counts({"": p.statuses} for p in parts).get("", {}),
             gap_sum=math.fsum(p.gap_sum for p in parts),
             gap_max=max((p.gap_max for p in parts), default=0.0),
@@ -153,7 +155,7 @@ _SUMS = (
     "certified",
     "work",
 )
-_COUNTS = ("entities", "entities_before", "changes", "search_errors", "search_documents")
+_COUNTS = ("changes", "search_errors", "search_documents")
 
 
 def _add_counts(parts: Iterable[Counts]) -> Counts:
@@ -164,6 +166,11 @@ def _add_counts(parts: Iterable[Counts]) -> Counts:
             for kind, count in row.items():
                 into[kind] = into.get(kind, 0) + count
     return {name: dict(sorted(total[name].items())) for name in sorted(total)}
+
+
+def _add_measures(parts: Sequence[dict[str, Counts]]) -> dict[str, Counts]:
+    names = sorted({name for part in parts for name in part})
+    return {name: _add_counts(part[name] for part in parts if name in part) for name in names}
 
 
 def _add_figures(parts: Iterable[ConstraintFigures | None]) -> ConstraintFigures:

@@ -142,6 +142,26 @@ class CitationSettings(ReaderSettings):
     prefix: Prefix = None
 
 
+class UmassSettings(ReaderSettings):
+    """Citations with nested fields: token, two columns that are not used, and a label a level, joined by ``/``."""
+
+    levels: Literal["all", "outermost"] = Field(
+        "all", description="'all' makes every path of fields a type, such as venue/year; 'outermost' its first field"
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+
+class AddressSettings(ReaderSettings):
+    """Addresses with fields: ``text |label`` a line, a blank line after each address."""
+
+    split_marks: bool = Field(
+        default=True, description="commas before and after words become tokens, with the label of their field"
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+
 class TextSettings(ReaderSettings):
     """Raw text: a Parquet file or folder, or .txt files."""
 
@@ -155,6 +175,48 @@ class TextReaderSettings(TextSettings):
     """What reading raw text needs beyond what a run does, which reads Parquet only."""
 
     encoding: Encoding = Field("utf-8", description="of .txt files; Parquet is always UTF-8")
+
+
+class MarkedTextSettings(ReaderSettings):
+    """Texts with spans of characters: how tokens are cut, and what becomes of a span that they do not fit."""
+
+    language: str = Field("en", description="ISO 639-1 code of the tokenizer's rules")
+    split_hyphens: bool = Field(
+        default=False, description="cut words at hyphens too; raw text is not cut there when it is labelled"
+    )
+    unfit: Literal["widen", "drop"] = Field(
+        "widen", description="what becomes of a span that starts or ends inside a token: all of the token, or nothing"
+    )
+    encoding: FileEncoding = "utf-8"
+
+    @property
+    def tokenizer(self) -> TextSettings:
+        """What the tokenizer takes."""
+        return TextSettings(language=self.language)
+
+
+class MailSettings(MarkedTextSettings):
+    """Mails with inline tags, one document a file (Freitag's seminar announcements)."""
+
+    sentences: Literal["mail", "lines", "tagged"] = Field(
+        "mail", description="what is a sentence: the whole mail, a line, or what the tags of sentences mark"
+    )
+    split_hyphens: bool = Field(
+        default=True,
+        description="cut words at hyphens too, as in 3:30-5:00; raw text is not cut there when it is labelled",
+    )
+    prefix: Prefix = None
+
+
+class PubtatorSettings(MarkedTextSettings):
+    """PubTator: title and abstract, then a span of characters a line."""
+
+    sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+
+    @property
+    def tokenizer(self) -> TextSettings:
+        """What the tokenizer takes."""
+        return TextSettings(language=self.language, sentence_limit=self.sentence_limit)
 
 
 class IngestSettings(Settings):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from workers.evaluation import bootstrap
-from workers.evaluation.bootstrap import f1_of_counts, paired_bootstrap
+from workers.evaluation.bootstrap import paired_bootstrap, paired_bootstraps
+from workers.evaluation.figures import FIGURES, f1_of_counts
 
 
 def some_counts(documents: int, hit_rate: float, seed: int) -> np.ndarray:
@@ -79,7 +80,30 @@ def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_bad_input_is_refused() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match=r"the same \(D, 3\)"):
+    with pytest.raises(ValueError, match=r"the same \(D, \.\.\., 3\)"):
         paired_bootstrap(np.zeros((2, 3), int), np.zeros((3, 3), int), rng=rng)
     with pytest.raises(ValueError, match="needs documents and draws"):
         paired_bootstrap(np.zeros((0, 3), int), np.zeros((0, 3), int), rng=rng)
+
+
+def test_figures_of_one_bootstrap_are_those_of_bootstraps_of_their_own() -> None:
+    rng = np.random.default_rng(9)
+    base, other = (np.sort(rng.integers(0, 5, (20, 4, 3)), axis=2)[:, :, ::-1] for _ in range(2))
+    together = paired_bootstraps(base, other, FIGURES, rng=np.random.default_rng(4), draws=50)
+    for name, figure in FIGURES.items():
+        alone = paired_bootstraps(base, other, {name: figure}, rng=np.random.default_rng(4), draws=50)
+        assert together[name] == alone[name]
+    names_joined = paired_bootstrap(base.sum(1), other.sum(1), rng=np.random.default_rng(4), draws=50)
+    assert names_joined == together["f1"]
+
+
+def test_a_macro_figure_draws_its_names_too() -> None:
+    """One name is in the first document alone: draws without that document have a mean over the other name."""
+    base = np.array([[[4, 4, 4], [1, 1, 0]], [[4, 4, 4], [0, 0, 0]]])
+    other = np.array([[[4, 4, 4], [1, 1, 1]], [[4, 4, 4], [0, 0, 0]]])
+    draws = np.random.default_rng(3).multinomial(2, [0.5, 0.5], 200)
+    wanted = np.where(draws[:, 0] > 0, 0.5, 0.0)
+    figures = {"macro_f1": FIGURES["macro_f1"]}
+    found = paired_bootstraps(base, other, figures, rng=np.random.default_rng(3), draws=200)["macro_f1"]
+    assert found.difference == 0.5
+    assert (found.low, found.high) == tuple(np.quantile(wanted, (0.025, 0.975)))

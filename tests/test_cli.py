@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.options import OptionError, option_values, parse_options
 from flows.progress import meter
-from flows.runfolder.runfolder import MANIFEST
+from flows.runfolder.runfolder import MANIFEST, STORE
 from schemas.settings import (
     AnytimeSettings,
     CertifySettings,
@@ -32,7 +32,9 @@ from schemas.settings import (
 )
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.readers.registry import READERS
+from workers.evaluation.measures import MEASURES
 from workers.inference.registry import SOLVERS
+from workers.labelling.output import MARKERS
 from workers.labelling.output import PREDICTIONS as FOLDER
 from workers.learning.trainers.registry import TRAINERS
 from workers.storage.sealed import seal
@@ -227,7 +229,8 @@ def test_evaluate_counts_by_document_id_and_shows_what_changed(gold: Path, tmp_p
     options = ("--predictions", str(tmp_path / "p"), "--gold", str(gold))
     answer = json.loads(call("evaluate", *options, "--json").stdout)
     assert (answer["documents"], answer["tokens"], answer["token_accuracy"]) == (2, 5, 0.8)
-    assert answer["entity"]["types"]["LOC"] == {
+    assert list(answer["measures"]) == ["spans"]
+    assert answer["measures"]["spans"]["names"]["LOC"] == {
         "precision": 1.0,
         "recall": 0.5,
         "f1": pytest.approx(2 / 3),
@@ -238,6 +241,7 @@ def test_evaluate_counts_by_document_id_and_shows_what_changed(gold: Path, tmp_p
     assert (answer["certified"], answer["by_solver"], answer["max_gap"]) == (0.5, 0.5, 0.5)
     text = call("evaluate", *options)
     assert "1 entities fixed, 0 broken" in text.stderr
+    assert "1 tokens fixed, 0 broken, 0 changed and still wrong" in text.stderr
     assert "certified 50.0% (50.0% on a solver's word)" in text.stderr
     assert "PER" in text.stdout
 
@@ -252,6 +256,52 @@ def test_evaluate_names_the_document_that_does_not_fit(gold: Path, tmp_path: Pat
     predictions(tmp_path / "short", rows, viterbi=rows)
     said = call("evaluate", "--predictions", str(tmp_path / "short"), "--gold", str(gold), code=3).stderr
     assert f"'{first}' has 4 tokens" in said
+
+
+def test_the_help_names_every_measure() -> None:
+    text = call("evaluate", "--help").stdout
+    assert [name for name in MEASURES if name not in text] == []
+
+
+def test_measures_are_chosen_by_name_or_by_the_labels(gold: Path, tmp_path: Path) -> None:
+    first, second = pq.read_table(gold)["doc_id"].to_pylist()
+    rows = {second: ["B-LOC"], first: ["B-PER", "O", "O", "B-ORG"]}
+    predictions(tmp_path / "p", rows, viterbi=rows)
+    options = ("--predictions", str(tmp_path / "p"), "--gold", str(gold))
+    chosen = ("--measure", "documents", "--measure", "labels", "--measure", "documents")
+    found = json.loads(call("evaluate", *options, *chosen, "--json").stdout)["measures"]
+    assert list(found) == ["documents", "labels"]
+    assert (found["documents"]["figures"], found["labels"]["figures"]["accuracy"]) == ({"accuracy": 0.5}, 0.8)
+    assert "accuracy" in call("evaluate", *options, *chosen).stdout
+    said = call("evaluate", *options, "--measure", "lenght", code=2).stderr
+    assert "no measure is called 'lenght'; there are labels," in said
+
+
+def test_a_run_is_compared_with_another_on_the_documents_of_both(gold: Path, tmp_path: Path) -> None:
+    first, second = pq.read_table(gold)["doc_id"].to_pylist()
+    good, bad = ["B-PER", "O", "O", "B-LOC"], ["O", "O", "O", "B-ORG"]
+    for name, rows in (("good", {first: good, second: ["B-LOC"]}), ("bad", {first: bad}), ("none", {"x": ["O"]})):
+        predictions(tmp_path / name, rows, viterbi=rows)
+    options = ("--predictions", str(tmp_path / "good"), "--gold", str(gold), "--against")
+    answer = json.loads(call("evaluate", *options, str(tmp_path / "bad"), "--json").stdout)
+    assert answer["documents"] == 1
+    against = answer["against"]
+    assert (against["only_here"], against["only_there"]) == ([second], [])
+    f1 = against["measures"]["spans"]["f1"]
+    assert (f1["other"], f1["difference"], f1["low"], f1["high"]) == (0.0, 1.0, 1.0, 1.0)
+    assert f1["p_value"] == pytest.approx(1 / 1001)
+    shown = call("evaluate", *options, str(tmp_path / "bad"))
+    assert f"1 gold documents not in that run, left out; the first is '{second}'" in shown.stderr
+    assert "a later run is not finished" not in shown.stderr
+    (tmp_path / "bad" / STORE / MARKERS).mkdir(parents=True)
+    (tmp_path / "bad" / STORE / MARKERS / "x.json").touch()
+    said = call("evaluate", *options, str(tmp_path / "bad")).stderr
+    assert f"{tmp_path / 'bad'}: a later run is not finished (1 of its shards are done)" in said
+    assert "spans macro F1" in " ".join(shown.stdout.split())
+    said = call("evaluate", *options, str(tmp_path / "none"), code=3).stderr
+    assert "have no gold document in common" in said
+    turned = ("--predictions", str(tmp_path / "bad"), "--gold", str(gold), "--against", str(tmp_path / "good"))
+    assert json.loads(call("evaluate", *turned, "--json").stdout)["against"]["only_there"] == [second]
 
 
 # Options and progress

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.columns import REJECTS, Reject, SchemaError, batch_from_table
+from schemas.columns import REJECTS, Misfit, Reject, SchemaError, batch_from_table
 from schemas.document import Document
 from schemas.settings import ColumnsSettings, IngestSettings
 from tests.made_runs import rejects_in
@@ -56,6 +56,22 @@ def test_counts_add_up_and_rejects_say_why(source: Path, tmp_path: Path) -> None
     assert [r.doc_id for r in rejects] == ["posts-0010", "posts-0020", "posts-0030", "posts-0040"]
     assert rejects[0].row == 39
     assert "'X-PER'" in rejects[0].reason
+
+
+def test_misfits_are_counted_where_their_document_is_written(tmp_path: Path) -> None:
+    ran, fell = (Misfit("f", 1, "a", reason) for reason in ("ran", "fell"))
+    items: list[Document | Misfit] = [
+        Document.build("a", [["x"]]),
+        ran,
+        ran,
+        Document.build("a", [["y"]]),
+        fell,
+        Document.build("b", [["z"]]),
+        ran,
+    ]
+    seen: list[IngestReport] = []
+    report = write_corpus(items, tmp_path / "out", source="s", layout=SMALL, progress=seen.append)
+    assert report == IngestReport(3, 2, 1, 2, 2, {"ran": 3}) == seen[-1]
 
 
 def test_row_groups_and_parts_follow_the_layout(source: Path, tmp_path: Path) -> None:

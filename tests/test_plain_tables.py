@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -13,13 +15,14 @@ from rich.console import Console, RenderableType
 from flows.cli.catalogue import engines, listing, readers, templates
 from flows.cli.chains import chains_table
 from flows.cli.constraints_tables import check_table, effects_table, labels_table, templates_table
-from flows.cli.tables import evaluation_table
+from flows.cli.tables import against_table, measure_table
 from flows.commands.evaluate import Evaluation
 from schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
-from schemas.reports import ChainsReport, DocumentChains, EntityReport, EvaluationReport, TypeFigures
+from schemas.reports import AgainstReport, ChainsReport, Difference, DocumentChains
 from workers.constraints.constraint_file import load_constraints
-from workers.evaluation.changes import EntityChanges
-from workers.evaluation.conlleval import EntityCounts
+from workers.evaluation.measures import MEASURES
+from workers.evaluation.named_counts import MatchCounts
+from workers.evaluation.tally import Tally
 
 CITATIONS = Path(__file__).parents[1] / "infra" / "constraints" / "citations.yaml"
 WIDTHS = (40, 60, 80, 200)
@@ -117,12 +120,23 @@ def test_chains_and_scores_are_whole() -> None:
         objective=(),
     )
     whole(chains_table(ChainsReport(chains=4, sweeps=1000, rhat_limit=1.05, mixed=1, documents=(row,))))
-    types = TypeFigures(precision=0.925, recall=0.9, f1=0.9123, gold=51_362, predicted=50_000, correct=46_250)
-    entity = EntityReport(precision=0.925, recall=0.9, f1=0.9123, types={"MISC": types, "institution": types})
-    report = EvaluationReport(
-        documents=1, tokens=2, certified=1.0, by_solver=0.0, max_gap=0.0, token_accuracy=1.0, entity=entity
+
+
+def test_evaluations_are_whole() -> None:
+    counts = MatchCounts.of_columns(
+        ["authors/person/person-first", "MISC"], [np.array([51_362, 2]), np.array([50_000, 3]), np.array([46_250, 1])]
     )
-    whole(evaluation_table(Evaluation(report, EntityCounts.empty(), EntityChanges.empty(), 0)))
+    every = dict.fromkeys(MEASURES, counts)
+    tally = replace(Tally.empty(list(MEASURES)), after=every, before=every)
+    row = Difference(other=0.9, difference=-0.01234, low=-0.1, high=0.1, p_value=0.001)
+    differences = {name: dict.fromkeys(entry.figures, row) for name, entry in MEASURES.items()}
+    against = AgainstReport(run="out", only_here=(), only_there=(), measures=differences)
+    report = tally.report().model_copy(update={"against": against})
+    for name in MEASURES:
+        whole(measure_table(name, Evaluation(report, tally, {})))
+    whole(against_table(against))
+    lines = shown(against_table(against), 80).splitlines()
+    assert any(line.startswith("spans macro F1 ") and line.endswith(" 0.001") for line in lines)
 
 
 def test_what_there_is_to_choose_from_is_whole() -> None:

@@ -191,14 +191,14 @@ def test_reports_merge_in_any_order_to_the_same_bytes() -> None:
             gap_sum=0.1 * i,
             gap_max=float(i),
             statuses={"optimal": i},
-            entities={"PER": {"gold": i, "correct": 1}},
+            measures={"spans": {"PER": {"gold": i, "correct": 1}}} if i else {},
             constraints={"c": ConstraintFigures(degree=0.1 * i, penalty=float("inf") if i == 2 else 0.3)},
         )
         for i in range(6)
     ]
     merged = ShardReport.merge(parts)
     assert merged.model_dump_json() == ShardReport.merge(parts[::-1]).model_dump_json()
-    assert merged.entities == {"PER": {"correct": 6, "gold": 15}}
+    assert merged.measures == {"spans": {"PER": {"correct": 5, "gold": 15}}}
     assert ShardReport.model_validate_json(merged.model_dump_json()) == merged
 
 

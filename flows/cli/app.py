@@ -7,7 +7,7 @@ import logging
 import os
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -38,6 +38,9 @@ from schemas.errors import InputError
 from schemas.reports import CalibrationReport
 from schemas.run import RunReport, RunSettings, TrainReport
 from schemas.settings import CalibrationSettings
+
+if TYPE_CHECKING:
+    from workers.corpus.ingestion import IngestReport
 
 app = typer.Typer(
     name="concord",
@@ -96,7 +99,7 @@ def synthesize(
         report = synthesize_corpus(
             out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
         )
-        _show_ingest(report._asdict(), out, as_json=as_json)
+        _show_ingest(report, out, as_json=as_json)
 
 
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
@@ -128,7 +131,7 @@ def ingest(
             layout=IngestSettings(group_documents=group_documents, group_tokens=group_tokens),
             overwrite=overwrite,
         )
-        _show_ingest(report._asdict(), out, as_json=as_json)
+        _show_ingest(report, out, as_json=as_json)
         if not report.written:
             raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
         if report.rejected and not as_json:
@@ -350,29 +353,47 @@ def verify(
             raise typer.Exit(Exit.INPUT)
 
 
-@app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/")
+@app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/ --against out-viterbi/")
 def evaluate(
     *,
     predictions: Annotated[str, typer.Option(help="Output folder of `concord reprocess`.")],
     gold: Annotated[str, typer.Option(help="Corpus with gold labels.")],
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="labels, tokens, spans, documents, lines or characters; may be given many times."),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Another run's output folder: differences, with intervals and p.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score predictions against gold as conlleval does, and show what changed against Viterbi."""
+    """Score predictions against gold, show what changed against Viterbi, and compare with another run.
+
+    Measures count labels of tokens (labels), tokens by field or type (tokens), entities or fields as conlleval does
+    (spans), whole documents (documents), and the overlap of fields in lines and in characters. What is measured if
+    nothing is said depends on the labels: spans for BIO, otherwise labels, spans and documents.
+    """
     with reported():
-        from flows.cli.tables import evaluation_lines, evaluation_table
+        from flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
         from flows.commands.evaluate import evaluate as run_evaluate
 
-        evaluation = run_evaluate(predictions, gold)
-        if evaluation.unfinished:
+        evaluation = run_evaluate(predictions, gold, measures=measure, against=against)
+        for folder, shards in evaluation.unfinished.items():
             say(
-                f"{predictions}: a later run is not finished ({evaluation.unfinished} of its shards are done); "
+                f"{folder}: a later run is not finished ({shards} of its shards are done); "
                 "these are the scores of the last whole one",
                 style="yellow",
             )
+        report = evaluation.report
         if as_json:
-            print_json(evaluation.report.model_dump_json())
+            print_json(report.model_dump_json())
             return
-        Console().print(evaluation_table(evaluation))
+        for name in report.measures:
+            Console().print(measure_table(name, evaluation))
+        if report.against is not None:
+            Console().print(against_table(report.against))
+            for line in against_lines(report.against, report.documents):
+                say(line)
         for line in evaluation_lines(evaluation):
             say(line)
 
@@ -456,15 +477,17 @@ def readers(*, as_json: Json = False) -> None:
     catalogue.show("readers", entries, catalogue.listing(entries), as_json=as_json)
 
 
-def _show_ingest(counts: dict[str, int], out: Path, *, as_json: bool) -> None:
+def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
     if as_json:
-        print_json(json.dumps(counts | {"out": str(out)}))
+        print_json(json.dumps(report._asdict() | {"misfits": dict(report.misfits), "out": str(out)}))
         return
     say(
-        f"{counts['read']:,} documents read, {counts['written']:,} written ({counts['tokens']:,} tokens, "
-        f"{counts['sentences']:,} sentences), {counts['rejected']:,} rejected"
+        f"{report.read:,} documents read, {report.written:,} written ({report.tokens:,} tokens, "
+        f"{report.sentences:,} sentences), {report.rejected:,} rejected"
     )
-    say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if counts["rejected"] else ""))
+    for reason, spans in report.misfits.items():
+        say(f"{spans:,} gold spans {reason}", style="yellow")
+    say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))
 
 
 def _show_run(done: RunReport, *, as_json: bool) -> None:

@@ -135,11 +135,11 @@ def _compare(results: list[Result]) -> None:
     table.add_column("entity F1, per cent")
     for result in results:
         table.add_column(result.engine, justify="right")
-    types = list(results[0].evaluation.report.entity.types)
-    for name in types:
-        scores = (r.evaluation.report.entity.types.get(name) for r in results)
+    entities = [r.evaluation.report.measures["spans"] for r in results]
+    for name in entities[0].names:
+        scores = (found.names.get(name) for found in entities)
         table.add_row(name, *("-" if s is None else f"{100 * s.f1:.2f}" for s in scores))
-    table.add_row("all", *(f"{100 * r.evaluation.report.entity.f1:.2f}" for r in results), style="bold")
+    table.add_row("all", *(f"{100 * found.figures['f1']:.2f}" for found in entities), style="bold")
     table.add_section()
     table.add_row("disagreements", *(f"{r.run.violations:,.0f}" for r in results))
     table.add_row("penalty, nats", *(f"{r.run.penalty:,.0f}" for r in results))

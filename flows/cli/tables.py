@@ -8,34 +8,70 @@ from rich.table import Table
 
 from flows.cli.plain_tables import figures_table
 from flows.commands.evaluate import Evaluation
+from schemas.reports import AgainstReport
 from schemas.run import SelectionRow
-from workers.evaluation.conlleval import EntityCounts
+from workers.evaluation.measures import MACRO
 
 
-def evaluation_table(evaluation: Evaluation) -> Table:
-    """Precision, recall and F1 (per cent) by type and overall, beside Viterbi's F1."""
-    table = figures_table("type", "gold", "found", "right", "precision", "recall", "F1", "Viterbi\nF1", "change")
-    entity = evaluation.report.entity
-    for name, row in entity.types.items():
+def measure_table(measure: str, evaluation: Evaluation) -> Table:
+    """Precision, recall and F1 (per cent) of each name and over all, beside Viterbi's F1; the mean, and the overlap.
+
+    Where every item has one gold and one predicted name, all three over all names are the accuracy.
+    """
+    after, before = evaluation.tally.after[measure], evaluation.tally.before[measure]
+    report = evaluation.report.measures[measure]
+    table = figures_table(measure, "gold", "found", "right", "precision", "recall", "F1", "Viterbi\nF1", "change")
+    for name, row in report.names.items():
         counts = (row.gold, row.predicted, row.correct)
-        table.add_row(name, *_cells(counts, (row.precision, row.recall, row.f1), _f1(evaluation.before, name)))
+        table.add_row(name, *_cells(counts, (row.precision, row.recall, row.f1), before.f1(name)))
     table.add_section()
-    totals = [sum(getattr(row, kind) for row in entity.types.values()) for kind in ("gold", "predicted", "correct")]
-    figures = (entity.precision, entity.recall, entity.f1)
-    table.add_row("all", *_cells(tuple(totals), figures, evaluation.before.f1()), style="bold")
+    totals = tuple(after.total(kind) for kind in after.kinds)
+    if len(report.names) > 1:
+        all_names = (after.precision(), after.recall(), after.f1())
+        table.add_row(
+            "accuracy" if "accuracy" in report.figures else "all", *_cells(totals, all_names, before.f1()), style="bold"
+        )
+    if "macro_f1" in report.figures:
+        macro = tuple(report.figures[name] for name in MACRO)
+        table.add_row("macro", *_cells((), macro, report.viterbi["macro_f1"]), style="bold")
+    if "overlap" in report.figures:
+        table.add_row("overlap", *_cells((), (report.figures["overlap"],), report.viterbi["overlap"]), style="bold")
+    return table
+
+
+def against_table(against: AgainstReport) -> Table:
+    """Figures (per cent) beside another run's, with the difference, its interval of 95 % and the p-value."""
+    table = figures_table("measure", "other", "here", "change", "from", "to", "p")
+    for measure, figures in against.measures.items():
+        for figure, row in figures.items():
+            changes = (f"{100 * value:+.2f}" for value in (row.difference, row.low, row.high))
+            levels = (f"{100 * value:.2f}" for value in (row.other, row.other + row.difference))
+            table.add_row(f"{measure} {_words(figure)}", *levels, *changes, f"{row.p_value:.3f}")
+        table.add_section()
     return table
 
 
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
     """Counts, token accuracy, and what changed against Viterbi, one line each."""
-    report, changes = evaluation.report, evaluation.changes
+    report, changes, tokens = evaluation.report, evaluation.tally.changes, evaluation.tally.token_changes
     bound = "none" if report.max_gap is None else f"{report.max_gap:.6g} nats"
     return [
         f"{report.documents:,} documents, {report.tokens:,} tokens; token accuracy {report.token_accuracy:.2%}; "
         f"certified {report.certified:.1%} ({report.by_solver:.1%} on a solver's word), largest gap {bound}",
         f"against Viterbi: {changes.total('fixed'):,} entities fixed, {changes.total('broken'):,} broken, "
-        f"{changes.total('removed'):,} wrong ones gone, {changes.total('added'):,} wrong ones new",
+        f"{changes.total('removed'):,} wrong ones gone, {changes.total('added'):,} wrong ones new; "
+        f"{tokens.total('fixed'):,} tokens fixed, {tokens.total('broken'):,} broken, "
+        f"{tokens.total('both_wrong'):,} changed and still wrong",
     ]
+
+
+def against_lines(against: AgainstReport, documents: int) -> list[str]:
+    """What was compared, and what one run alone has."""
+    found = [f"against {against.run}: paired bootstrap over {documents:,} documents, intervals of 95 %"]
+    for where, ids in (("not in that run", against.only_here), ("in that run alone", against.only_there)):
+        if ids:
+            found.append(f"{len(ids):,} gold documents {where}, left out; the first is {ids[0]!r}")
+    return found
 
 
 def selection_table(rows: Sequence[SelectionRow]) -> Table:
@@ -53,10 +89,16 @@ def selection_table(rows: Sequence[SelectionRow]) -> Table:
     return table
 
 
-def _f1(counts: EntityCounts, name: str) -> float:
-    return counts.f1(name) if name in counts.names else 0.0
+def _words(figure: str) -> str:
+    return figure.replace("_", " ").replace("f1", "F1")
 
 
 def _cells(counts: tuple[int, ...], figures: tuple[float, ...], before: float) -> list[str]:
+    """Six figures of a row, blank before the last where there are fewer, then Viterbi's and the change."""
     change = 100 * (figures[-1] - before)
-    return [*(f"{n:,}" for n in counts), *(f"{100 * f:.2f}" for f in figures), f"{100 * before:.2f}", f"{change:+.2f}"]
+    shown = [
+        *(f"{n:,}" for n in counts),
+        *([""] * (6 - len(counts) - len(figures))),
+        *(f"{100 * f:.2f}" for f in figures),
+    ]
+    return [*shown, f"{100 * before:.2f}", f"{change:+.2f}"]

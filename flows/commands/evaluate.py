@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ from schemas.decoded import Status
 from schemas.document import Batch
 from schemas.errors import InputError
 from schemas.labels import Labels, LabelSet
-from schemas.reports import EvaluationReport
+from schemas.reports import AgainstReport, Difference, EvaluationReport
 from workers.corpus.plan import plan
 from workers.corpus.shards import read_batch
-from workers.evaluation.changes import EntityChanges
-from workers.evaluation.conlleval import EntityCounts
+from workers.evaluation.bootstrap import paired_bootstraps
+from workers.evaluation.figures import FIGURES
+from workers.evaluation.measures import DEFAULTS, MEASURES, ByDocument, Pair, by_document, check_measures
 from workers.evaluation.tally import Tally
 from workers.labelling.output import PREDICTIONS as FOLDER
 from workers.labelling.shard import VITERBI_LABELS
@@ -32,50 +33,61 @@ class EvaluationError(InputError):
 
 
 class Evaluation(NamedTuple):
-    """The report, and what joint inference changed against Viterbi: its entities and the differences.
+    """The report, and the counts that it is made of.
 
-    ``unfinished`` shards of a later run are done in the folder; they are not part of the report.
+    ``unfinished`` has the folders, by what they were called, in which so many shards of a later run are done; those are
+    not part of the report.
     """
 
     report: EvaluationReport
-    before: EntityCounts
-    changes: EntityChanges
-    unfinished: int
+    tally: Tally
+    unfinished: Mapping[str, int]
 
 
-def evaluate(predictions: str, gold: str) -> Evaluation:
+def evaluate(
+    predictions: str, gold: str, *, measures: Sequence[str] | None = None, against: str | None = None
+) -> Evaluation:
     """Scores the whole run in an output folder against a corpus with gold labels.
 
-    Every gold document needs a prediction; predictions without gold are left out. Raises
-    `PublishedError` where the folder holds no whole run, `EvaluationError`, `CorpusError` and `SchemaError`.
+    ``measures`` are names of `MEASURES`, or what the label scheme suggests. Every gold document needs a prediction;
+    predictions without gold are left out. With ``against``, another run's folder, the documents that both runs have
+    are scored, and the two are compared. Raises `PublishedError` where a folder holds no whole run, `UsageError` for
+    an unknown measure, `EvaluationError`, `CorpusError` and `SchemaError`.
     """
+    check_measures(measures or ())
     run = published(predictions)
-    answers = _Answers.read(run)
-    tally, before, changes = Tally.empty(), EntityCounts.empty(), EntityChanges.empty()
+    mine = _Answers.read(run)
+    chosen = tuple(dict.fromkeys(measures or DEFAULTS[LabelSet.infer(mine.names).scheme]))
+    other = None if against is None else published(against)
+    rival = None if other is None else _Rival(_Answers.read(other), chosen)
+    tally = Tally.empty(chosen)
+    for whole in _gold_batches(gold):
+        batch = whole if rival is None else rival.shared(whole, mine)
+        if not len(batch):
+            continue
+        rows = mine.rows_of(batch, gold=gold)
+        pair, viterbi = mine.pair(batch, rows, more=() if rival is None else rival.answers.names)
+        given = {"certified": mine.certified[rows], "by_solver": mine.by_solver[rows]}
+        tally += Tally.of(pair, viterbi, chosen, gaps=mine.gaps[rows], **given)
+        if rival is not None:
+            rival.add(pair, mine, gold=gold)
+    report = tally.report()
+    if rival is not None:
+        report = report.model_copy(update={"against": rival.report(predictions)})
+    folders = [run] if other is None else [run, other]
+    return Evaluation(report, tally, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
+
+
+def _gold_batches(gold: str) -> Iterator[Batch]:
+    """The batches of a corpus. Raises `EvaluationError` for one without gold labels."""
     shards = plan(gold)
     with meter("evaluating", sum(shard.rows for shard in shards)) as bar:
         for shard in shards:
             batch, _ = read_batch(shard)
             bar.advance(shard.rows)
-            if not len(batch):
-                continue
-            if batch.labels is None:
+            if len(batch) and batch.labels is None:
                 raise EvaluationError(f"{shard.file.path}: no gold labels (column {LABELS!r}) to compare with")
-            rows = answers.rows_of(batch, gold=gold, predictions=predictions)
-            labels, wanted, given, first = answers.labellings(batch, rows)
-            starts = batch.sentence_starts
-            tally += Tally.of(
-                wanted,
-                given,
-                labels,
-                starts,
-                certified=answers.certified[rows],
-                by_solver=answers.by_solver[rows],
-                gaps=answers.gaps[rows],
-            )
-            before += EntityCounts.of(wanted, first, labels, starts)
-            changes += EntityChanges.of(wanted, first, given, labels, starts)
-    return Evaluation(tally.report(), before, changes, run.unfinished)
+            yield batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +98,7 @@ class _Answers:
     starts: NDArray[np.int64]
     given: Labels
     first: Labels
+    uri: str
     names: Sequence[str]
     certified: NDArray[np.bool_]
     by_solver: NDArray[np.bool_]
@@ -115,18 +128,19 @@ class _Answers:
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             given,
             first,
+            run.uri,
             encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else [],
             table["certified"].to_numpy(),
             np.array([status == Status.BY_SOLVER for status in table["status"].to_pylist()], np.bool_),
             table["gap"].to_numpy(),
         )
 
-    def rows_of(self, batch: Batch, *, gold: str, predictions: str) -> NDArray[np.int64]:
+    def rows_of(self, batch: Batch, *, gold: str) -> NDArray[np.int64]:
         """(D,) the prediction of each document. Raises `EvaluationError` naming the first that has none."""
         missing = [doc_id for doc_id in batch.doc_ids if doc_id not in self.row]
         if missing:
             raise EvaluationError(
-                f"{predictions}: no prediction for document {missing[0]!r} of {gold}; "
+                f"{self.uri}: no prediction for document {missing[0]!r} of {gold}; "
                 "finish the run (`concord reprocess` with the same options), or give the corpus it was run on"
             )
         rows = np.array([self.row[doc_id] for doc_id in batch.doc_ids], np.int64)
@@ -134,18 +148,71 @@ class _Answers:
         for i in np.flatnonzero(lengths != np.diff(batch.doc_starts)).tolist():
             raise EvaluationError(
                 f"document {batch.doc_ids[i]!r} has {np.diff(batch.doc_starts)[i]} tokens in {gold} "
-                f"and {lengths[i]} in {predictions}"
+                f"and {lengths[i]} in {self.uri}"
             )
         return rows
 
-    def labellings(self, batch: Batch, rows: NDArray[np.int64]) -> tuple[LabelSet, Labels, Labels, Labels]:
-        """A label set for both sides, and in its ids (N,): gold, the engine's answer, Viterbi's."""
+    def pair(self, batch: Batch, rows: NDArray[np.int64], *, more: Sequence[str] = ()) -> tuple[Pair, Labels]:
+        """Gold and the engine's answer in a label set of all labels and ``more``, and Viterbi's answer (N,) in it."""
         assert batch.labels is not None
-        labels = LabelSet.infer([*self.names, *batch.labels.values])
+        labels = LabelSet.infer([*self.names, *batch.labels.values, *more])
         table = labels.encode(self.names)
         at = np.concatenate([np.arange(self.starts[r], self.starts[r + 1]) for r in rows.tolist()])
         gold = labels.encode(batch.labels.values)[batch.labels.codes]
-        return labels, gold, table[self.given[at]], table[self.first[at]]
+        return Pair(batch, labels, gold, table[self.given[at]]), table[self.first[at]]
+
+
+class _Rival:
+    """Another run beside the one that is scored: the documents of both, and their counts for the bootstrap."""
+
+    def __init__(self, answers: _Answers, measures: Sequence[str]) -> None:
+        self.answers = answers
+        self.ids: list[str] = []
+        self.only_here: list[str] = []
+        self.only_there: list[str] = []
+        self.counts: dict[str, list[tuple[ByDocument, ByDocument]]] = {name: [] for name in measures}
+
+    def shared(self, batch: Batch, mine: _Answers) -> Batch:
+        """The documents of a batch that both runs have, or that neither has; the others are noted."""
+        here, there = ([doc_id in known for doc_id in batch.doc_ids] for known in (mine.row, self.answers.row))
+        self.only_here += [d for d, a, b in zip(batch.doc_ids, here, there, strict=True) if a and not b]
+        self.only_there += [d for d, a, b in zip(batch.doc_ids, here, there, strict=True) if b and not a]
+        if here == there:
+            return batch
+        return Batch.of([batch.document(i) for i in np.flatnonzero(np.equal(here, there)).tolist()])
+
+    def add(self, pair: Pair, mine: _Answers, *, gold: str) -> None:
+        """Counts a batch that the first run has answered as ``pair`` says. Raises `EvaluationError`."""
+        theirs, _ = self.answers.pair(pair.batch, self.answers.rows_of(pair.batch, gold=gold), more=mine.names)
+        self.ids += pair.batch.doc_ids
+        for name, parts in self.counts.items():
+            parts.append((by_document(name, theirs), by_document(name, pair)))
+
+    def report(self, predictions: str) -> AgainstReport:
+        """Raises `EvaluationError` where there is nothing to compare."""
+        if not self.ids:
+            raise EvaluationError(
+                f"{predictions} and {self.answers.uri} have no gold document in common; give runs of one corpus"
+            )
+        order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
+        return AgainstReport(
+            run=self.answers.uri,
+            only_here=tuple(self.only_here),
+            only_there=tuple(self.only_there),
+            measures={name: _differences(name, parts, order) for name, parts in self.counts.items()},
+        )
+
+
+def _differences(
+    measure: str, parts: Sequence[tuple[ByDocument, ByDocument]], order: Sequence[int]
+) -> dict[str, Difference]:
+    """Figures of a measure compared; documents in ``order``, so that the draws do not depend on the corpus's."""
+    names = sorted({name for pair in parts for side in pair for name in side.names})
+    base, other = (np.concatenate([pair[side].table_of(names) for pair in parts])[order] for side in (0, 1))
+    figures = {name: FIGURES[name] for name in MEASURES[measure].figures}
+    found = paired_bootstraps(base, other, figures, rng=np.random.default_rng(0))
+    before = base.sum(axis=0)
+    return {name: Difference(other=float(figures[name](before)), **row._asdict()) for name, row in found.items()}
 
 
 def _pair(encoded: pa.ChunkedArray) -> list[pa.DictionaryArray]:

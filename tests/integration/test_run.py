@@ -109,7 +109,7 @@ def test_mlflow_has_the_figures_by_name(world: World, reference: Any) -> None:
     assert metrics["certified"] == pytest.approx(reference["certified"])
     assert metrics["gap/max"] == pytest.approx(reference["max_gap"])
     assert metrics["f1"] > metrics["viterbi/f1"]
-    for name in ("precision", "recall", "f1/PER", "viterbi/f1/PER", "token_accuracy", "tokens_per_second"):
+    for name in ("precision", "recall", "f1/PER", "viterbi/f1/PER", "macro_f1", "token_accuracy", "tokens_per_second"):
         assert metrics[name] > 0, name
     before = sum(v for k, v in metrics.items() if k.startswith("violations/") and k.endswith("/before"))
     after = sum(v for k, v in metrics.items() if k.startswith("violations/") and k.endswith("/after"))
@@ -141,15 +141,17 @@ def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
 
 def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:
     answer = world.run("evaluate", "--predictions", "reference", "--gold", "test", "--json")
-    assert set(answer) == {"documents", "tokens", "certified", "by_solver", "max_gap", "token_accuracy", "entity"}
-    assert set(answer["entity"]) == {"precision", "recall", "f1", "types"}
+    counts = {"documents", "tokens", "certified", "by_solver", "max_gap", "token_accuracy"}
+    assert set(answer) == counts | {"measures", "against"}
+    assert list(answer["measures"]) == ["spans"]
+    spans = answer["measures"]["spans"]
     assert (answer["documents"], answer["tokens"]) == (reference["documents"], reference["tokens"])
     assert answer["certified"] == reference["certified"]
     assert answer["by_solver"] == reference["by_solver"]
     assert answer["max_gap"] == reference["max_gap"]
     totals = json.loads((world.folder / "reference" / "manifest.json").read_text())["totals"]
-    for name, row in answer["entity"]["types"].items():
-        assert {kind: row[kind] for kind in ("gold", "predicted", "correct")} == totals["entities"][name]
+    for name, row in spans["names"].items():
+        assert {kind: row[kind] for kind in ("gold", "predicted", "correct")} == totals["measures"]["spans"][name]
 
 
 def test_certificates_of_a_run_are_verified(world: World, trained: Any) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.columns import Reject, SchemaError, rejects_table, table_from_documents
+from schemas.columns import Misfit, Reject, SchemaError, rejects_table, table_from_documents
 from schemas.document import Document
 from schemas.errors import InputError
 from schemas.settings import IngestSettings, ReaderSettings
@@ -27,13 +29,17 @@ class IngestError(InputError):
 
 
 class IngestReport(NamedTuple):
-    """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written."""
+    """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written.
+
+    ``misfits`` counts gold spans of written documents that labels of tokens cannot say as they are, by reason.
+    """
 
     read: int = 0
     written: int = 0
     rejected: int = 0
     tokens: int = 0
     sentences: int = 0
+    misfits: Mapping[str, int] = MappingProxyType({})
 
 
 def ingest(
@@ -61,14 +67,14 @@ def ingest(
     return write_corpus(items, out, source=str(source), layout=layout, overwrite=overwrite, progress=progress)
 
 
-def _read(source: str | Path, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+def _read(source: str | Path, items: Iterable[Document | Reject | Misfit]) -> Iterator[Document | Reject | Misfit]:
     """The items; a disk that fails while they are read is the source's."""
     with naming(Path(source)):
         yield from items
 
 
 def write_corpus(
-    items: Iterable[Document | Reject],
+    items: Iterable[Document | Reject | Misfit],
     out: str | Path,
     *,
     source: str,
@@ -81,11 +87,16 @@ def write_corpus(
     _check_target(target, overwrite=overwrite)
     seen: set[str] = set()
     rejects: list[Reject] = []
+    written = False
     with staged(target) as folder, _Parts(folder, layout) as parts:
         for item in items:
-            if isinstance(item, Document) and item.doc_id in seen:
+            if isinstance(item, Misfit):
+                parts.misfits[item.reason] += written
+            elif isinstance(item, Document) and item.doc_id in seen:
+                written = False
                 rejects.append(Reject(source, None, item.doc_id, "doc_id was seen before in this ingest"))
             elif isinstance(item, Document):
+                written = True
                 seen.add(item.doc_id)
                 if parts.add(item) and progress is not None:
                     progress(parts.report(len(rejects)))
@@ -120,6 +131,7 @@ class _Parts:
         self.layout = layout
         self.pending: list[Document] = []
         self.pending_tokens = self.documents = self.tokens = self.sentences = self.files = 0
+        self.misfits: Counter[str] = Counter()
         self.schema: pa.Schema | None = None
         self.sink: pa.NativeFile | None = None
         self.writer: pq.ParquetWriter | None = None
@@ -165,7 +177,8 @@ class _Parts:
 
     def report(self, rejected: int) -> IngestReport:
         """What is written so far."""
-        return IngestReport(self.documents + rejected, self.documents, rejected, self.tokens, self.sentences)
+        misfits = MappingProxyType(dict(sorted((+self.misfits).items())))
+        return IngestReport(self.documents + rejected, self.documents, rejected, self.tokens, self.sentences, misfits)
 
     def _close(self) -> None:
         if self.writer is not None and self.sink is not None:

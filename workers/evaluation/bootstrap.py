@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.evaluation.figures import Figure, f1_of_counts
 from workers.evaluation.named_counts import Counts
 
 _CELLS_AT_ONCE = 4_000_000
 
 
 class Comparison(NamedTuple):
-    """The difference in F1 (a fraction, other − base), its confidence interval and its p-value.
+    """The difference in a figure (a fraction, other − base), its confidence interval and its p-value.
 
     ``p_value`` is two-sided: how often chance alone would show a difference at least this large.
     """
@@ -24,14 +26,6 @@ class Comparison(NamedTuple):
     p_value: float
 
 
-def f1_of_counts(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(...,) F1 of counts (..., 3) gold, predicted, correct; 0 where there is nothing to find or found."""
-    whole = counts[..., 0] + counts[..., 1]
-    f1 = np.zeros(whole.shape)
-    np.divide(2.0 * counts[..., 2], whole, out=f1, where=whole > 0)
-    return f1
-
-
 def paired_bootstrap(
     base: Counts,
     other: Counts,
@@ -40,32 +34,53 @@ def paired_bootstrap(
     draws: int = 1000,
     confidence: float = 0.95,
 ) -> Comparison:
-    """Compares two labellings of the same D documents from counts (D, 3) gold, predicted, correct.
+    """Compares F1 of two labellings of the same D documents from counts (D, 3) gold, predicted, correct.
 
-    Documents are drawn with replacement, the same ones for both sides. The interval holds the
+    As `paired_bootstraps`.
+    """
+    figures = {"f1": f1_of_counts}
+    return paired_bootstraps(base, other, figures, rng=rng, draws=draws, confidence=confidence)["f1"]
+
+
+def paired_bootstraps(
+    base: Counts,
+    other: Counts,
+    figures: Mapping[str, Figure],
+    *,
+    rng: np.random.Generator,
+    draws: int = 1000,
+    confidence: float = 0.95,
+) -> dict[str, Comparison]:
+    """Compares figures of two labellings of the same D documents from counts (D, ...) that add up over documents.
+
+    Documents are drawn with replacement, the same ones for both sides and all figures. The interval holds the
     middle ``confidence`` of the drawn differences. The p-value is the share of draws that lie at
     least as far from the observed difference as that lies from 0, with 1 added to both counts, so
     that it is never 0 (Berg-Kirkpatrick et al. 2012 §2, two-sided). Raises `ValueError` on shapes that
     do not pair up, on no documents and on fewer than 1 draw.
     """
-    if base.shape != other.shape or base.ndim != 2 or base.shape[1] != 3:
-        raise ValueError(f"counts are {base.shape} and {other.shape}, want the same (D, 3) for both")
+    if base.shape != other.shape or base.shape[-1] != 3:
+        raise ValueError(f"counts are {base.shape} and {other.shape}, want the same (D, ..., 3) for both")
     if not len(base) or draws < 1:
         raise ValueError(f"a bootstrap needs documents and draws, not {len(base)} and {draws}")
-    both = np.concatenate([base, other], axis=1).astype(np.int64)
-    observed = _difference(both.sum(axis=0))
+    # Counts are far below 2⁵³, so their sums are exact.
+    both = np.stack([base, other], axis=1).astype(np.float64)
+    flat = both.reshape(len(base), -1)
     rows = max(1, _CELLS_AT_ONCE // len(base))
     share = np.full(len(base), 1.0 / len(base))
     sizes = [min(rows, draws - done) for done in range(0, draws, rows)]
-    drawn = np.concatenate([_difference(rng.multinomial(len(base), share, size) @ both) for size in sizes])
+    parts = [rng.multinomial(len(base), share, size).astype(np.float64) @ flat for size in sizes]
+    drawn = np.concatenate(parts).reshape(draws, *both.shape[1:])
+    whole = both.sum(axis=0)
+    return {name: _compared(figure, whole, drawn, confidence) for name, figure in figures.items()}
+
+
+def _compared(figure: Figure, whole: NDArray[Any], drawn: NDArray[Any], confidence: float) -> Comparison:
+    """``whole`` (2, ...) are the counts of both sides, ``drawn`` (draws, 2, ...) those of the draws."""
+    observed = float(figure(whole[1]) - figure(whole[0]))
+    differences = figure(drawn[:, 1]) - figure(drawn[:, 0])
     tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(drawn, (tail, 1.0 - tail))
+    low, high = np.quantile(differences, (tail, 1.0 - tail))
     # A difference of 0 must count against itself although the two are computed apart.
-    extreme = np.abs(drawn - observed) >= np.abs(observed) - 1e-12
-    p_value = (1 + int(extreme.sum())) / (1 + draws)
-    return Comparison(float(observed), float(low), float(high), p_value)
-
-
-def _difference(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(...,) F1 of the last three columns minus F1 of the first three."""
-    return np.asarray(f1_of_counts(counts[..., 3:]) - f1_of_counts(counts[..., :3]))
+    extreme = np.abs(differences - observed) >= abs(observed) - 1e-12
+    return Comparison(observed, float(low), float(high), (1 + int(extreme.sum())) / (1 + len(drawn)))

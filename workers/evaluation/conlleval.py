@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Labels, LabelSet, Spans
-from workers.evaluation.named_counts import Counts, MatchCounts
+from workers.evaluation.named_counts import MatchCounts
 
 
 def found(spans: Spans, others: Spans) -> NDArray[np.bool_]:
@@ -50,46 +50,3 @@ class EntityCounts(MatchCounts):
         return cls.of_columns(
             labels.types, [np.bincount(kind, minlength=size) for kind in (wanted.type, given.type, correct)]
         )
-
-
-@dataclass(frozen=True, eq=False)
-class LabelCounts(MatchCounts):
-    """Tokens by label: for citations and other tasks that are scored token by token.
-
-    Every token has one gold and one predicted label, so the micro average over all labels
-    (``f1()``) is the token accuracy.
-    """
-
-    @classmethod
-    def of(cls, gold: Labels, predicted: Labels, labels: LabelSet) -> LabelCounts:
-        """Counts of one document or a whole batch; both labellings are ids (N,) of ``labels``."""
-        check_lengths(gold, predicted)
-        same = gold[gold == predicted]
-        return cls.of_columns(
-            labels.names, [np.bincount(kind, minlength=len(labels)) for kind in (gold, predicted, same)]
-        )
-
-    def without(self, *outside: str) -> LabelCounts:
-        """The same counts without some labels, such as ``O``, so that averages leave them out."""
-        kept = [i for i, name in enumerate(self.names) if name not in outside]
-        return LabelCounts(tuple(self.names[i] for i in kept), self.table[kept])
-
-
-def entity_counts_by_document(
-    gold: Labels,
-    predicted: Labels,
-    labels: LabelSet,
-    sentence_starts: NDArray[np.int64],
-    doc_starts: NDArray[np.int64],
-) -> Counts:
-    """(D, 3) gold, predicted and correct entities of each document of a batch, for the bootstrap.
-
-    ``doc_starts`` is (D + 1,), as in `schemas.document.Batch`.
-    """
-    check_lengths(gold, predicted)
-    wanted = labels.spans(gold, sentence_starts)
-    given = labels.spans(predicted, sentence_starts)
-    documents = len(doc_starts) - 1
-    starts = (wanted.start, given.start, wanted.start[found(wanted, given)])
-    owners = [np.searchsorted(doc_starts, s, side="right") - 1 for s in starts]
-    return np.stack([np.bincount(o, minlength=documents) for o in owners], axis=1).astype(np.int64)

@@ -10,6 +10,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.evaluation import figures
+
 Counts = NDArray[np.int64]
 
 
@@ -89,20 +91,16 @@ class MatchCounts(NamedCounts):
 
     def precision(self, name: str | None = None) -> float:
         """correct ÷ predicted of one name, or of all names together."""
-        return ratio(self._count("correct", name), self._count("predicted", name))
+        return float(figures.precision(self._rows(name)))
 
     def recall(self, name: str | None = None) -> float:
         """correct ÷ gold of one name, or of all names together."""
-        return ratio(self._count("correct", name), self._count("gold", name))
+        return float(figures.recall(self._rows(name)))
 
     def f1(self, name: str | None = None) -> float:
         """The harmonic mean of precision and recall: 2 correct ÷ (gold + predicted)."""
-        return ratio(2 * self._count("correct", name), self._count("gold", name) + self._count("predicted", name))
+        return float(figures.f1(self._rows(name)))
 
-    def macro_f1(self) -> float:
-        """The plain mean of F1 over names that occur in gold or in the prediction; 0 without any."""
-        seen = [n for n, row in zip(self.names, self.table, strict=True) if row.any()]
-        return sum(self.f1(n) for n in seen) / len(seen) if seen else 0.0
-
-    def _count(self, kind: str, name: str | None) -> int:
-        return self.total(kind) if name is None else self.row(name)[kind]
+    def _rows(self, name: str | None) -> Counts:
+        """The counts of all names, or of one; none of a name that was never seen."""
+        return self.table if name is None else self.table[[n == name for n in self.names]]

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet
-from schemas.reports import EntityReport, EvaluationReport, TypeFigures
-from workers.evaluation.conlleval import EntityCounts
-from workers.evaluation.named_counts import ratio
+from schemas.document import TOKENS
+from schemas.labels import Labels
+from schemas.reports import EvaluationReport, MeasureReport, NameFigures
+from workers.evaluation.changes import EntityChanges, TokenChanges
+from workers.evaluation.measures import Pair, figures, measured
+from workers.evaluation.named_counts import MatchCounts, ratio
+
+Counted = Mapping[str, MatchCounts]
+"""Counts by measure."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts of any number of documents; ``max_gap`` in nats. Tallies of shards add up in any order."""
+    """Counts of any number of documents; ``max_gap`` in nats. Tallies of shards add up in any order.
+
+    ``after`` and ``before`` (the Viterbi labelling's) count against gold by measure; ``entities`` and ``token_changes``
+    are what differs between the two.
+    """
 
     documents: int
     tokens: int
@@ -23,52 +33,60 @@ class Tally:
     certified: int
     by_solver: int
     max_gap: float
-    entities: EntityCounts
+    after: Counted
+    before: Counted
+    changes: EntityChanges
+    token_changes: TokenChanges
 
     @classmethod
-    def empty(cls) -> Tally:
+    def empty(cls, measures: Sequence[str]) -> Tally:
         """Nothing counted yet."""
-        return cls(0, 0, 0, 0, 0, 0.0, EntityCounts.empty())
+        nothing = {name: MatchCounts.empty() for name in measures}
+        return cls(0, 0, 0, 0, 0, 0.0, nothing, nothing, EntityChanges.empty(), TokenChanges.empty())
 
     @classmethod
     def of(
         cls,
-        gold: Labels,
-        predicted: Labels,
-        labels: LabelSet,
-        sentence_starts: NDArray[np.int64],
+        pair: Pair,
+        viterbi: Labels,
+        measures: Sequence[str],
         *,
         certified: NDArray[np.bool_],
         by_solver: NDArray[np.bool_],
         gaps: NDArray[np.float64],
     ) -> Tally:
-        """Counts of a batch: labellings (N,) as ids of ``labels``, ``certified``, ``by_solver`` and ``gaps`` (D,)."""
+        """Counts of a batch; ``viterbi`` (N,) are ids of the pair's labels, the others (D,)."""
         if not certified.shape == by_solver.shape == gaps.shape:
             raise ValueError(
                 f"certified is {certified.shape}, by_solver {by_solver.shape} and gaps {gaps.shape}, "
                 "want one of each a document"
             )
-        entities = EntityCounts.of(gold, predicted, labels, sentence_starts)
+        batch, labels, gold, predicted = pair
         return cls(
             len(gaps),
-            len(gold),
+            len(batch.columns[TOKENS]),
             int((gold == predicted).sum()),
             int(certified.sum()),
             int(by_solver.sum()),
             float(gaps.max(initial=0.0)),
-            entities,
+            measured(pair, measures),
+            measured(pair._replace(predicted=viterbi), measures),
+            EntityChanges.of(gold, viterbi, predicted, labels, batch.sentence_starts),
+            TokenChanges.of(gold, viterbi, predicted, labels),
         )
 
     def __add__(self, other: Tally) -> Tally:
-        return replace(
-            self,
-            documents=self.documents + other.documents,
-            tokens=self.tokens + other.tokens,
-            correct_tokens=self.correct_tokens + other.correct_tokens,
-            certified=self.certified + other.certified,
-            by_solver=self.by_solver + other.by_solver,
-            max_gap=max(self.max_gap, other.max_gap),
-            entities=self.entities + other.entities,
+        return Tally(
+            self.documents + other.documents,
+            self.tokens + other.tokens,
+            self.correct_tokens + other.correct_tokens,
+            self.certified + other.certified,
+            self.by_solver + other.by_solver,
+            max(self.max_gap, other.max_gap),
+            _added(self.after, other.after),
+            _added(self.before, other.before),
+            self.changes + other.changes,
+            self.token_changes + other.token_changes,
         )
 
     def report(self) -> EvaluationReport:
@@ -80,17 +98,22 @@ class Tally:
             by_solver=ratio(self.by_solver, self.documents),
             max_gap=self.max_gap if np.isfinite(self.max_gap) else None,
             token_accuracy=ratio(self.correct_tokens, self.tokens),
-            entity=entity_report(self.entities),
+            measures={name: measure_report(name, after, self.before[name]) for name, after in self.after.items()},
         )
 
 
-def entity_report(counts: EntityCounts) -> EntityReport:
-    """Precision, recall and F1, overall and for every type that occurs."""
+def measure_report(measure: str, counts: MatchCounts, viterbi: MatchCounts) -> MeasureReport:
+    """Figures over all names, and of every name that occurs."""
     seen = [n for n, row in zip(counts.names, counts.table, strict=True) if row.any()]
-    types = {
-        name: TypeFigures(
+    names = {
+        name: NameFigures(
             precision=counts.precision(name), recall=counts.recall(name), f1=counts.f1(name), **counts.row(name)
         )
         for name in seen
     }
-    return EntityReport(precision=counts.precision(), recall=counts.recall(), f1=counts.f1(), types=types)
+    return MeasureReport(figures=figures(measure, counts), viterbi=figures(measure, viterbi), names=names)
+
+
+def _added(first: Counted, second: Counted) -> Counted:
+    """Counts of the same measures over two parts together."""
+    return {name: counts + second[name] for name, counts in first.items()}

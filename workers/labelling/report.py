@@ -15,9 +15,9 @@ from schemas.document import Batch, Document
 from schemas.errors import DocumentError
 from schemas.labels import Labels, LabelSet
 from schemas.problem import Score
-from schemas.run import ConstraintFigures, ShardReport
+from schemas.run import ConstraintFigures, Counts, ShardReport
 from workers.evaluation.changes import EntityChanges
-from workers.evaluation.conlleval import EntityCounts
+from workers.evaluation.measures import DEFAULTS, Pair, measured
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors
 
 
@@ -100,13 +100,18 @@ def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequen
             "with_gold": len(batch),
             "gold_tokens": len(gold),
             "correct_tokens": int((gold == after).sum()),
-            "entities": EntityCounts.of(gold, after, joint, starts).as_dict(),
-            "entities_before": EntityCounts.of(gold, before, joint, starts).as_dict(),
+            "measures": _measures(Pair(batch, joint, gold, after)),
+            "measures_before": _measures(Pair(batch, joint, gold, before)),
             "search_errors": answers.errors.entities.as_dict(),
             "search_documents": answers.errors.documents.as_dict(),
             "changes": EntityChanges.of(gold, before, after, joint, starts).as_dict(),
         }
     )
+
+
+def _measures(pair: Pair) -> dict[str, Counts]:
+    """The counts of those measures that the label scheme suggests."""
+    return {name: counts.as_dict() for name, counts in measured(pair, DEFAULTS[pair.labels.scheme]).items()}
 
 
 def with_gold(labels: LabelSet, batch: Batch | Document) -> tuple[LabelSet, Labels]:

@@ -46,11 +46,16 @@ class _Noise:
 def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> None:
     """Labels the sample, then copies of its first sentences under scores that break the constraints.
 
-    Documents whose Viterbi labelling breaks nothing are done after a fraction of an engine's kernels.
+    Documents whose Viterbi labelling breaks nothing are done after a fraction of an engine's kernels. The copies have
+    no limit of seconds: compiling would use it up, and leave the rest to be compiled in a document's own time.
     """
     label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=settings)
     most = STEPS if settings.engine in SAMPLERS else WORK
-    limits = {"work": min(most, settings.work or most), "margin_work": min(STEPS, settings.margin_work)}
+    limits = {
+        "work": min(most, settings.work or most),
+        "margin_work": min(STEPS, settings.margin_work),
+        "seconds": None,
+    }
     short = settings.model_copy(update=limits)
     label_batch(Batch.of([_copies(sample)]), model=_Noise(model.labels), constraints=constraints, settings=short)
 

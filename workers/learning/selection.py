@@ -18,8 +18,9 @@ import numpy as np
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
 from schemas.settings import TrainerSettings
-from workers.evaluation.bootstrap import Comparison, f1_of_counts, paired_bootstrap
-from workers.evaluation.conlleval import entity_counts_by_document
+from workers.evaluation.bootstrap import Comparison, paired_bootstrap
+from workers.evaluation.figures import f1_of_counts
+from workers.evaluation.measures import Pair, spans
 from workers.evaluation.named_counts import Counts
 from workers.features.derived import needed_columns
 from workers.features.gazetteers import ENTITIES, GAZETTEER, LISTS
@@ -124,7 +125,8 @@ def _counts(model: Model, documents: Sequence[Document], labels: LabelSet) -> Co
     # A part of the documents may lack a label that others have.
     mine: Labels = labels.encode(list(model.labels.names))[found]
     gold = labels.encode(batch.labels.strings())
-    return entity_counts_by_document(gold, mine, labels, batch.sentence_starts, batch.doc_starts)
+    counts: Counts = spans(Pair(batch, labels, gold, mine)).by_document().sum(axis=1)
+    return counts
 
 
 @dataclass(frozen=True)

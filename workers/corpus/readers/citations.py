@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import Literal
 
 from schemas.columns import LABELS, Reject
-from schemas.document import TOKENS, Column, Document
+from schemas.document import TOKENS, Document
 from schemas.settings import CitationSettings
+from workers.corpus.readers.fields import Field, document_of_fields
 from workers.corpus.readers.lines import (
+    PLAIN,
     SKIP,
     Form,
     blocks,
@@ -34,11 +34,6 @@ TOKEN = re.compile(r"[\w'`/-]+|[^\w\s]")
 """Words keep hyphens, slashes and apostrophes; other marks stand alone, as in the column form."""
 
 OTHER_COLUMNS = "a citation has token, field and features between tabs; the reader 'columns' takes other layouts"
-
-
-class _Field(NamedTuple):
-    label: str
-    text: str
 
 
 def read_citations(source: str, settings: CitationSettings) -> Iterator[Document | Reject]:
@@ -62,7 +57,7 @@ def _form_of(paths: Sequence[Path]) -> Literal["tags", "columns"]:
 
 def _columns(path: Path, prefix: str, settings: CitationSettings) -> Iterator[Document | Reject]:
     columns = (TOKENS, LABELS if settings.gold else SKIP, SKIP)
-    form = Form(columns, "tab", "plain", settings.encoding, other_columns=OTHER_COLUMNS)
+    form = Form(columns, "tab", PLAIN, settings.encoding, other_columns=OTHER_COLUMNS)
     return documents(split_by_count(blocks(path, form), 1), form, path=path, prefix=prefix)
 
 
@@ -71,13 +66,14 @@ def _tagged(path: Path, prefix: str, settings: CitationSettings) -> Iterator[Doc
     for number, line in enumerate(filled, 1):
         doc_id = f"{prefix}-{number:04d}"
         try:
-            yield _document(doc_id, _fields(line_text(line, settings.encoding)), gold=settings.gold)
+            fields = _fields(line_text(line, settings.encoding))
+            yield document_of_fields(doc_id, fields, TOKEN, gold=settings.gold)
         except BadLineError as error:
             yield Reject(str(path), line.number, doc_id, f"line {line.number}: {error}")
 
 
-def _fields(line: str) -> list[_Field]:
-    fields: list[_Field] = []
+def _fields(line: str) -> list[Field]:
+    fields: list[Field] = []
     at = 0
     while at < len(line):
         found = FIELD.match(line, at)
@@ -86,32 +82,6 @@ def _fields(line: str) -> list[_Field]:
             raise BadLineError(f"no <field> ... </field> at character {at}, near {near!r}; want all text in fields")
         if FIELD.search(found[2]):
             raise BadLineError(f"a field inside <{found[1]}>; fields must not nest")
-        fields.append(_Field(found[1], found[2].strip()))
+        fields.append(Field(found[1], found[2].strip()))
         at = found.end()
     return fields
-
-
-def _document(doc_id: str, fields: list[_Field], *, gold: bool) -> Document:
-    """The fields' tokens as one sentence; the text is the fields with a blank between them."""
-    words: list[str] = []
-    labels: list[str] = []
-    places: list[tuple[int, int]] = []
-    shift = 0
-    for field in fields:
-        for token in TOKEN.finditer(field.text):
-            words.append(token[0])
-            labels.append(field.label)
-            places.append((shift + token.start(), shift + token.end()))
-        shift += len(field.text) + 1
-    if not words:
-        raise BadLineError("document has no tokens")
-    bounds = np.array(places, np.int32)
-    return Document(
-        doc_id,
-        np.zeros(1, np.int64),
-        {TOKENS: Column.encode(words)},
-        Column.encode(labels) if gold else None,
-        " ".join(field.text for field in fields),
-        np.ascontiguousarray(bounds[:, 0]),
-        np.ascontiguousarray(bounds[:, 1]),
-    )

@@ -11,6 +11,8 @@ from schemas.errors import UsageError
 from schemas.settings import ColumnsSettings
 from workers.corpus.parquet import CorpusError
 from workers.corpus.readers.lines import (
+    BIO,
+    PLAIN,
     Draft,
     Form,
     blocks,
@@ -47,7 +49,9 @@ def _form(settings: ColumnsSettings) -> Form:
     if taken:
         raise UsageError(f"columns: a corpus has a column {taken[0]!r} of its own; give this one another name")
     boundary = None if settings.boundary is None else settings.boundary.encode(settings.encoding)
-    return Form(settings.columns, settings.separator, settings.scheme, settings.encoding, boundary)
+    return Form(
+        settings.columns, settings.separator, BIO if settings.scheme == "bio" else PLAIN, settings.encoding, boundary
+    )
 
 
 def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Iterator[Draft]:

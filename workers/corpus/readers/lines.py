@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
@@ -54,6 +54,18 @@ class Draft(NamedTuple):
     sentences: list[Block]
 
 
+class LabelForm(NamedTuple):
+    """How labels are written; by itself any label is taken as it is.
+
+    ``read`` makes of a sentence's labels those of the document. ``fault`` says why a label cannot be read, or nothing;
+    ``broken`` is the first place where a sentence's labels contradict each other.
+    """
+
+    read: Callable[[Sequence[str]], list[str]] = list
+    fault: Callable[[str], str] | None = None
+    broken: Callable[[Sequence[str]], int | None] | None = None
+
+
 class Form(NamedTuple):
     """How lines are to be read; ``columns`` in order, `SKIP` for one that is not kept.
 
@@ -62,7 +74,7 @@ class Form(NamedTuple):
 
     columns: tuple[str, ...]
     separator: Literal["whitespace", "tab"]
-    scheme: Literal["bio", "plain"]
+    labels: LabelForm
     encoding: str = "utf-8"
     boundary: bytes | None = None
     other_columns: str | None = None
@@ -78,6 +90,19 @@ def file_lines(path: Path) -> Iterator[Line]:
             else:
                 yield Line(number, offset, raw.rstrip(b"\r\n"))
             offset += len(raw)
+
+
+def line_groups(path: Path) -> Iterator[list[Line]]:
+    """Lines of a file without a blank one between them, streaming."""
+    group: list[Line] = []
+    for line in file_lines(path):
+        if line.content.strip(b" \t"):
+            group.append(line)
+        elif group:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def line_text(line: Line, encoding: str) -> str:
@@ -121,10 +146,10 @@ def _sentence(first: int, rows: list[list[str]], fault: Fault | None, form: Form
 
 def _broken(first: int, rows: list[list[str]], form: Form) -> Fault | None:
     """The first label that contradicts its neighbours; the rows are the lines from ``first`` on."""
-    if form.scheme != "bio" or LABELS not in form.columns:
+    if form.labels.broken is None or LABELS not in form.columns:
         return None
     at = form.columns.index(LABELS)
-    position = broken_span([row[at] for row in rows])
+    position = form.labels.broken([row[at] for row in rows])
     if position is None:
         return None
     return Fault(
@@ -146,7 +171,7 @@ def _row(line: Line, form: Form) -> list[str]:
     for name, value in zip(form.columns, row, strict=True):
         if name != SKIP and not value:
             raise BadLineError(f"column {name!r} is empty; give every token a value")
-        if name == LABELS and form.scheme == "bio" and (fault := label_fault(value)):
+        if name == LABELS and form.labels.fault is not None and (fault := form.labels.fault(value)):
             raise BadLineError(fault)
     return row
 
@@ -176,13 +201,18 @@ def label_fault(label: str) -> str:
     """Why a label is in none of the schemes that come out as BIO; empty for one that is."""
     typed = label.startswith(PREFIXES) and len(label) > 2
     if typed and NESTED.search(label):
-        return f"label {label!r} is nested, and only flat ones can be read; cut it down to one level"
+        return f"label {label!r} is nested, and only flat ones can be read; the reader 'umass' takes nested ones"
     if typed or label == OUTSIDE:
         return ""
     return (
         f"label {label!r} is not O, B-TYPE or I-TYPE, nor BIOES or BILOU; "
         "where every label is a type by itself: --option scheme=plain"
     )
+
+
+BIO = LabelForm(to_bio, label_fault, broken_span)
+"""BIO, IOB1, BIOES and BILOU, which come out as BIO."""
+PLAIN = LabelForm()
 
 
 def has_boundary(path: Path, form: Form) -> bool:
@@ -243,8 +273,8 @@ def _document(doc_id: str, sentences: Sequence[Block], form: Form) -> Document:
         if name != SKIP
     }
     gold = nested.pop(LABELS, None)
-    if gold is not None and form.scheme == "bio":
-        gold = [to_bio(labels) for labels in gold]
+    if gold is not None:
+        gold = [form.labels.read(labels) for labels in gold]
     tokens = nested.pop(TOKENS)
     return Document.build(doc_id, tokens, labels=gold, **nested)
 

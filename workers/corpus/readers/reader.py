@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from schemas.columns import Reject
+from schemas.columns import Misfit, Reject
 from schemas.document import Document
 from schemas.settings import ReaderSettings
 from workers.corpus.parquet import CorpusError
+
+Item = TypeVar("Item", Document | Reject, Document | Reject | Misfit)
 
 UTF_8 = "utf-8"
 ENCODING_OPTION = "--option encoding="
@@ -20,9 +22,10 @@ NOTHING = "nothing in this file; take it out, or write it again"
 class Reader(Protocol):
     """Reads a source."""
 
-    def __call__(self, source: str, settings: Any) -> Iterator[Document | Reject]:
+    def __call__(self, source: str, settings: Any) -> Iterator[Document | Reject | Misfit]:
         """Each document of ``source`` once, as a document or as a reject with its reason.
 
+        Spans of a document that its labels cannot say follow it.
         ``settings`` is an instance of the reader's own settings class. All documents of a source
         have the same columns. Raises `CorpusError` where the source as a whole cannot be read.
         """
@@ -70,8 +73,8 @@ def decoded(content: bytes, encoding: str, *, offset: int = 0, option: str = ENC
         ) from error
 
 
-def or_nothing(path: Path, items: Iterator[Document | Reject]) -> Iterator[Document | Reject]:
-    """The documents and rejects of a file, or one reject of the file where there are none."""
+def or_nothing(path: Path, items: Iterator[Item]) -> Iterator[Item | Reject]:
+    """What a file holds, or one reject of the file where there are none."""
     first = next(items, None)
     if first is None:
         yield Reject(str(path), None, None, NOTHING)

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from schemas.settings import CitationSettings, ColumnsSettings, ConllSettings, TextReaderSettings
+from schemas.settings import (
+    AddressSettings,
+    CitationSettings,
+    ColumnsSettings,
+    ConllSettings,
+    MailSettings,
+    PubtatorSettings,
+    TextReaderSettings,
+    UmassSettings,
+)
+from workers.corpus.readers.addresses import read_addresses
 from workers.corpus.readers.citations import read_citations
 from workers.corpus.readers.columns import read_columns
+from workers.corpus.readers.mail import read_mail
+from workers.corpus.readers.pubtator import read_pubtator
 from workers.corpus.readers.reader import ReaderEntry
 from workers.corpus.readers.text import read_text
+from workers.corpus.readers.umass import read_umass
 
 READERS: dict[str, ReaderEntry] = {
     "conll": ReaderEntry(read_columns, ConllSettings, "CoNLL-2003: word, pos, chunk, tag; -DOCSTART- opens a document"),
     "columns": ReaderEntry(read_columns, ColumnsSettings, "column files such as CoNLL-2000, CoNLL-2002 and WNUT"),
     "citations": ReaderEntry(read_citations, CitationSettings, "citations with fields: columns, or inline tags"),
+    "umass": ReaderEntry(
+        read_umass, UmassSettings, "citations with nested fields: one label a token, levels joined by /"
+    ),
+    "addresses": ReaderEntry(read_addresses, AddressSettings, "addresses with fields: 'text |label' a line"),
+    "mail": ReaderEntry(read_mail, MailSettings, "mails with inline tags: stime, etime, speaker, location"),
+    "pubtator": ReaderEntry(read_pubtator, PubtatorSettings, "PubTator: abstracts with spans of characters"),
     "text": ReaderEntry(read_text, TextReaderSettings, "raw text: a Parquet column, or .txt files"),
 }
 """A new reader is one file, one settings class and one line here."""

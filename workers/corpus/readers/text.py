@@ -33,14 +33,22 @@ def document_from_bytes(
     raw: bytes, source: str, doc_id: str, settings: TextReaderSettings, *, option: str = ENCODING_OPTION
 ) -> Document | Reject:
     """The document that is all of a file; ``option`` as in `decoded`. Raises `LanguageError`."""
+    text = text_of_bytes(raw, source, doc_id, settings.encoding, option=option)
+    if isinstance(text, Reject):
+        return text
+    return batch_from_texts([doc_id], [text], settings).document(0)
+
+
+def text_of_bytes(
+    raw: bytes, source: str, doc_id: str, encoding: str, *, option: str = ENCODING_OPTION
+) -> str | Reject:
+    """All of a file as a text that is not blank; ``option`` as in `decoded`."""
     try:
-        text = decoded(raw, settings.encoding, option=option).removeprefix(BYTE_ORDER_MARK)
+        text = decoded(raw, encoding, option=option).removeprefix(BYTE_ORDER_MARK)
     except UndecodableError as error:
         line = raw.count(b"\n", 0, error.at) + 1
         return Reject(source, line, doc_id, f"line {line}: {error}")
-    if not text.strip():
-        return Reject(source, None, doc_id, NOTHING)
-    return batch_from_texts([doc_id], [text], settings).document(0)
+    return text if text.strip() else Reject(source, None, doc_id, NOTHING)
 
 
 def batch_from_texts(doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings) -> Batch:

@@ -1,0 +1,273 @@
+"""Every measure of the registry: parts add up, perfect labels give 1, and a plain loop counts the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.document import Batch, Column, Document
+from schemas.errors import UsageError
+from schemas.labels import LabelSet, Scheme
+from workers.evaluation.figures import FIGURES
+from workers.evaluation.measures import DEFAULTS, MEASURES, Items, Pair, by_document, check_measures, figures, measured
+from workers.evaluation.named_counts import MatchCounts
+
+BIO = LabelSet.bio(["PER", "LOC"])
+PLAIN = LabelSet(("O", "author", "date"), Scheme.PLAIN)
+
+
+class Token(NamedTuple):
+    """A word of a sentence and of a line, with what gold and prediction say."""
+
+    word: str
+    sentence: int
+    line: int
+    gold: str
+    predicted: str
+
+
+Text: TypeAlias = list[Token]
+
+
+@st.composite
+def texts(draw: st.DrawFn, labels: LabelSet) -> list[Text]:
+    """Documents of 1 to 6 tokens; sentences and lines end here and there, each by itself."""
+    name = st.sampled_from(labels.names)
+    word = st.sampled_from(["a", "b2", "--", "é-7"])
+    breaks = st.integers(0, 3).map(lambda n: n == 0)
+    documents = []
+    for _ in range(draw(st.integers(1, 4))):
+        sentence = line = 0
+        text: Text = []
+        for position in range(draw(st.integers(1, 6))):
+            sentence += int(position > 0 and draw(breaks))
+            line += int(position > 0 and draw(breaks))
+            text.append(Token(draw(word), sentence, line, draw(name), draw(name)))
+        documents.append(text)
+    return documents
+
+
+def document(number: int, text: Text, *, offsets: bool) -> Document:
+    words = [token.word for token in text]
+    starts = [i for i, token in enumerate(text) if i == 0 or token.sentence > text[i - 1].sentence]
+    columns = {"tokens": Column.encode(words)}
+    whole, places = "", []
+    for i, token in enumerate(text):
+        whole += "\n" if i and token.line > text[i - 1].line else " " if i else ""
+        places.append((len(whole), len(whole) + len(token.word)))
+        whole += token.word
+    bounds = np.array(places, np.int32)
+    given_ = (whole, bounds[:, 0], bounds[:, 1]) if offsets else (None, None, None)
+    return Document(f"d{number}", np.array(starts, np.int64), columns, None, *given_)
+
+
+def pair_of(labels: LabelSet, documents: list[Text], *, offsets: bool = True) -> Pair:
+    batch = Batch.of([document(i, text, offsets=offsets) for i, text in enumerate(documents)])
+    gold, predicted = (
+        labels.encode([getattr(token, side) for text in documents for token in text]) for side in ("gold", "predicted")
+    )
+    return Pair(batch, labels, gold, predicted)
+
+
+# Second, plain implementations: what one labelling of one document has, each thing with its name and its size
+
+Things: TypeAlias = "Counter[tuple[str, object]]"
+"""(name, which thing) → how many."""
+
+
+def kind_of(label: str) -> str:
+    return "" if label == "O" else label[2:] if label[:2] in ("B-", "I-") else label
+
+
+def plain_labels(text: Text, side: str) -> Things:
+    return Counter({(getattr(token, side), i): 1 for i, token in enumerate(text)})
+
+
+def plain_tokens(text: Text, side: str) -> Things:
+    kinds = [kind_of(getattr(token, side)) for token in text]
+    return Counter({(kind, i): 1 for i, kind in enumerate(kinds) if kind})
+
+
+def plain_characters(text: Text, side: str) -> Things:
+    sizes = [len([letter for letter in token.word if letter.isalnum()]) for token in text]
+    return Counter({thing: sizes[thing[1]] for thing in plain_tokens(text, side)})  # type: ignore[call-overload]
+
+
+def plain_spans(text: Text, side: str) -> Things:
+    found: Things = Counter()
+    start = 0
+    for i, token in enumerate(text):
+        label = getattr(token, side)
+        after = text[i + 1] if i + 1 < len(text) else None
+        following = getattr(after, side) if after else "O"
+        if (
+            after is None
+            or after.sentence > token.sentence
+            or kind_of(following) != kind_of(label)
+            or following.startswith("B-")
+        ):
+            if kind_of(label):
+                found[kind_of(label), (start, i)] = 1
+            start = i + 1
+    return found
+
+
+def plain_lines(text: Text, side: str) -> Things:
+    return Counter({(kind, text[i].line): 1 for kind, i in plain_tokens(text, side)})  # type: ignore[call-overload]
+
+
+def plain_documents(text: Text, side: str) -> Things:
+    return Counter({("documents", tuple(getattr(token, side) for token in text)): 1})
+
+
+PLAINLY: dict[str, Callable[[Text, str], Things]] = {
+    "labels": plain_labels,
+    "tokens": plain_tokens,
+    "spans": plain_spans,
+    "documents": plain_documents,
+    "lines": plain_lines,
+    "characters": plain_characters,
+}
+
+
+def plainly(measure: str, documents: list[Text]) -> list[dict[str, list[int]]]:
+    """For each document the counts of gold, prediction and both by name."""
+    rows = []
+    for text in documents:
+        gold, predicted = (PLAINLY[measure](text, side) for side in ("gold", "predicted"))
+        row: dict[str, list[int]] = {}
+        for column, things in enumerate((gold, predicted, gold & predicted)):
+            for (name, _), count in things.items():
+                row.setdefault(name, [0, 0, 0])[column] += count
+        rows.append(row)
+    return rows
+
+
+few = settings(max_examples=25)
+"""Each for every measure and scheme."""
+every = pytest.mark.parametrize("measure", MEASURES)
+either = pytest.mark.parametrize("labels", [BIO, PLAIN], ids=["bio", "plain"])
+
+
+def test_every_measure_is_counted_plainly_too() -> None:
+    assert set(PLAINLY) == set(MEASURES)
+    assert {name for entry in MEASURES.values() for name in entry.figures} == set(FIGURES)
+    assert {name for names in DEFAULTS.values() for name in names} <= set(MEASURES)
+
+
+@every
+@either
+@few
+@given(data=st.data())
+def test_a_plain_loop_counts_the_same(measure: str, labels: LabelSet, data: st.DataObject) -> None:
+    documents = data.draw(texts(labels))
+    counts = by_document(measure, pair_of(labels, documents))
+    found = [
+        {name: row for name, row in zip(counts.names, table.tolist(), strict=True) if any(row)}
+        for table in counts.table
+    ]
+    assert found == [{name: row for name, row in row.items() if any(row)} for row in plainly(measure, documents)]
+
+
+@every
+@either
+@few
+@given(data=st.data())
+def test_parts_add_up_to_the_whole(measure: str, labels: LabelSet, data: st.DataObject) -> None:
+    documents = data.draw(texts(labels))
+    whole = measured(pair_of(labels, documents), [measure])[measure]
+    cut = data.draw(st.integers(0, len(documents)))
+    halves = [part for part in (documents[cut:], documents[:cut]) if part]
+    parts = [measured(pair_of(labels, part), [measure])[measure] for part in halves]
+    together = sum(parts, MatchCounts.empty())
+    assert together.as_dict() == whole.as_dict()
+    table = by_document(measure, pair_of(labels, documents)).table_of(whole.names)
+    assert table.sum(axis=0).tolist() == whole.table.tolist()
+
+
+@every
+@either
+@few
+@given(data=st.data())
+def test_perfect_labels_give_one(measure: str, labels: LabelSet, data: st.DataObject) -> None:
+    right = [[t._replace(predicted=t.gold) for t in text] for text in data.draw(texts(labels))]
+    counts = measured(pair_of(labels, right), [measure])[measure]
+    anything = 1.0 if counts.total("gold") else 0.0
+    assert set(figures(measure, counts).values()) == {anything}
+
+
+@every
+@few
+@given(documents=texts(PLAIN))
+def test_figures_are_shares_and_agree_with_their_definitions(measure: str, documents: list[Text]) -> None:
+    rows = plainly(measure, documents)
+    names = sorted({name for row in rows for name in row})
+    sums = {name: [sum(row.get(name, [0, 0, 0])[k] for row in rows) for k in range(3)] for name in names}
+    gold, predicted, correct = (sum(row[k] for row in sums.values()) for k in range(3))
+
+    def share(part: float, of: float) -> float:
+        return part / of if of else 0.0
+
+    def f1(row: list[int]) -> float:
+        precision, recall = share(row[2], row[1]), share(row[2], row[0])
+        return share(2 * precision * recall, precision + recall)
+
+    in_gold = [row for row in sums.values() if row[0]]
+    wanted = {
+        "accuracy": share(correct, gold),
+        "overlap": share(correct, gold + predicted - correct),
+        "precision": share(correct, predicted),
+        "recall": share(correct, gold),
+        "f1": f1([gold, predicted, correct]),
+        "macro_precision": share(sum(share(row[2], row[1]) for row in in_gold), len(in_gold)),
+        "macro_recall": share(sum(share(row[2], row[0]) for row in in_gold), len(in_gold)),
+        "macro_f1": share(sum(map(f1, in_gold)), len(in_gold)),
+    }
+    found = figures(measure, measured(pair_of(PLAIN, documents), [measure])[measure])
+    assert found == {name: pytest.approx(wanted[name]) for name in MEASURES[measure].figures}
+    assert all(0.0 <= value <= 1.0 for value in found.values())
+
+
+@few
+@given(documents=texts(BIO))
+def test_lines_of_documents_without_a_text_are_sentences(documents: list[Text]) -> None:
+    lines = [[token._replace(line=token.sentence) for token in text] for text in documents]
+    found = by_document("lines", pair_of(BIO, documents, offsets=False))
+    wanted = by_document("lines", pair_of(BIO, lines))
+    assert (found.names, found.table.tolist()) == (wanted.names, wanted.table.tolist())
+
+
+def test_the_mean_over_fields_is_the_papers() -> None:
+    """Finkel et al. (2005) table 6: four fields, and the mean of their F1."""
+    right = [9667, 9736, 8339, 8998]
+    counts = MatchCounts.of_columns(
+        ["stime", "etime", "speaker", "location"], [np.full(4, 10_000), np.full(4, 10_000), np.array(right)]
+    )
+    assert figures("tokens", counts)["macro_f1"] == pytest.approx(0.9185)
+
+
+def test_a_label_that_gold_does_not_have_is_in_no_mean() -> None:
+    counts = MatchCounts.of_columns(["a", "b"], [np.array([2, 0]), np.array([2, 3]), np.array([2, 0])])
+    found = figures("labels", counts)
+    assert (found["macro_f1"], found["macro_precision"]) == (1.0, 1.0)
+    assert figures("tokens", counts)["precision"] == 0.4
+
+
+def test_an_unknown_measure_is_named() -> None:
+    with pytest.raises(UsageError, match="no measure is called 'lenght'; there are labels, tokens"):
+        check_measures(["labels", "lenght"])
+
+
+def test_nothing_is_counted_in_nothing() -> None:
+    batch = Batch.of([])
+    none = np.zeros(0, np.int32)
+    for name, entry in MEASURES.items():
+        items: Items = entry.items(Pair(batch, BIO, none, none))
+        assert not items.total().table.any()
+        assert set(figures(name, items.total()).values()) == {0.0}

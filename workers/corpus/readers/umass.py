@@ -1,0 +1,77 @@
+"""Citations with nested fields: a token, two columns that are not used, and a label of every level, joined by ``/``.
+
+The form of the UMass citations (Anzaroot & McCallum 2013): ``I-venue/U-year`` is a token of a venue that goes on, and
+a year by itself. Each level is in BIO, BIOES or BILOU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+from schemas.columns import LABELS, Reject
+from schemas.document import TOKENS, Document
+from schemas.labels import OUTSIDE
+from schemas.settings import UmassSettings
+from workers.corpus.readers.lines import (
+    PREFIXES,
+    SKIP,
+    Form,
+    LabelForm,
+    blocks,
+    documents,
+    id_prefix,
+    split_by_count,
+)
+from workers.corpus.readers.reader import or_nothing, source_files
+
+COLUMNS = (TOKENS, SKIP, SKIP, LABELS)
+OTHER_COLUMNS = "a citation has token, two columns and label; the reader 'columns' takes other layouts"
+GOES_ON = ("I-", "E-", "L-")
+ENDS = ("E-", "L-", "S-", "U-")
+
+
+def read_umass(source: str, settings: UmassSettings) -> Iterator[Document | Reject]:
+    """Documents ``dev.docs.parsed-0001``, ... of a file or of all files of a folder, one sentence each, in BIO."""
+    depth = 1 if settings.levels == "outermost" else None
+    labels = LabelForm(partial(nested_to_bio, depth=depth), nested_fault)
+    form = Form(COLUMNS, "whitespace", labels, settings.encoding, other_columns=OTHER_COLUMNS)
+    files = source_files(source)
+    for path, name in files:
+        prefix = id_prefix(name, settings.prefix, alone=len(files) == 1)
+        yield from or_nothing(path, _citations(path, prefix, form))
+
+
+def _citations(path: Path, prefix: str, form: Form) -> Iterator[Document | Reject]:
+    return documents(split_by_count(blocks(path, form), 1), form, path=path, prefix=prefix)
+
+
+@lru_cache(maxsize=4096)
+def nested_fault(label: str) -> str:
+    """Why a label is no nested one; empty for one that is."""
+    wrong = [level for level in label.split("/") if not level.startswith(PREFIXES) or len(level) < 3]
+    if not wrong or label == OUTSIDE:
+        return ""
+    return f"label {label!r}: level {wrong[0]!r} is not B-TYPE or I-TYPE, nor BIOES or BILOU; mend it, or write O"
+
+
+def nested_to_bio(labels: Sequence[str], *, depth: int | None) -> list[str]:
+    """The labels of one sentence in BIO: the type is the whole path, or its first ``depth`` levels.
+
+    A span is a run of tokens of one path in which every level goes on. A level that goes on with nothing opens a span,
+    as in IOB1.
+    """
+    paths = [label.split("/")[:depth] for label in labels]
+    return [_bio(before, here) for before, here in zip([[OUTSIDE], *paths], paths, strict=False)]
+
+
+def _bio(before: Sequence[str], here: Sequence[str]) -> str:
+    if here == [OUTSIDE]:
+        return OUTSIDE
+    path = "/".join(level[2:] for level in here)
+    return f"{'I' if len(before) == len(here) and all(map(_goes_on, before, here)) else 'B'}-{path}"
+
+
+def _goes_on(before: str, level: str) -> bool:
+    return level.startswith(GOES_ON) and not before.startswith(ENDS) and before[2:] == level[2:]

@@ -1,0 +1,213 @@
+"""All measures by name: what `concord evaluate --measure NAME` and a run's figures count.
+
+A measure is a function from a labelled batch to what gold and prediction have, and both: so many of each name in each
+document. Counts add up over shards, figures are made of the sums, and a bootstrap draws documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch
+from schemas.errors import UsageError
+from schemas.labels import Labels, LabelSet, Scheme, Spans
+from workers.evaluation.conlleval import check_lengths, found
+from workers.evaluation.figures import FIGURES
+from workers.evaluation.named_counts import Counts, MatchCounts
+
+LINE_END = re.compile(r"\n")
+
+
+class Pair(NamedTuple):
+    """A batch of D documents with N tokens, and two labellings of it (N,) as ids of ``labels``."""
+
+    batch: Batch
+    labels: LabelSet
+    gold: Labels
+    predicted: Labels
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """(N,) the document of each token."""
+        return np.repeat(np.arange(len(self.batch)), np.diff(self.batch.doc_starts))
+
+
+class Places(NamedTuple):
+    """Things in M places: the document, the name and, where they are not 1, how many (M,)."""
+
+    document: NDArray[np.int64]
+    name: NDArray[np.int32]
+    weight: NDArray[np.int64] | None = None
+
+
+class Items(NamedTuple):
+    """What gold has, what was predicted, and what both have, in ``documents`` documents."""
+
+    names: tuple[str, ...]
+    documents: int
+    gold: Places
+    predicted: Places
+    correct: Places
+
+    def total(self) -> MatchCounts:
+        """The counts of all documents together."""
+        size = len(self.names)
+        columns = [np.bincount(kind.name, kind.weight, size) for kind in (self.gold, self.predicted, self.correct)]
+        return MatchCounts.of_columns(self.names, columns)
+
+    def by_document(self) -> Counts:
+        """(D, R, 3) the counts of each document, for the R ``names``."""
+        shape = (self.documents, len(self.names))
+        kinds = (self.gold, self.predicted, self.correct)
+        cells = [np.bincount(k.document * shape[1] + k.name, k.weight, shape[0] * shape[1]) for k in kinds]
+        return np.stack([cell.reshape(shape) for cell in cells], axis=2).astype(np.int64)
+
+
+def labels(pair: Pair) -> Items:
+    """Tokens by label, that of tokens outside too: the accuracy of tokens, and Fersini (2014) eq. 31 to 34."""
+    right = pair.gold == pair.predicted
+    owner, size = pair.owner, len(pair.batch)
+    correct = Places(owner[right], pair.gold[right])
+    return Items(pair.labels.names, size, Places(owner, pair.gold), Places(owner, pair.predicted), correct)
+
+
+def tokens(pair: Pair) -> Items:
+    """Tokens by field or type, without those outside: the mean over fields is that of Finkel (2005) §4.2."""
+    return _inside(pair, np.ones(len(pair.gold), np.int64))
+
+
+def characters(pair: Pair) -> Items:
+    """Letters and digits of tokens by field or type, without tokens outside (Stokman 2011 §5.1)."""
+    words = pair.batch.columns[TOKENS]
+    lengths = np.array([sum(map(str.isalnum, word)) for word in words.values], np.int64)
+    return _inside(pair, lengths[words.codes])
+
+
+def spans(pair: Pair) -> Items:
+    """Spans by type, right where start, end and type are: entities of conlleval, fields, exact sections (Stokman)."""
+    starts, ends = pair.batch.sentence_starts, pair.batch.doc_starts
+    wanted, given = (pair.labels.spans(y, starts) for y in (pair.gold, pair.predicted))
+    right = found(wanted, given)
+    both = Spans(wanted.start[right], wanted.end[right], wanted.type[right])
+    kinds = [Places(np.searchsorted(ends, s.start, side="right") - 1, s.type) for s in (wanted, given, both)]
+    return Items(pair.labels.types, len(pair.batch), *kinds)
+
+
+def documents(pair: Pair) -> Items:
+    """Documents whose tokens all have the right label, such as whole citations."""
+    wrong = np.bincount(pair.owner[pair.gold != pair.predicted], minlength=len(pair.batch))
+    every = np.arange(len(pair.batch))
+    whole, right = (Places(d, np.zeros(len(d), np.int32)) for d in (every, np.flatnonzero(wrong == 0)))
+    return Items(("documents",), len(pair.batch), whole, whole, right)
+
+
+def lines(pair: Pair) -> Items:
+    """Lines of the text by the types that they hold (Stokman §5.1); of documents without a text, sentences."""
+    line, size = _lines(pair.batch), max(1, len(pair.labels.types))
+    first = np.zeros(int(line.max(initial=-1)) + 1, np.int64)
+    first[line] = pair.owner
+
+    def held(labelling: Labels) -> NDArray[np.int64]:
+        kind = pair.labels.type_of[labelling]
+        return np.unique(line[kind >= 0] * size + kind[kind >= 0])
+
+    wanted, given = held(pair.gold), held(pair.predicted)
+    cells = (wanted, given, np.intersect1d(wanted, given, assume_unique=True))
+    kinds = [Places(first[cell // size], (cell % size).astype(np.int32)) for cell in cells]
+    return Items(pair.labels.types, len(pair.batch), *kinds)
+
+
+def _inside(pair: Pair, weight: NDArray[np.int64]) -> Items:
+    """Tokens by type, so many each; right where both have the type."""
+    owner = pair.owner
+    wanted, given = pair.labels.type_of[pair.gold], pair.labels.type_of[pair.predicted]
+
+    def at(mask: NDArray[np.bool_], kind: NDArray[np.int32]) -> Places:
+        return Places(owner[mask], kind[mask], weight[mask])
+
+    right = (wanted == given) & (wanted >= 0)
+    return Items(pair.labels.types, len(pair.batch), at(wanted >= 0, wanted), at(given >= 0, given), at(right, wanted))
+
+
+def _lines(batch: Batch) -> NDArray[np.int64]:
+    """(N,) the line of each token, counted through the batch."""
+    if batch.texts is None or batch.token_start is None:
+        sentences = np.diff(batch.sentence_bounds)
+        return np.repeat(np.arange(len(sentences)), sentences)
+    parts = [np.zeros(0, np.int64)]
+    before = 0
+    for text, (start, end) in zip(batch.texts, pairwise(batch.doc_starts.tolist()), strict=True):
+        breaks = [found.start() for found in LINE_END.finditer(text)]
+        parts.append(np.searchsorted(breaks, batch.token_start[start:end]) + before)
+        before += len(breaks) + 1
+    return np.concatenate(parts)
+
+
+class ByDocument(NamedTuple):
+    """Counts (D, R, 3) of each document, for the R ``names`` that occur."""
+
+    names: tuple[str, ...]
+    table: Counts
+
+    def table_of(self, names: Sequence[str]) -> Counts:
+        """(D, K, 3) the counts for K names, which hold all of these."""
+        table = np.zeros((len(self.table), len(names), 3), np.int64)
+        table[:, [names.index(name) for name in self.names]] = self.table
+        return table
+
+
+class Measure(NamedTuple):
+    """A registry entry: what is counted, the figures of `FIGURES` that are made of it, and one line of help."""
+
+    items: Callable[[Pair], Items]
+    figures: tuple[str, ...]
+    summary: str
+
+
+MICRO = ("precision", "recall", "f1")
+MACRO = ("macro_precision", "macro_recall", "macro_f1")
+
+MEASURES: dict[str, Measure] = {
+    "labels": Measure(labels, ("accuracy", *MACRO), "tokens by label: accuracy, and P, R, F1 of each label"),
+    "tokens": Measure(tokens, (*MICRO, *MACRO), "tokens by field, without those outside"),
+    "spans": Measure(spans, (*MICRO, *MACRO), "entities or fields with the right ends and type"),
+    "documents": Measure(documents, ("accuracy",), "whole documents right, such as citations"),
+    "lines": Measure(lines, ("overlap", *MICRO), "lines by the fields they hold: overlap"),
+    "characters": Measure(characters, ("overlap", *MICRO), "letters and digits by field: overlap"),
+}
+"""A new measure is one function and one line here."""
+
+DEFAULTS: dict[Scheme, tuple[str, ...]] = {Scheme.BIO: ("spans",), Scheme.PLAIN: ("labels", "spans", "documents")}
+"""What is measured where nothing is said."""
+
+
+def check_measures(names: Sequence[str]) -> None:
+    """Raises `UsageError` for a name that is not in `MEASURES`."""
+    for name in names:
+        if name not in MEASURES:
+            raise UsageError(f"no measure is called {name!r}; there are {', '.join(MEASURES)}")
+
+
+def measured(pair: Pair, names: Iterable[str]) -> dict[str, MatchCounts]:
+    """The counts of some measures. Raises `ValueError` for labellings that do not fit the batch."""
+    check_lengths(pair.gold, pair.predicted, pair.batch.columns[TOKENS].codes)
+    return {name: MEASURES[name].items(pair).total() for name in names}
+
+
+def figures(measure: str, counts: MatchCounts) -> dict[str, float]:
+    """The figures of a measure by name, as fractions."""
+    return {name: float(FIGURES[name](counts.table)) for name in MEASURES[measure].figures}
+
+
+def by_document(measure: str, pair: Pair) -> ByDocument:
+    """The counts of a measure in each document."""
+    items = MEASURES[measure].items(pair)
+    table = items.by_document()
+    seen = np.flatnonzero(table.any(axis=(0, 2))).tolist()
+    return ByDocument(tuple(items.names[i] for i in seen), table[:, seen])
