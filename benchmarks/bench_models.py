@@ -23,7 +23,7 @@ from schemas.problem import Problem
 from schemas.settings import CertifySettings, GibbsSettings
 from workers.constraints.constraint_set import build_problems
 from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.conlleval import entity_counts_by_document
+from workers.evaluation.measures import Pair, spans
 from workers.evaluation.named_counts import Counts
 from workers.features.templates import CLUSTERS
 from workers.inference.certify import engine as certify
@@ -88,9 +88,8 @@ def _counts(batch: Batch, model: Model, labels: list[Labels]) -> Counts:
     if batch.labels is None:
         raise SystemExit("the corpus has documents without gold labels; give another --corpus")
     gold = model.labels.encode(batch.labels.strings())
-    return entity_counts_by_document(
-        gold, np.concatenate(labels), model.labels, batch.sentence_starts, batch.doc_starts
-    )
+    counts: Counts = spans(Pair(batch, model.labels, gold, np.concatenate(labels))).by_document().sum(axis=1)
+    return counts
 
 
 def interval(base: Counts, counts: Counts) -> list[float]:
