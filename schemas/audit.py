@@ -83,10 +83,14 @@ class CountedWeight(Figures):
 
 
 class WeighReport(Figures):
-    """The weights of a constraint file by ``penalty``, from ``documents`` with gold labels; ``out`` has them."""
+    """The weights of a constraint file by ``penalty``, from ``documents`` with gold labels; ``out`` has them.
+
+    Documents ``without_gold`` labels, and ``rejected`` rows, which cannot be read, had no part in them.
+    """
 
     documents: int
     without_gold: int
+    rejected: int
     penalty: str
     constraints: tuple[CountedWeight, ...]
     out: str | None

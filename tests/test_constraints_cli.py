@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli.constraints_cli import app
 from schemas.audit import CheckReport, Explanation, WeighReport
+from schemas.columns import table_from_documents
 from schemas.document import Document
 from schemas.settings import CrfSettings, IngestSettings
 from workers.constraints.constraint_file import load_constraints
@@ -132,6 +136,28 @@ def test_weights_are_shown_and_where_they_rest_on_nothing_it_says_so(corpus: Pat
     assert "nothing was written; --out FILE keeps these weights" in said
     (kept,) = (line for line in said.splitlines() if line.startswith("kept"))
     assert kept.split()[-5:-3] == ["hard", "hard"]
+
+
+def test_what_has_no_part_in_the_weights_is_counted(file: Path, documents: list[Document], tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    tables = [table_from_documents(documents[:20]), table_from_documents([replace(documents[20], labels=None)])]
+    tables.append(pa.concat_tables([tables[0].slice(0, 1), table_from_documents(documents[30:35])]))
+    for i, table in enumerate(tables):
+        pq.write_table(table, folder / f"{i}.parquet")
+    said = run("weigh", file, "--corpus", folder)
+    assert "counted on 25 documents with gold labels" in said
+    assert "left out: 1 documents without gold labels, 1 rejected rows" in said, "an id that comes twice"
+
+
+def test_a_corpus_without_gold_labels_cannot_be_weighed_on(
+    file: Path, documents: list[Document], tmp_path: Path
+) -> None:
+    path = tmp_path / "plain.parquet"
+    pq.write_table(table_from_documents([replace(documents[0], labels=None)]), path)
+    result = CliRunner().invoke(app, ["weigh", str(file), "--corpus", str(path)])
+    assert result.exit_code == 3
+    assert "has no gold labels; give a labelled corpus" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,9 @@ def weigh_table(report: WeighReport) -> Table:
 
 def weigh_lines(report: WeighReport) -> Iterator[str]:
     """What was counted on, what rests on little, and where the weights are."""
-    without = f"; {report.without_gold:,} without gold labels were left out" if report.without_gold else ""
-    yield f"penalty {report.penalty}, counted on {report.documents:,} documents with gold labels{without}"
+    yield f"penalty {report.penalty}, counted on {report.documents:,} documents with gold labels"
+    if report.without_gold or report.rejected:
+        yield f"left out: {report.without_gold:,} documents without gold labels, {report.rejected:,} rejected rows"
     yield "vacuous rows hold for want of what they speak of; they are no evidence and do not count"
     for row in report.constraints:
         if not row.rows:

@@ -94,6 +94,7 @@ def weigh_file(file: Path, corpus: str, *, penalty: str, options: Sequence[str],
     return WeighReport(
         documents=gold.documents,
         without_gold=gold.without,
+        rejected=gold.rejected,
         penalty=penalty,
         constraints=tuple(rows),
         out=None if out is None else str(out),
@@ -102,22 +103,24 @@ def weigh_file(file: Path, corpus: str, *, penalty: str, options: Sequence[str],
 
 @dataclass
 class _Gold:
-    """The batches of a corpus that have gold labels; counts documents with and without."""
+    """The batches of a corpus that have gold labels; counts documents with and without, and rows that are rejects."""
 
     shards: Sequence[Shard]
     progress: Callable[[int], None]
     documents: int = 0
     without: int = 0
+    rejected: int = 0
 
     def __iter__(self) -> Iterator[Batch]:
         for shard in self.shards:
-            batch, _ = read_batch(shard)
+            batch, rejects = read_batch(shard)
+            self.rejected += len(rejects)
             if batch.labels is None:
                 self.without += len(batch)
             else:
                 self.documents += len(batch)
                 yield batch
-            self.progress(len(batch))
+            self.progress(shard.rows)
 
 
 def _counted(name: str, before: float, counts: RowCounts, penalty: Penalty, settings: PenaltySettings) -> CountedWeight:
@@ -166,5 +169,5 @@ def _gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
         if batch.labels is not None:
             names.update(batch.labels.values[i] for i in np.unique(batch.labels.codes).tolist())
     if not names:
-        raise CorpusError(f"{corpus}: has no gold labels to check constraints against; give a model")
+        raise CorpusError(f"{corpus}: has no gold labels; give a labelled corpus (or, to check, a model)")
     return LabelSet.infer(names)
