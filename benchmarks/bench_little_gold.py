@@ -23,7 +23,9 @@ from problems import CORA, Citations, citation_task, citations
 
 from schemas.document import Batch, Document
 from schemas.settings import CitationSettings, HmmSettings, PerceptronSettings, TrainerSettings
+from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.readers.citations import read_citations
+from workers.learning.folds import fold_of
 from workers.learning.penalties import PenaltySettings, count_rows, odds, with_weights
 from workers.learning.trainers.registry import trainer_named
 
@@ -31,6 +33,9 @@ SIZES = (5, 10, 20)
 SUBSETS = range(5)
 HELD = (0.0, 50.0)
 """Rows imagined to have held."""
+STRENGTHS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
+"""What the counted weights are multiplied by."""
+FOLDS = 5
 PUBLISHED = {
     ("hmm", 5): (58.48, 70.85),
     ("hmm", 10): (68.61, 75.11),
@@ -45,7 +50,7 @@ PUBLISHED = {
 
 
 def main() -> None:
-    """Measures both models at every size."""
+    """Measures both models at every size, and how strong constraints should be by the training citations."""
     if not CORA.is_dir():
         raise SystemExit(f"{CORA}: not there; the table needs the real citations")
     found = citations()
@@ -71,7 +76,9 @@ def main() -> None:
                 }
             )
             print(line(rows[-1]), flush=True)
-    save("little_gold", {"rows": rows})
+    strengths = {trainer: by_strength(found, trainer, settings) for trainer, settings in given.items()}
+    print(strengths)
+    save("little_gold", {"rows": rows, "accuracy_by_strength": strengths})
 
 
 def subset(k: int) -> list[Document]:
@@ -82,26 +89,42 @@ def subset(k: int) -> list[Document]:
 
 def accuracies(found: Citations, train: Sequence[Document], name: str, settings: TrainerSettings) -> list[float]:
     """Of the model alone, and under constraints weighed with each of `HELD`."""
+    learned = learned_from(found, train, name, settings)
+    alone = citation_task(learned)
+    under = [citation_task(learned, weighed(learned, train, PenaltySettings(held=held))) for held in HELD]
+    return [decode(alone, "viterbi").accuracy(alone), *(decode(task, "certify").accuracy(task) for task in under)]
+
+
+def learned_from(found: Citations, train: Sequence[Document], name: str, settings: TrainerSettings) -> Citations:
+    """The citations with a model of these, and those of the constraints whose labels it knows."""
     with tempfile.TemporaryDirectory() as folder:
         model = trainer_named(name).train(train, settings=settings, out=Path(folder) / "model")
     known = set(model.labels.names)
-    fits = [
-        title
-        for title, template in zip(found.constraints.titles, found.constraints.templates, strict=True)
-        if {label for _, label in template.named_labels()} <= known
-    ]
-    constraints = found.constraints.only(fits)
-    counts = count_rows(constraints, [Batch.of(train)], model.labels)
-    result = []
-    for held in (None, *HELD):
-        weights = (
-            {}
-            if held is None
-            else {title: count.weight(odds, PenaltySettings(held=held)) for title, count in counts.items()}
-        )
-        task = citation_task(found._replace(model=model, constraints=with_weights(constraints, weights)))  # type: ignore[arg-type]
-        result.append(decode(task, "viterbi" if held is None else "certify").accuracy(task))
-    return result
+    entries = zip(found.constraints.titles, found.constraints.templates, strict=True)
+    fits = [title for title, entry in entries if {label for _, label in entry.named_labels()} <= known]
+    return found._replace(model=model, constraints=found.constraints.only(fits))
+
+
+def weighed(
+    found: Citations, train: Sequence[Document], settings: PenaltySettings, *, strength: float = 1.0
+) -> DeclaredConstraints:
+    """The constraints at so many times the weights that these documents give."""
+    counts = count_rows(found.constraints, [Batch.of(train)], found.model.labels)
+    return with_weights(found.constraints, {t: strength * count.weight(odds, settings) for t, count in counts.items()})
+
+
+def by_strength(found: Citations, name: str, settings: TrainerSettings) -> dict[str, float]:
+    """Accuracy in percent at each of `STRENGTHS`, by cross-validation over the 300 training citations."""
+    right, tokens = dict.fromkeys(STRENGTHS, 0.0), 0
+    fold = fold_of(found.train, FOLDS)
+    for k in range(FOLDS):
+        inside, outside = ([d for d, f in zip(found.train, fold, strict=True) if (f != k) == w] for w in (True, False))
+        learned = learned_from(found._replace(dev=outside), inside, name, settings)
+        for strength in STRENGTHS:
+            task = citation_task(learned, weighed(learned, inside, PenaltySettings(), strength=strength))
+            right[strength] += decode(task, "certify").accuracy(task) * task.tokens
+        tokens += task.tokens
+    return {str(strength): 100.0 * count / tokens for strength, count in right.items()}
 
 
 def line(row: dict[str, Any]) -> str:

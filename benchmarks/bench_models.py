@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import resource
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,7 +143,7 @@ def main() -> None:
     for name in chosen.rows:
         if any(getattr(chosen, file) is None for file in _files(name.partition(":")[0])):
             continue
-        folder, seconds = _cpu(lambda name=name: trained(name, chosen, train))  # type: ignore[misc]
+        folder, seconds = _cpu(partial(trained, name, chosen, train))
         found = scored(folder, test)
         base = base or found
         row = {

@@ -56,7 +56,7 @@ class Citations(NamedTuple):
     name: str
     train: list[Document]
     dev: list[Document]
-    model: crf.CrfModel
+    model: Model
     constraints: DeclaredConstraints
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,3 +101,7 @@ def test_prices_on_a_penalty_share_one_chain(calls: Calls) -> None:
     assert prices > 2
     derived = {made: count for made, count in calls.made.items() if made[0] in ("best_labels", "max_messages")}
     assert set(derived.values()) == {1}, derived
+
+
+def test_what_is_of_the_chain_is_there_under_its_name() -> None:
+    assert all(isinstance(vars(prepared.Prepared)[name], cached_property) for name in prepared.OF_THE_CHAIN)

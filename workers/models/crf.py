@@ -155,10 +155,8 @@ def load(folder: Path | str) -> CrfModel:
     Raises `ModelError` where the folder is not a whole CRF model or its features have changed.
     """
     folder = Path(folder)
-    manifest = read_manifest(folder, kind=KIND)
+    manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
     features = _known_features(folder, manifest)
-    if WEIGHTS_FILE not in manifest.files:
-        raise ModelError(f"{folder / MANIFEST}: lists no {WEIGHTS_FILE}; train again")
     labels = manifest.label_set
     try:
         *arrays, transition, missing = read_arrays(folder / WEIGHTS_FILE, ARRAYS)

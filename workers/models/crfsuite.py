@@ -196,10 +196,7 @@ def load(folder: Path | str) -> CrfsuiteModel:
     Raises `ModelError`, also where the function is not trusted or of another release than the model was made with.
     """
     folder = Path(folder)
-    manifest = read_manifest(folder, kind=KIND)
-    for name in (MODEL_FILE, FEATURES_FILE):
-        if name not in manifest.files:
-            raise ModelError(f"{folder / MANIFEST}: lists no {name}; import the model again")
+    manifest = read_manifest(folder, kind=KIND, files=(MODEL_FILE, FEATURES_FILE))
     try:
         function = FeatureFunction.model_validate_json((folder / FEATURES_FILE).read_bytes())
         weights = _weights(folder / MODEL_FILE)

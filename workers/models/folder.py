@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -85,8 +86,8 @@ def parse_manifest(path: Path) -> Manifest:
         raise ModelError(f"{path}: {where}: {first['msg']}; this is no manifest of a concord model") from error
 
 
-def read_manifest(folder: Path, *, kind: str) -> Manifest:
-    """The manifest of a model folder, after every file's hash was checked.
+def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Manifest:
+    """The manifest of a model folder, after every file's hash was checked; ``files`` are those that it has to list.
 
     Raises `ModelError` where the folder is no model of this kind or one of its files is missing
     or differs from what was saved.
@@ -104,6 +105,9 @@ def read_manifest(folder: Path, *, kind: str) -> Manifest:
             raise ModelError(f"{folder / name}: the model's file is missing; copy the whole folder or train again")
         if file_digest(folder / name) != digest:
             raise ModelError(f"{folder / name}: SHA-256 differs from the manifest's; the file is damaged or foreign")
+    for name in files:
+        if name not in manifest.files:
+            raise ModelError(f"{path}: lists no {name}; make the model again")
     return manifest
 
 

@@ -25,7 +25,7 @@ from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from schemas.settings import HmmSettings
 from workers.features.extractors import shape
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 from workers.storage.files import write_whole
 
 KIND = "hmm"
@@ -122,10 +122,7 @@ def save(
 def load(folder: Path | str) -> HmmModel:
     """The model saved in a folder; no file is opened before its hash was checked. Raises `ModelError`."""
     folder = Path(folder)
-    manifest = read_manifest(folder, kind=KIND)
-    for name in (STRINGS_FILE, TABLES_FILE):
-        if name not in manifest.files:
-            raise ModelError(f"{folder / MANIFEST}: lists no {name}; train again")
+    manifest = read_manifest(folder, kind=KIND, files=(STRINGS_FILE, TABLES_FILE))
     words, shapes = _strings(folder / STRINGS_FILE)
     try:
         tables = Tables(*read_arrays(folder / TABLES_FILE, ARRAYS))

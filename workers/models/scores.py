@@ -155,10 +155,7 @@ def save(
 def load(folder: Path | str) -> ScoresModel:
     """The model saved in a folder; no file is opened before its hash was checked. Raises `ModelError`."""
     folder = Path(folder)
-    manifest = read_manifest(folder, kind=KIND)
-    for name in (SCORES_FILE, TRANSITION_FILE):
-        if name not in manifest.files:
-            raise ModelError(f"{folder / MANIFEST}: lists no {name}; make the model again")
+    manifest = read_manifest(folder, kind=KIND, files=(SCORES_FILE, TRANSITION_FILE))
     labels = manifest.label_set
     try:
         source = ScoresSettings.model_validate_json((folder / SCORES_FILE).read_bytes())

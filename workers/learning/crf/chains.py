@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.potentials import Floats
-from workers.compiling.kernel import kernel_in_place
+from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.features.incidence import Ids, Incidence, Lists, Starts
 
 Bools = NDArray[np.bool_]
@@ -72,7 +72,7 @@ class TrainingChains:
             np.sqrt(np.bincount(class_of, minlength=len(first)).astype(np.float64)),
             gold,
             _allowed(_state_counts(groups, members, len(first), gold), rules.min_freq, rules.possible_states),
-            _allowed(_transition_counts(gold), rules.min_freq, rules.possible_transitions),
+            _allowed(transition_counts(gold), rules.min_freq, rules.possible_transitions),
         )
 
     @property
@@ -162,7 +162,7 @@ def _state_counts(groups: Lists, members: Lists, classes: int, gold: Gold) -> Fl
     return by_class
 
 
-def _transition_counts(gold: Gold) -> Floats:
+def transition_counts(gold: Gold) -> Floats:
     """(L, L) pairs of neighbouring gold labels."""
     inside = np.ones(len(gold.labels), np.bool_)
     inside[gold.bounds[:-1]] = False
@@ -170,6 +170,19 @@ def _transition_counts(gold: Gold) -> Floats:
     counts = np.zeros((gold.width, gold.width))
     np.add.at(counts, (gold.labels[here - 1], gold.labels[here]), 1.0)
     return counts
+
+
+@inner_in_place
+def score_tokens(start: Starts, ids: Ids, value: Floats, states: Floats, first: int, last: int, scores: Floats) -> None:
+    """Writes what the classes of each token from ``first`` to ``last`` are worth to ``scores`` (n, L), row by row."""
+    width = states.shape[1]
+    for t in range(first, last):
+        row = scores[t - first]
+        row[:] = 0.0
+        for k in range(start[t], start[t + 1]):
+            c = ids[k]
+            for y in range(width):
+                row[y] += value[c] * states[c, y]
 
 
 @kernel_in_place

@@ -16,7 +16,7 @@ import numpy as np
 from schemas.potentials import Floats
 from workers.compiling.kernel import kernel_in_place
 from workers.features.incidence import Ids, Starts
-from workers.learning.crf.chains import Bools, TrainingChains
+from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
 
 
 def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.random.Generator) -> Iterator[int]:
@@ -58,17 +58,10 @@ def _pass(
     answer: Ids,
 ) -> int:
     """One pass, ``seen`` sentences after the first; the late sums are Σ (s − 1) Δ_s. Returns the wrong labels."""
-    width = states.shape[1]
     wrong = 0
     for s in order:
         first, last = bounds[s], bounds[s + 1]
-        for t in range(first, last):
-            row = scores[t - first]
-            row[:] = 0.0
-            for k in range(start[t], start[t + 1]):
-                c = ids[k]
-                for y in range(width):
-                    row[y] += value[c] * states[c, y]
+        score_tokens(start, ids, value, states, first, last, scores)
         _best(scores[: last - first], transitions, back, answer)
         for t in range(first, last):
             right, found = gold[t], answer[t - first]

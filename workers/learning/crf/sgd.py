@@ -14,7 +14,7 @@ import numpy as np
 from schemas.potentials import Floats
 from workers.compiling.kernel import kernel_in_place
 from workers.features.incidence import Ids, Starts
-from workers.learning.crf.chains import Bools, TrainingChains
+from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
 from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
 
 CERTAIN = 1e-4
@@ -80,13 +80,9 @@ def _pass(
         for x in range(width):
             for y in range(width):
                 factors[x, y] = np.exp(factor * transitions[x, y])
+        score_tokens(start, ids, value, states, first, last, scores)
         for t in range(first, last):
             row = scores[t - first]
-            row[:] = 0.0
-            for k in range(start[t], start[t + 1]):
-                c = ids[k]
-                for y in range(width):
-                    row[y] += value[c] * states[c, y]
             for y in range(width):
                 row[y] *= factor
             loss -= row[gold[t]]

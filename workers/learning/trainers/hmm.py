@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Document
-from schemas.labels import Labels, LabelSet
+from schemas.labels import LabelSet
 from schemas.potentials import Floats, Ints
 from schemas.settings import HmmSettings
 from workers.features.extractors import shape
+from workers.learning.crf.chains import Gold, transition_counts
 from workers.learning.trainers.trainer import Iteration, Progress, Seen
 from workers.models.folder import begin
 from workers.models.hmm import HmmModel, Tables, save
@@ -53,23 +54,19 @@ def train(
     assert batch.labels is not None
     words, place = np.unique(batch.columns[TOKENS].strings(), return_inverse=True)
     shapes, kind = np.unique([shape(word) for word in words], return_inverse=True)
-    gold = labels.encode(batch.labels.strings())
-    tables = estimated(counted(gold, place, batch.sentence_starts, len(labels), len(words)), kind)
+    gold = Gold(batch.sentence_bounds, labels.encode(batch.labels.strings()), len(labels))
+    tables = estimated(counted(gold, place, len(words)), kind)
     if progress is not None:
         progress(Iteration(1, 1))
     return save(out, labels, words.tolist(), shapes.tolist(), tables, settings=settings, training=training)
 
 
-def counted(labels: Labels, word: Ints, sentence_starts: Ints, size: int, words: int) -> Counts:
-    """Counts of labels (N,) and words (N,), of ``size`` and ``words`` kinds."""
-    inner = np.ones(len(labels), np.bool_)
-    inner[sentence_starts] = False
-    after = np.flatnonzero(inner)
-    return Counts(
-        np.bincount(labels[sentence_starts], minlength=size).astype(np.float64),
-        _pairs(labels[after - 1], labels[after], (size, size)),
-        _pairs(labels, word, (size, words)),
-    )
+def counted(gold: Gold, word: Ints, words: int) -> Counts:
+    """Counts of chains of labels, and of their words (N,), of ``words`` kinds."""
+    size, labels = gold.width, gold.labels.astype(np.int64)
+    together = np.bincount(labels * words + word, minlength=size * words).reshape(size, words)
+    opening = np.bincount(labels[gold.bounds[:-1]], minlength=size)
+    return Counts(opening.astype(np.float64), transition_counts(gold), together.astype(np.float64))
 
 
 def estimated(counts: Counts, shape_of: NDArray[np.int64]) -> Tables:
@@ -99,8 +96,3 @@ def witten_bell(counts: Floats, coarser: Floats) -> Floats:
     kinds = np.maximum(np.count_nonzero(counts, axis=1)[:, None], 1)
     smoothed: Floats = (counts + kinds * coarser) / (counts.sum(axis=1)[:, None] + kinds)
     return smoothed
-
-
-def _pairs(row: NDArray[np.integer], column: NDArray[np.integer], size: tuple[int, int]) -> Floats:
-    cells = row.astype(np.int64) * size[1] + column
-    return np.bincount(cells, minlength=size[0] * size[1]).reshape(size).astype(np.float64)
