@@ -39,6 +39,8 @@ OUT = {
     "workers/learning/trainers/stacked.py": "trains: what it learns is in the model's digest",
     "workers/learning/vectors.py": "trains: the clusters are in the model's digest",
     "workers/learning/word_clusters.py": "trains: the clusters are in the model's digest",
+    "workers/learning/word_counts.py": "trains: the clusters are in the model's digest",
+    "workers/remote/words.py": "counts words for clusters, which are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",
     "workers/learning/crf/__init__.py": "trains: what it learns is in the model's digest",
     "workers/learning/crf/chains.py": "trains: what it learns is in the model's digest",

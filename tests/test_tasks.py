@@ -21,10 +21,12 @@ from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import ParquetLocation
 from workers.corpus.plan import distinct, plan
 from workers.corpus.shards import Shard, split
+from workers.learning.word_counts import Contexts
 from workers.remote.count import CountParts
 from workers.remote.label import LabelParts
 from workers.remote.registry import TASKS
 from workers.remote.task import AnyTask
+from workers.remote.words import ContextsParts, WordsParts
 from workers.synthesis.made_up import synthesize
 
 tasks = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -45,6 +47,8 @@ def label_parts(folder: Path) -> LabelParts:
 PARTS: dict[str, Callable[[Path], Any]] = {
     "label": label_parts,
     "count": lambda _: CountParts(vocabulary=Words()),
+    "words": lambda _: WordsParts(),
+    "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
 }
 """Parts to try each task on; whoever adds a task adds them here."""
 
@@ -158,6 +162,12 @@ def test_ray_is_imported_by_the_actor_alone() -> None:
         if any(name == "ray" or name.startswith("ray.") for name in imports_of(path))
     }
     assert found == {"workers/remote/actor.py"}
+
+
+def test_no_task_imports_what_only_learning_needs() -> None:
+    for task in TASKS.values():
+        imported = {name for path in files_behind([task.run.__module__]) for name in imports_of(path)}
+        assert not {name for name in imported if name.partition(".")[0] in ("sklearn", "matplotlib", "pandas")}
 
 
 def test_shards_of_equal_rows_are_one() -> None:

@@ -5,5 +5,6 @@ from __future__ import annotations
 from workers.remote.count import COUNT
 from workers.remote.label import LABEL
 from workers.remote.task import AnyTask
+from workers.remote.words import CONTEXTS, WORDS
 
-TASKS: dict[str, AnyTask] = {task.name: task for task in (LABEL, COUNT)}
+TASKS: dict[str, AnyTask] = {task.name: task for task in (LABEL, COUNT, WORDS, CONTEXTS)}
