@@ -73,6 +73,7 @@ OUT = {
     "workers/evaluation/corpus_counts.py": "counts what is in a corpus",
     "workers/remote/__init__.py": "hands shards to `workers.labelling.shard`",
     "workers/remote/actor.py": "hands shards to `workers.labelling.shard`",
+    "workers/remote/answers.py": "counts answers, which are in the key as constraints",
     "workers/remote/count.py": "counts what is in a corpus",
     "workers/remote/label.py": "hands shards to `workers.labelling.shard`",
     "workers/remote/registry.py": "hands shards to `workers.labelling.shard`",

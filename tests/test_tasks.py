@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from schemas.document import Document
 from tests.made_runs import HashModel, consistency, key_of
 from workers.compiling.code import LABELLING, WORKERS, files_behind, imports_of
 from workers.corpus.ingestion import write_corpus
@@ -22,6 +23,7 @@ from workers.corpus.parquet import ParquetLocation
 from workers.corpus.plan import distinct, plan
 from workers.corpus.shards import Shard, split
 from workers.learning.word_counts import Contexts
+from workers.remote.answers import AnswersParts
 from workers.remote.count import CountParts
 from workers.remote.label import LabelParts
 from workers.remote.registry import TASKS
@@ -47,6 +49,7 @@ def label_parts(folder: Path) -> LabelParts:
 PARTS: dict[str, Callable[[Path], Any]] = {
     "label": label_parts,
     "count": lambda _: CountParts(vocabulary=Words()),
+    "answers": lambda _: AnswersParts(HashModel(), sample=Document.build("s", [["a", "word"]])),
     "words": lambda _: WordsParts(),
     "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
 }
