@@ -20,9 +20,11 @@ COMPONENTS = "workers/inference/certify/components.py"
 CONFIDENCE = "workers/labelling/confidence.py"
 GROUPS = "workers/inference/relaxation/groups.py"
 LATTICE = "workers/inference/cpsat/lattice.py"
+N_BEST = "workers/inference/nbest/parts.py"
 MODEL = "workers/inference/cpsat/draft.py"
 NUMERICS = "workers/inference/numerics.py"
 PARTIAL = "workers/inference/search/partial.py"
+RANKED = "workers/inference/nbest/engine.py"
 RELAXATION = "workers/inference/relaxation/relaxation.py"
 ROW_BOUND = "workers/inference/core/row_bound.py"
 ROW_DUAL = "workers/inference/relaxation/row_dual.py"
@@ -34,6 +36,7 @@ BY_PRICES = (
     f"{SECOND_BEST}::test_prices_rule_out_nothing_that_is_better",
 )
 BY_SECOND_BEST = (f"{SECOND_BEST}::test_certify_leaves_a_second_best_behind",)
+BY_N_BEST = ("tests/test_n_best.py",)
 BY_CERTIFY = (
     f"{SECOND_BEST}::test_a_conflict_that_costs_nearly_all_of_the_loss_holds_sentences_together",
     *BY_SECOND_BEST,
@@ -213,11 +216,19 @@ MARGINS = [
     (CONFIDENCE, "case[t, ~goes_on] = -np.inf", "case[t, goes_on] = -np.inf"),
 ]
 
+LISTED = [
+    (N_BEST, "least - part.least + part.rest", "least + part.rest"),
+    (N_BEST, "min(float(probe.limits[LOSS_TO_BEAT]), open_loss(probe))", "float(probe.limits[LOSS_TO_BEAT])"),
+    (RANKED, "objective + depth\n", "objective\n"),
+    (RANKED, "float(lists.loss[s, -1]) if found == count else depth", "depth"),
+]
+
 GROUPS_OF_CHANGES = (
     (CHECKED, BY_CHECKER),
     (RELAXED, BY_PRICES),
     (CERTIFIED, BY_CERTIFY),
     (MARGINS, BY_CONFIDENCE),
+    (LISTED, BY_N_BEST),
     (SOLVED, BY_CPSAT),
     (GROUPED, BY_GROUPS),
     (COMPONENT, BY_COMPONENTS),

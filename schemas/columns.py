@@ -31,6 +31,9 @@ OFFSETS = (TEXT, TOKEN_START, TOKEN_END)
 PROBABILITY, MARGIN, MARGIN_STATUS = "entity_probability", "entity_margin", "margin_status"
 """Columns of predictions where confidence was asked for: a value an entity."""
 
+N_BEST, N_BEST_BOUND = "n_best", "n_best_bound"
+"""Columns of predictions where several answers were asked for: a list, and nats that no other scores more than."""
+
 STRINGS = pa.list_(pa.string())
 INTEGERS = pa.list_(pa.int32())
 ENTITY = pa.struct(
@@ -44,6 +47,8 @@ ENTITY = pa.struct(
     ]
 )
 """A span: tokens and, for raw text, characters (code points), end exclusive."""
+RANKED = pa.struct([("score", pa.float64()), ("gap", pa.float64()), ("proven", pa.bool_()), (LABELS, STRINGS)])
+"""One of the best labellings of a document: nats, nats below the first, whether its rank is proven, and labels."""
 VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalty", pa.float64())])
 
 
@@ -132,6 +137,8 @@ PREDICTIONS = Layout(
             (PROBABILITY, pa.list_(pa.float64())),
             (MARGIN, pa.list_(pa.float64())),
             (MARGIN_STATUS, STRINGS),
+            (N_BEST, pa.list_(RANKED)),
+            (N_BEST_BOUND, pa.float64()),
         ]
     ),
     "give the folder that `concord reprocess` wrote",

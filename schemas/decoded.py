@@ -55,6 +55,31 @@ class Confidence:
     status: tuple[MarginStatus | None, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The K best labellings of a document that are known, the best first; no two are equal, none breaks anything hard.
+
+    ``labels`` (K, N); ``score`` (K,) in nats, falling; no labelling that is not among them scores more than ``bound``
+    nats: −inf where these are all. ``proven`` (K,) says which are the best, the second best and so on for sure: those
+    that score no less than the bound, within the tolerance stated.
+    """
+
+    labels: Labels
+    score: NDArray[np.float64]
+    proven: NDArray[np.bool_]
+    bound: float
+
+    @classmethod
+    def none(cls, tokens: int) -> Ranking:
+        """Of a document of which every labelling breaks something hard."""
+        return cls(np.zeros((0, tokens), np.int32), np.zeros(0), np.zeros(0, np.bool_), -np.inf)
+
+    @property
+    def gap(self) -> NDArray[np.float64]:
+        """(K,) nats below the first."""
+        return self.score[:1] - self.score
+
+
 class Budget(NamedTuple):
     """What one document may cost: wall-clock seconds and deterministic work; None is unlimited.
 

@@ -25,6 +25,16 @@ class LabelledEntity(Figures):
     margin_status: str | None = None
 
 
+class RankedLabels(Figures):
+    """One of the best labellings of a text, see `schemas.decoded.Ranking`: its score, and ``gap`` below the first, in
+    nats; whether it is ``proven`` to have its rank; its labels, one a token."""
+
+    score: float
+    gap: float
+    proven: bool
+    labels: tuple[str, ...]
+
+
 class ConstraintPenalty(Figures):
     """By how much an answer breaks a constraint, and what that costs it, in nats."""
 
@@ -38,7 +48,8 @@ class LabelledText(Figures):
 
     ``labels`` and ``viterbi_labels``, those of the local scores alone, are one a token; ``sentence_starts`` are token
     positions. ``score`` is ``local`` less ``penalty``; no labelling scores more than ``bound``, and ``gap`` is what
-    lies between. ``explanation`` is there where it was asked for.
+    lies between. ``n_best`` are the best labellings, the first of them first, and no other scores more than
+    ``n_best_bound``. These and ``explanation`` are there where they were asked for.
     """
 
     doc_id: str
@@ -55,4 +66,6 @@ class LabelledText(Figures):
     gap: float
     status: str
     constraints: tuple[ConstraintPenalty, ...]
+    n_best: tuple[RankedLabels, ...] = ()
+    n_best_bound: float | None = None
     explanation: Explanation | None = None

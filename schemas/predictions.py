@@ -16,8 +16,11 @@ from schemas.columns import (
     LABELS,
     MARGIN,
     MARGIN_STATUS,
+    N_BEST,
+    N_BEST_BOUND,
     PREDICTIONS,
     PROBABILITY,
+    RANKED,
     SENTENCE_STARTS,
     TIMES,
     VIOLATION,
@@ -25,7 +28,7 @@ from schemas.columns import (
     sentence_lists,
     stamp,
 )
-from schemas.decoded import Confidence, Decoded
+from schemas.decoded import Confidence, Decoded, Ranking
 from schemas.document import TOKENS, Batch, Column
 from schemas.labels import LabelSet
 
@@ -75,6 +78,25 @@ def confidence_columns(confidences: Sequence[Confidence]) -> dict[str, pa.Array]
         found[MARGIN] = _lists([c.margin for c in confidences], pa.float64())
         found[MARGIN_STATUS] = _lists([c.status for c in confidences], pa.string())
     return found
+
+
+def ranking_columns(rankings: Sequence[Ranking], labels: LabelSet) -> dict[str, pa.Array]:
+    """The columns of predictions, by name, that list the best labellings of each document."""
+    chosen = np.concatenate([np.zeros(0, np.int32), *(r.labels.ravel() for r in rankings)]).astype(np.int32)
+    lengths = [length for r in rankings for length in [r.labels.shape[1]] * len(r.score)]
+    none = [np.zeros(0)]
+    arrays = [
+        pa.array(np.concatenate(none + [r.score for r in rankings])),
+        pa.array(np.concatenate(none + [r.gap for r in rankings])),
+        pa.array(np.concatenate([np.zeros(0, np.bool_), *(r.proven for r in rankings)])),
+        nest(Column(chosen, labels.names), np.cumsum([0, *lengths])),
+    ]
+    starts = np.cumsum([0, *(len(r.score) for r in rankings)], dtype=np.int32)
+    rows = pa.StructArray.from_arrays(arrays, fields=list(RANKED))
+    return {
+        N_BEST: pa.ListArray.from_arrays(pa.array(starts), rows),
+        N_BEST_BOUND: pa.array([r.bound for r in rankings], pa.float64()),
+    }
 
 
 def _lists(rows: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -53,6 +53,12 @@ class RunSettings(Settings):
     margin_work: int = Field(
         50_000_000, ge=1, description="limit of deterministic work for a solve of a margin, which then is a lower bound"
     )
+    n_best: int = Field(
+        0, ge=0, description="how many labellings are listed of each document, the best first, under the whole score"
+    )
+    n_best_work: int = Field(
+        100_000_000, ge=1, description="limit of deterministic work for the list, whose end is then not proven"
+    )
     certificate_nodes: int = Field(100, ge=1, description="branches that a certificate may have at most")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from schemas.document import TOKENS, Batch
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Potentials
 from schemas.run import RunKey, RunSettings, ShardReport
+from tests.oracle import impossible_rows
 from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import ConstraintSet
+from workers.constraints.constraint_set import ConstraintSet, Ground, Unconstrained
 from workers.corpus.shards import Shard
 from workers.labelling.labelled import check_settings
 from workers.labelling.shard import label_shard
@@ -62,3 +64,13 @@ def run(shards: list[Shard], store: Path, key: RunKey, constraints: ConstraintSe
 def rejects_in(table: pa.Table) -> list[Reject]:
     """The inverse of `rejects_table`."""
     return [Reject(**row) for row in table.select(Reject._fields).to_pylist()]
+
+
+@dataclass(frozen=True)
+class Impossible(Unconstrained):
+    """Hard rows that no labelling keeps."""
+
+    names: tuple[str, ...] = ("impossible",)
+
+    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+        return [Ground(impossible_rows(labels, len(document), 0), ()) for document in batch]

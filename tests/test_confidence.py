@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,9 +12,9 @@ from schemas.labels import LabelSet, Spans
 from schemas.potentials import Potentials
 from schemas.problem import Problem
 from schemas.run import RunSettings
-from tests.made_runs import HashModel, consistency
-from tests.oracle import LABEL_SETS, Span, all_labellings, impossible_rows, naive_spans, random_problem
-from workers.constraints.constraint_set import ConstraintSet, Ground, Unconstrained
+from tests.made_runs import HashModel, Impossible, consistency
+from tests.oracle import LABEL_SETS, Span, all_labellings, naive_spans, random_problem
+from workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.span_marginals import span_marginals
 from workers.labelling.confidence import Entity, confidence, lacking
@@ -205,13 +203,3 @@ def test_an_answer_that_breaks_something_hard_has_no_margins_and_a_relaxed_one_h
         else:
             assert row["status"] == "relaxed"
             assert all(np.isfinite(row["entity_margin"]))
-
-
-@dataclass(frozen=True)
-class Impossible(Unconstrained):
-    """Hard rows that no labelling keeps."""
-
-    names: tuple[str, ...] = ("impossible",)
-
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
-        return [Ground(impossible_rows(labels, len(document), 0), ()) for document in batch]

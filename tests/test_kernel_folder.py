@@ -13,7 +13,7 @@ import pytest
 
 from workers.compiling import kernel_folder
 from workers.compiling.code import ROOT
-from workers.compiling.kernel_folder import KEPT, PREFIX, USED, _hold, _remove_unused
+from workers.compiling.kernel_folder import KEPT, KNOWN, PREFIX, USED, _hold, _remove_unused
 
 CALLED = """
 from workers.compiling.kernel import kernel
@@ -150,3 +150,28 @@ def test_a_folder_that_is_held_stays(tmp_path: Path) -> None:
     os.utime(made[-1] / USED, (1.0, 1.0))
     _remove_unused(tmp_path)
     assert made[-1].exists()
+
+
+def test_what_was_worked_out_for_the_same_files_is_not_worked_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def digest() -> str:
+        asked.append("digest")
+        return f"of {len(asked)}"
+
+    sources = ["one"]
+    monkeypatch.setattr(kernel_folder, "_places", lambda: iter([tmp_path / "read-only", tmp_path / "kept"]))
+    monkeypatch.setattr(kernel_folder, "kernels_digest", digest)
+    monkeypatch.setattr(kernel_folder, "sources_digest", lambda: sources[0])
+    (tmp_path / "read-only").write_text("no folder")
+    first = kernel_folder._state()
+    assert [kernel_folder._state() for _ in range(3)] == [first] * 3
+    assert len(asked) == 1
+    sources[0] = "other"
+    assert kernel_folder._state() != first
+    assert kernel_folder._known_kernels() == "of 2"
+    (tmp_path / "kept" / KNOWN).write_bytes(b"\xff\xfe")
+    assert kernel_folder._known_kernels() is None
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [KNOWN]

@@ -129,12 +129,12 @@ def test_explanations_show_what_constraints_change(model: Path, tmp_path: Path) 
     assert "labels that the constraints changed: none" in unasked.stderr
 
 
-def test_no_cluster_no_flow_and_no_tracking_is_imported(model: Path) -> None:
+def test_nothing_that_takes_long_to_import_is_imported_without_need(model: Path) -> None:
     script = (
         "import sys; from flows.cli.app import app\n"
         f"try: app(['label', '--model', {str(model)!r}, '--explain', 'Ada wrote to Charles.'])\n"
         "except SystemExit as left: assert not left.code\n"
-        "print({'ray', 'prefect', 'mlflow'} & set(sys.modules))"
+        "print({'ray', 'prefect', 'mlflow', 'ortools', 'sklearn', 'matplotlib'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert found.stdout.splitlines()[-1] == "set()"
@@ -215,6 +215,19 @@ def test_how_sure_entities_are_is_shown_where_it_is_asked_for(model: Path) -> No
     assert f"{first.margin:.3f}" in shown
     unasked = LabelledText.model_validate_json(call("--model", model, "--json", TEXT).stdout)
     assert {(e.probability, e.margin, e.margin_status) for e in unasked.entities} == {(None, None, None)}
+
+
+def test_the_best_labellings_are_shown_where_they_are_asked_for(model: Path) -> None:
+    found = LabelledText.model_validate_json(call("--model", model, "--json", "--n-best", "3", TEXT).stdout)
+    assert found.n_best[0].labels == found.labels
+    assert [one.proven for one in found.n_best] == [True] * 3
+    changed = [t for t, both in enumerate(zip(found.labels, found.n_best[1].labels, strict=True)) if len(set(both)) > 1]
+    result = call("--model", model, "--n-best", "3", TEXT)
+    assert f"{found.n_best[1].gap:.4f} yes" in " ".join(result.stdout.split())
+    assert f"{found.tokens[changed[0]]}" in result.stdout.partition("differs from the first")[2]
+    assert "3 of 3 labellings proven to have their rank; no other scores more than" in result.stderr
+    everything = call("--model", model, "--n-best", "300", "Ada").stderr
+    assert "which are all that break nothing hard" in everything
 
 
 def test_settings_of_corpora_are_no_options() -> None:

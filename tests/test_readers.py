@@ -10,17 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from spacy.lang.char_classes import HYPHENS
 
 from schemas.columns import Reject, SchemaError
 from schemas.document import Document
 from schemas.errors import UsageError
 from schemas.settings import ColumnsSettings
 from workers.corpus.parquet import CorpusError
+from workers.corpus.readers import tokenizer
 from workers.corpus.readers.registry import READERS
 from workers.corpus.readers.tokenizer import RUN_LIMIT, Tokenizer, load_tokenizer
+from workers.synthesis.made_up import synthesize
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 
@@ -276,6 +280,18 @@ def test_a_source_that_is_not_there(tmp_path: Path) -> None:
 
 def text_table(ids: list[str | None], texts: list[str | None]) -> pa.Table:
     return pa.table({"doc_id": pa.array(ids, pa.string()), "text": pa.array(texts, pa.string())})
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_rules_given_at_once_cut_as_those_given_to_a_finished_tokenizer(language: str) -> None:
+    other: Any = spacy.blank(language).tokenizer
+    rules = tokenizer._infixes(spacy.util.get_lang_class(language).Defaults.infixes or (), HYPHENS)
+    other.infix_finditer = spacy.util.compile_infix_regex(rules).finditer
+    own = tokenizer._spacy_tokenizer(language)
+    texts = [" ".join(document.tokens) for document in synthesize(20, seed=3, kind="news")]
+    texts += ["don't (e.g. a-b) 1996-08-22, 6-3: http://x.y/z?a=b :-) U.S.-based z.B. 5km $10.50 “so”—it's\n\n x"]
+    for text in texts:
+        assert [token.text for token in own(text)] == [token.text for token in other(text)]
 
 
 @given(

@@ -27,7 +27,7 @@ def compiled():
     }
     return {f"{kernel.py_func.__name__}{signature}" for kernel in kernels for signature in kernel.overloads}
 
-settings = check_settings(RunSettings(engine=sys.argv[1], confidence=sys.argv[2]))
+settings = check_settings(RunSettings(engine=sys.argv[1], confidence=sys.argv[2], n_best=int(sys.argv[4])))
 given = dict(model=HashModel(), constraints=consistency(), settings=settings)
 limited = given | {"settings": settings.model_copy(update={"seconds": float(sys.argv[3])})}
 warm(Document.build("one", [list("nothing")] * 3, labels=[["O"] * 7] * 3), **limited)
@@ -39,10 +39,10 @@ print(len(ready))
 """
 
 
-@pytest.mark.parametrize(("engine", "confidence"), [("gibbs", "none"), ("certify", "marginal")])
-def test_no_document_compiles_anything_after_the_warm_up(engine: str, confidence: str) -> None:
+@pytest.mark.parametrize(("engine", "confidence", "n_best"), [("gibbs", "none", "0"), ("certify", "marginal", "5")])
+def test_no_document_compiles_anything_after_the_warm_up(engine: str, confidence: str, n_best: str) -> None:
     """However little time a document may take: compiling takes more, and the rest would be left to real documents."""
-    typed = [sys.executable, "-c", SCRIPT, engine, confidence, "1e-6"]
+    typed = [sys.executable, "-c", SCRIPT, engine, confidence, "1e-6", n_best]
     run = subprocess.run(typed, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) > 5

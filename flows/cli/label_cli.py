@@ -84,12 +84,15 @@ def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
 
 
 def _show(found: LabelledText) -> None:
-    from flows.cli.label_tables import answer_line, entities_table, marked_text
+    from flows.cli.label_tables import answer_line, entities_table, marked_text, ranking_line, ranking_table
 
     console = Console()
     console.print(marked_text(found), soft_wrap=True)
     if any(entity.probability is not None for entity in found.entities):
         console.print(entities_table(found))
+    if found.n_best_bound is not None:
+        console.print(ranking_table(found))
+        say(ranking_line(found))
     if found.explanation is not None:
         from flows.cli.constraints_tables import changes_line, effects_table
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.plain_tables import figures_table
+from flows.cli.plain_tables import figures_table, text_table
 from schemas.decoded import MarginStatus
 from schemas.labelled import LabelledEntity, LabelledText
 
@@ -45,6 +49,37 @@ def _margin(entity: LabelledEntity) -> str:
         return "–"
     least = "≥ " if entity.margin_status == MarginStatus.BOUND else ""
     return f"{least}{entity.margin:.3f}"
+
+
+def ranking_table(found: LabelledText) -> Table:
+    """A line for each of the best labellings: how far below the first, whether its rank is proven, what differs."""
+    table = text_table("rank", "nats below", "proven", "what differs from the first")
+    for rank, one in enumerate(found.n_best, start=1):
+        differs = Text("; ".join(_differences(found.tokens, found.n_best[0].labels, one.labels)))
+        table.add_row(str(rank), f"{one.gap:.4f}", "yes" if one.proven else "no", differs)
+    return table
+
+
+def _differences(tokens: Sequence[str], first: Sequence[str], other: Sequence[str]) -> list[str]:
+    """Runs of tokens that have other labels, each with both."""
+    told = []
+    for same, run in groupby(range(len(tokens)), key=lambda t: first[t] == other[t]):
+        places = list(run)
+        if not same:
+            words, before, after = (" ".join(row[t] for t in places) for row in (tokens, first, other))
+            told.append(f"{words}: {before} → {after}")
+    return told
+
+
+def ranking_line(found: LabelledText) -> str:
+    """What is said of all other labellings."""
+    proven = sum(one.proven for one in found.n_best)
+    if found.n_best_bound == -math.inf:
+        return f"{proven:,} labellings listed, which are all that break nothing hard"
+    return (
+        f"{proven:,} of {len(found.n_best):,} labellings proven to have their rank; "
+        f"no other scores more than {found.n_best_bound:,.4f} nats"
+    )
 
 
 def answer_line(found: LabelledText) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 from llvmlite.binding import get_host_cpu_name
 from numba.core import config
 
-from workers.compiling.code import ROOT, kernels_digest
+from workers.compiling.code import ROOT, kernels_digest, sources_digest
 
 PREFIX = "concord-kernels-"
 
@@ -32,6 +32,9 @@ KEPT = 4
 
 NUMBA: Any = config
 """Numba's settings, those of the environment among them."""
+
+KNOWN = "concord-kernels.txt"
+"""A file beside the folders: `sources_digest`, a blank, and the `kernels_digest` of these sources."""
 
 _HELD: list[int] = []
 """Locked files, open until the process ends."""
@@ -63,8 +66,31 @@ def kernel_folder() -> Path:
 
 def _state() -> str:
     """Names the code, the compiler, the processor, and how numba is told to compile."""
+    kernels = _known_kernels() or _noted(kernels_digest())
     told = (NUMBA.CPU_NAME or get_host_cpu_name(), NUMBA.CPU_FEATURES, NUMBA.OPT, NUMBA.BOUNDSCHECK)
-    return hashlib.sha256(repr((kernels_digest(), told)).encode()).hexdigest()[:20]
+    return hashlib.sha256(repr((kernels, told)).encode()).hexdigest()[:20]
+
+
+def _known_kernels() -> str | None:
+    """`kernels_digest` where another process has worked it out for the same files."""
+    for place in _places():
+        with contextlib.suppress(OSError):
+            sources, _, kernels = (place / KNOWN).read_bytes().partition(b" ")
+            if sources == sources_digest().encode():
+                return kernels.decode()
+    return None
+
+
+def _noted(kernels: str) -> str:
+    """Leaves the digest for other processes, in the first place that can be written."""
+    for place in _places():
+        with contextlib.suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=place, prefix=KNOWN, delete=False) as file:
+                file.write(f"{sources_digest()} {kernels}".encode())
+            Path(file.name).replace(place / KNOWN)
+            break
+    return kernels
 
 
 def _places() -> Iterator[Path]:

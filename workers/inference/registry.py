@@ -27,10 +27,23 @@ from schemas.settings import (
 from workers.inference.certify import engine as certify
 from workers.inference.chains import constrained_viterbi, viterbi
 from workers.inference.core.engine import UNLIMITED, Solver, document_rng
-from workers.inference.cpsat import engine as cpsat
 from workers.inference.sampling import gibbs
 from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
-from workers.inference.two_stage import engine as two_stage
+
+
+def _cpsat(problem: Problem, **given: Any) -> Decoded:
+    # Half a second that other engines can do without.
+    from workers.inference.cpsat import engine as cpsat
+
+    return cpsat.solve(problem, **given)
+
+
+def _two_stage(problem: Problem, **given: Any) -> Decoded:
+    # It is built on the same solver.
+    from workers.inference.two_stage import engine as two_stage
+
+    return two_stage.solve(problem, **given)
+
 
 SOLVERS: dict[str, Solver] = {
     "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
@@ -43,9 +56,9 @@ SOLVERS: dict[str, Solver] = {
     "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
     "certify": Solver(certify.solve, CertifySettings, exact=True, certifies=True),
     "csp": Solver(csp.solve, CspSettings, exact=False),
-    "two-stage": Solver(two_stage.solve, TwoStageSettings, exact=False),
-    "cpsat": Solver(cpsat.solve, CpSatSettings, exact=True),
-    "ilp": Solver(cpsat.solve, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
+    "two-stage": Solver(_two_stage, TwoStageSettings, exact=False),
+    "cpsat": Solver(_cpsat, CpSatSettings, exact=True),
+    "ilp": Solver(_cpsat, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
 }
 
 

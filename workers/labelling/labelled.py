@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from schemas.decoded import Budget, Confidence, Decoded, Status
+from schemas.decoded import Budget, Confidence, Decoded, Ranking, Status
 from schemas.document import Batch, Document
 from schemas.errors import DocumentError
 from schemas.labels import Labels
@@ -19,6 +19,7 @@ from workers.inference.registry import SOLVERS, Decoder, EngineError
 from workers.labelling.confidence import confidence
 from workers.labelling.error_analysis import ErrorAnalysis
 from workers.labelling.infeasible import breaks_something_hard, fallback, reason
+from workers.labelling.ranking import ranking
 from workers.labelling.report import check_gold
 from workers.models.model import Model
 
@@ -42,6 +43,7 @@ class Labelled:
     before: list[Score] = field(default_factory=list)
     proofs: list[list[int] | None] = field(default_factory=list)
     confidence: list[Confidence] = field(default_factory=list)
+    rankings: list[Ranking] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     infeasible: int = 0
@@ -156,6 +158,8 @@ def _label(
             decoded = replace(decoded, status=Status.OPTIMAL)
     if settings.confidence != "none":
         labelled.confidence.append(confidence(judged, decoded, document.doc_id, settings))
+    if settings.n_best:
+        labelled.rankings.append(ranking(judged, decoded, document.doc_id, settings))
     labelled.decoded.append(decoded)
     labelled.cpu_seconds.append(cpu_seconds)
     labelled.first.append(prepared.viterbi)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from schemas.columns import Reject, nest, stamp
 from schemas.document import Batch, Column
-from schemas.predictions import certificates_table, confidence_columns, predictions_table, times_table
+from schemas.predictions import certificates_table, confidence_columns, predictions_table, ranking_columns, times_table
 from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.shards import Shard, read_batch
@@ -90,6 +90,8 @@ def answers_table(
     columns = {VITERBI_LABELS: column}
     if settings.confidence != "none":
         columns |= confidence_columns(labelled.confidence)
+    if settings.n_best:
+        columns |= ranking_columns(labelled.rankings, model.labels)
     for name, values in columns.items():
         table = table.append_column(name, values)
     return stamp(table, PREDICTIONS_LAYOUT)

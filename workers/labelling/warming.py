@@ -54,6 +54,7 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
     limits = {
         "work": min(most, settings.work or most),
         "margin_work": min(STEPS, settings.margin_work),
+        "n_best_work": min(STEPS, settings.n_best_work),
         "seconds": None,
     }
     short = settings.model_copy(update=limits)

@@ -9,7 +9,7 @@ leaves an opening quotation mark in the sentence before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -116,22 +116,24 @@ def load_tokenizer(language: str, sentence_limit: int) -> Tokenizer:
 
 def _spacy_tokenizer(language: str) -> Any:
     # Half a second and 100 MB that runs over tokenised corpora can do without.
-    import spacy
     from spacy.lang.char_classes import HYPHENS
-    from spacy.util import compile_infix_regex
+    from spacy.util import get_lang_class
 
     try:
-        pipeline = spacy.blank(language)
+        kind = get_lang_class(language)
+        # Rules that a tokenizer is given later make it read all its exceptions again.
+        defaults = type("Defaults", (kind.Defaults,), {"infixes": _infixes(kind.Defaults.infixes or (), HYPHENS)})
+        return type(kind.__name__, (kind,), {"Defaults": defaults})().tokenizer
     except ImportError as error:
         raise LanguageError(
             f"language {language!r}: spaCy has no tokenizer rules for it; give an ISO 639-1 code"
         ) from error
-    dashes = "|".join(mark for mark in HYPHENS.split("|") if mark != "-")
-    rules = [str(rule) for rule in pipeline.Defaults.infixes or ()]
-    infixes = [rule.replace(HYPHENS, dashes) for rule in rules if NUMBER_INFIX not in rule]
-    tokenizer: Any = pipeline.tokenizer
-    tokenizer.infix_finditer = compile_infix_regex(infixes).finditer
-    return tokenizer
+
+
+def _infixes(rules: Iterable[object], hyphens: str) -> list[str]:
+    """The rules that cut inside words, without those that would cut at a hyphen or between numbers."""
+    dashes = "|".join(mark for mark in hyphens.split("|") if mark != "-")
+    return [str(rule).replace(hyphens, dashes) for rule in rules if NUMBER_INFIX not in str(rule)]
 
 
 def _run_cuts(text: str) -> list[int]:

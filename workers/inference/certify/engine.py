@@ -35,8 +35,7 @@ from workers.inference.certify.components import Pruned, part_of
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search, limited
 from workers.inference.core.prepared import Prepared
-from workers.inference.cpsat.engine import UNITS_A_SECOND, solve_model
-from workers.inference.cpsat.lattice import build_model
+from workers.inference.cpsat.effort import UNITS_A_SECOND
 from workers.inference.numerics import ROUNDING
 from workers.inference.relaxation.relaxation import Relaxed, relax
 from workers.inference.relaxation.row_dual import prove_rows
@@ -197,6 +196,10 @@ class _Proof:
         allowed = pruned.allowed(most_loss)[part.tokens]
         if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
             return 0.0
+        # Half a second that documents can do without, most of which are proven before.
+        from workers.inference.cpsat.engine import solve_model
+        from workers.inference.cpsat.lattice import build_model
+
         tolerance = self.config.tolerance / 4.0
         before = self.labels[part.tokens]
         lattice = build_model(

@@ -15,10 +15,8 @@ from schemas.problem import Problem
 from schemas.settings import CpSatSettings
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.prepared import Prepared
+from workers.inference.cpsat.effort import UNITS_A_SECOND
 from workers.inference.cpsat.lattice import LatticeModel, build_model
-
-UNITS_A_SECOND = 1000
-"""A unit of work is a millisecond of CP-SAT's deterministic time."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -133,11 +133,32 @@ def relax(
     if best <= score.objective or not any(a.relation in COVERED for a in problem.agreements):
         return Relaxed(problem, max(best, score.objective), labels, score)
     relaxation = _Relaxation(problem, best, labels, score, effort)
-    limit, spans = LIKELY, MANY
-    while limit <= MOST_LIKELY and limit < relaxation.upper and spans >= MANY and not effort.spent:
-        spans = relaxation.learn(limit)
-        limit *= WIDER
+    relaxation.learn_likely()
     return relaxation.prove(least_pruned)
+
+
+class Narrowing:
+    """What no labelling above a score has, for one score after the other: prices learned for one serve the next.
+
+    Here no better labelling is looked for, so that what is worse than the best stays.
+    """
+
+    def __init__(self, problem: Prepared, effort: Effort) -> None:
+        self._relaxation = _Unmoved(problem, problem.viterbi_score, problem.viterbi, problem.first, effort)
+        self._covered = any(a.relation in COVERED for a in problem.agreements)
+
+    def above(self, objective: float) -> Prepared:
+        """The problem with −inf for labels that no labelling of at least ``objective`` nats has, as far as prices show.
+
+        Agreement on different words, and rows, are left out, as in `relax`.
+        """
+        relaxation = self._relaxation
+        if not self._covered or objective >= relaxation.best:
+            return relaxation.problem
+        relaxation.score = Score(objective, np.zeros(0), np.zeros(0))
+        if not len(relaxation.prices):
+            relaxation.learn_likely()
+        return relaxation.prove(LEAST_PRUNED).problem
 
 
 class _Bound(NamedTuple):
@@ -177,6 +198,13 @@ class _Relaxation:
     def upper(self) -> float:
         """D: nats that the best labelling loses."""
         return self.best - self.score.objective
+
+    def learn_likely(self) -> None:
+        """Learns prices on likely spans, then on less likely ones, while there are many."""
+        limit, spans = LIKELY, MANY
+        while limit <= MOST_LIKELY and limit < self.upper and spans >= MANY and not self.effort.spent:
+            spans = self.learn(limit)
+            limit *= WIDER
 
     def learn(self, limit: float) -> int:
         """Learns prices on spans that lose at most ``limit`` nats; returns how many spans these are.
@@ -348,6 +376,13 @@ class _Relaxation:
         codes, first = np.unique(self._codes(members), return_index=True)
         priced = prices[first] > 0.0
         self.codes, self.members, self.prices = codes[priced], members[first][priced], prices[first][priced]
+
+
+class _Unmoved(_Relaxation):
+    """Prices against a score that stays, whatever better labelling is met."""
+
+    def _offer(self, chains: Chains, labels: Labels) -> None:
+        del chains, labels
 
 
 def _part(spans: CandidateSpans, kept: NDArray[np.bool_]) -> CandidateSpans:

@@ -28,7 +28,8 @@ from workers.inference.core.chain import viterbi_score
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search
 from workers.inference.core.prepared import Prepared
-from workers.inference.cpsat.engine import UNITS_A_SECOND, LatticeSolution, solve_model
+from workers.inference.cpsat.effort import UNITS_A_SECOND
+from workers.inference.cpsat.engine import LatticeSolution, solve_model
 from workers.inference.cpsat.lattice import build_model
 from workers.inference.numerics import UNIT_SLACK
 from workers.inference.two_stage.price import Band

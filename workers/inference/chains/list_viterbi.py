@@ -1,0 +1,106 @@
+"""The K best labellings of each sentence under the chain alone: Viterbi with a list in each cell.
+
+The cell of a token and a label holds the best labellings of the sentence up to there that end with this label, by
+falling score (the parallel list Viterbi algorithm, Seshadri & Sundberg 1994). Each comes from another place in the
+lists of the token before, so none is met twice. What cannot be completed within a limit is left out of the lists, by
+the exact backward messages: where little is within the limit a list is short, however large K.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
+from workers.compiling.kernel import inner_in_place, kernel
+from workers.inference.core.chain import sentence_bounds
+from workers.inference.core.prepared import Prepared
+
+
+class SentenceLists(NamedTuple):
+    """The best labellings of S sentences: those of sentence s at its tokens of ``labels[: found[s]]`` (K, N), with
+    ``loss`` (S, K) in nats below its best one, rising; ``found`` (S,) is at most K."""
+
+    labels: Labels
+    loss: Floats
+    found: Ints
+
+
+def list_viterbi(problem: Prepared, count: int, most_loss: float) -> SentenceLists:
+    """The ``count`` best labellings of every sentence that lose at most ``most_loss`` nats locally.
+
+    Among equals those with lower labels at the end come first. Where no labelling is possible, none is found.
+    """
+    p, bounds = problem.potentials, sentence_bounds(problem.potentials)
+    best = problem.best_marginals[bounds[:-1]]
+    _, backward = problem.messages
+    return SentenceLists(*_list_viterbi(p.unary, p.transition, bounds, backward, best, count, float(most_loss)))
+
+
+@kernel
+def _list_viterbi(
+    unary: Floats, transition: Floats, bounds: Ints, backward: Floats, best: Floats, count: int, most_loss: float
+) -> tuple[Labels, Floats, Ints]:
+    width = unary.shape[1]
+    longest = np.diff(bounds).max() if len(bounds) > 1 else 0
+    labels = np.zeros((count, len(unary)), np.int32)
+    loss = np.full((len(bounds) - 1, count), np.inf)
+    found = np.zeros(len(bounds) - 1, np.int64)
+    # A place in the lists of the token before: label · count + rank.
+    source = np.zeros((longest, width, count), np.int64)
+    score, before = np.empty((width, count)), np.empty((width, count))
+    filled, filled_before = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    entering = np.empty(width)
+    ending = np.zeros(count, np.int64)
+    rank = np.zeros(width, np.int64)
+    for s in range(len(best)):
+        first, last, least = bounds[s], bounds[s + 1] - 1, best[s] - most_loss
+        if best[s] == -np.inf:
+            continue
+        for label in range(width):
+            score[label, 0] = unary[first, label]
+            value = score[label, 0] + backward[first, label]
+            filled[label] = 1 if value >= least and value > -np.inf else 0
+        for t in range(first + 1, last + 1):
+            before, score = score, before
+            filled_before, filled = filled, filled_before
+            for label in range(width):
+                for previous in range(width):
+                    entering[previous] = transition[previous, label] + unary[t, label]
+                lowest = least - backward[t, label] if backward[t, label] > -np.inf else np.inf
+                filled[label] = _merge(
+                    before, filled_before, entering, rank, lowest, score[label], source[t - first, label]
+                )
+        entering[:] = 0.0
+        found[s] = _merge(score, filled, entering, rank, least, loss[s], ending)
+        for k in range(found[s]):
+            loss[s, k] = max(0.0, best[s] - loss[s, k])
+            place = ending[k]
+            for t in range(last, first - 1, -1):
+                label = place // count
+                labels[k, t] = label
+                place = source[t - first, label, place % count]
+        loss[s, found[s] :] = np.inf
+    return labels, loss, found
+
+
+@inner_in_place
+def _merge(lists: Floats, filled: Ints, added: Floats, rank: Ints, lowest: float, values: Floats, places: Ints) -> int:
+    """Merges falling ``lists`` (L, K), of which ``filled`` (L,) are there, each with ``added`` (L,), into ``values``
+    (K,) and ``places`` (K,); returns how many are not below ``lowest``. ``rank`` (L,) is scratch."""
+    for label in range(len(lists)):
+        rank[label] = 0
+    for k in range(len(values)):
+        best, chosen = -np.inf, -1
+        for label in range(len(lists)):
+            if rank[label] < filled[label]:
+                value = lists[label, rank[label]] + added[label]
+                if value > best:
+                    best, chosen = value, label
+        if chosen < 0 or best < lowest:
+            return k
+        values[k], places[k] = best, chosen * len(values) + rank[chosen]
+        rank[chosen] += 1
+    return len(values)

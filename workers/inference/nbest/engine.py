@@ -1,0 +1,152 @@
+"""The K best labellings of a document under its whole objective, in order, and a proof that these are the K best.
+
+From a labelling y* of known score, in rounds that look ever deeper below it: a round finds all labellings y with
+
+    score(y) > τ = score(y*) − depth,
+
+or the K best of them, and so everything that it does not list scores at most τ, or no more than the last of the K.
+
+1. Prices on agreement and max-marginals leave out labels that no such labelling has (`Narrowing`). With V the local
+   optimum of what is left, y loses less than D = V − τ in each sentence, as penalties are never negative.
+2. What is left falls into parts that no penalty can join below D (`Pruned.components`): groups of sentences under
+   penalties, which a depth first search lists (`depth_first`), and single sentences, which Viterbi lists
+   (`list_viterbi`). The loss of a labelling is the sum of those of its parts.
+3. A labelling of a part that is in a y above τ loses at most what y* loses there, and depth, if y* is optimal:
+   then all other parts lose no less than under y*. That is not taken for granted: the searches find what is better, and
+   `together` counts with what the parts were shown to lose, so that an y* that is not optimal makes the bound weaker,
+   never wrong, and the next round starts from the best seen.
+
+Where the effort is spent, the labellings found are in order, and those above the bound on the rest are proven. Lawler
+(1972) lists the K best of any problem that can be solved under forbidden labels, by a solve for each token of each
+answer; here one search lists many answers, since proofs leave little open between the first and the last of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from schemas.decoded import Budget, Ranking
+from schemas.labels import Labels
+from schemas.potentials import Ints
+from schemas.problem import Problem
+from workers.inference.certify.components import Pruned, part_of
+from workers.inference.chains.list_viterbi import list_viterbi
+from workers.inference.core.effort import Effort
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.prepared import Prepared
+from workers.inference.nbest.parts import Listed, best_of_part, labellings, together
+from workers.inference.numerics import ROUNDING, TOLERANCE
+from workers.inference.relaxation.relaxation import Narrowing
+
+_DEPTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, math.inf)
+"""Nats below the best labelling that each round looks."""
+UNLIMITED_WORK = 1 << 62
+EMPTY = np.zeros(0, np.int64)
+
+
+def n_best(
+    problem: Problem, start: Labels, count: int, *, budget: Budget = UNLIMITED, tolerance: float = TOLERANCE
+) -> Ranking:
+    """The ``count`` best labellings that break nothing hard, or all where there are fewer.
+
+    ``start`` (N,) is the best labelling known: the closer it is to the best, the less there is to search; one that
+    breaks something hard is no answer, and everything is searched then. Two answers differ in a label. Work is in
+    steps of `relax`; a node of the search counts `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
+    """
+    prepared, effort = Prepared.of(problem), Effort(budget)
+    found, narrowing = _Found(prepared, start, count), Narrowing(prepared, effort)
+    for depth in _DEPTHS if found.answers else (math.inf,):
+        _look(found, narrowing, depth, effort)
+        if found.complete(tolerance) or effort.spent:
+            break
+    return found.ranking(tolerance)
+
+
+class _Found:
+    """The best labellings met so far, the best first, each with what it loses, and whether it is not the start."""
+
+    def __init__(self, problem: Prepared, start: Labels, count: int) -> None:
+        self.problem, self.start, self.count = problem, start, count
+        self.answers: list[tuple[float, bool, tuple[int, ...]]] = []
+        self._known: set[bytes] = set()
+        self._others, self._dropped = problem.viterbi_score, -math.inf
+        self.add(start[None, :], self._others)
+
+    @property
+    def best(self) -> tuple[Labels, float]:
+        """The best labelling (N,), and its score in nats; the start and −inf where none is known."""
+        if not self.answers:
+            return self.start, -math.inf
+        loss, _, labels = self.answers[0]
+        return np.array(labels, np.int32), -loss
+
+    @property
+    def bound(self) -> float:
+        """Nats that no labelling that is not among the answers scores more than."""
+        return max(self._others, self._dropped)
+
+    def add(self, labels: Labels, bound: float) -> None:
+        """Labellings (M, N); no other scores more than ``bound`` nats."""
+        new = [own for own in labels if own.tobytes() not in self._known]
+        self._known.update(own.tobytes() for own in new)
+        for own in new:
+            objective = self.problem.score(own).objective
+            if objective > -math.inf:
+                self.answers.append((-objective, not np.array_equal(own, self.start), tuple(own.tolist())))
+        self.answers.sort()
+        self._others = min(self._others, bound)
+        self._dropped = max([self._dropped, *(-loss for loss, _, _ in self.answers[self.count :])])
+        del self.answers[self.count :]
+
+    def complete(self, tolerance: float) -> bool:
+        """Are these proven to be the best, all of them?"""
+        last = -self.answers[-1][0] if len(self.answers) == self.count else -math.inf
+        return self.bound <= last + tolerance
+
+    def ranking(self, tolerance: float) -> Ranking:
+        """What is known, in order."""
+        labels = np.array([own for _, _, own in self.answers], np.int32).reshape(-1, len(self.problem))
+        score = np.array([-loss for loss, _, _ in self.answers], np.float64)
+        return Ranking(labels, score, score >= self.bound - tolerance, self.bound)
+
+
+def _look(found: _Found, narrowing: Narrowing, depth: float, effort: Effort) -> None:
+    """A round: all labellings that score more than ``depth`` nats below the best known, or the best of them."""
+    labels, score = found.best
+    lowest = score - depth
+    problem = found.problem if depth == math.inf else narrowing.above(lowest)
+    loss = problem.viterbi_score - lowest
+    parts = list(_parts(problem, labels, found.count, depth, loss + ROUNDING, effort))
+    best = together(parts, found.count, loss)
+    found.add(labellings(parts, best, labels), problem.viterbi_score - best.rest)
+
+
+def _parts(
+    problem: Prepared, start: Labels, count: int, depth: float, most_loss: float, effort: Effort
+) -> Iterator[Listed]:
+    """The best labellings of each part; no labelling of interest loses more than ``most_loss`` nats."""
+    joined, sentence = _joined(problem, most_loss)
+    for place, sentences in enumerate(joined):
+        own, tokens = part_of(problem, sentences, sentence)
+        limit = own.viterbi_score - own.score(start[tokens]).objective + depth
+        work = effort.remaining(UNLIMITED_WORK) // (len(joined) - place)
+        yield best_of_part(own, tokens, start=start[tokens], count=count, most_loss=limit, effort=effort, work=work)
+    alone = np.setdiff1d(np.arange(len(problem.potentials.sentence_starts)), np.concatenate([EMPTY, *joined]))
+    lists = list_viterbi(problem, count, depth)
+    for s in alone.tolist():
+        tokens, found = np.flatnonzero(sentence == s), int(lists.found[s])
+        rest = float(lists.loss[s, -1]) if found == count else depth
+        yield Listed(tokens, lists.labels[:found, tokens], lists.loss[s, :found], rest)
+
+
+def _joined(problem: Prepared, most_loss: float) -> tuple[list[Ints], Ints]:
+    """Groups of sentences that penalties can join, and the sentence (N,) of each token."""
+    starts = problem.potentials.sentence_starts
+    if most_loss < math.inf:
+        pruned = Pruned.of(problem, most_loss)
+        return pruned.components(np.full(len(starts), most_loss)), pruned.sentence
+    sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(problem))))
+    return [np.arange(len(starts))] if len(problem.rows) or problem.agreements else [], sentence

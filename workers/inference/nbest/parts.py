@@ -1,0 +1,109 @@
+"""The best labellings of parts of a document that no penalty joins, and of all parts together."""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
+from workers.inference.core.effort import Effort
+from workers.inference.core.prepared import Prepared
+from workers.inference.numerics import ROUNDING
+from workers.inference.search.depth_first import EXPANDED, LOSS_TO_BEAT, POSITION, new_probe, next_leaf, open_loss
+from workers.inference.search.partial import chain_loss, complete_loss, nodes_a_look, start_partial
+
+STEPS_A_NODE = 200
+"""Units of work that a node of the tree counts: by time, of those that a relaxation counts."""
+
+
+class Listed(NamedTuple):
+    """The best labellings (M, n) found of a part with n ``tokens``, ``loss`` (M,) nats below its local optimum, rising.
+    All others lose at least ``rest`` nats."""
+
+    tokens: Ints
+    labels: Labels
+    loss: Floats
+    rest: float
+
+    @property
+    def least(self) -> float:
+        """Nats that every labelling of the part loses at least."""
+        return min(self.rest, float(self.loss[0])) if len(self.loss) else self.rest
+
+
+class Together(NamedTuple):
+    """The best combinations of labellings of all parts: ``picks`` (M, P) says which of each part's, ``loss`` (M,) what
+    they lose in nats, rising. All others lose at least ``rest`` nats."""
+
+    picks: NDArray[np.int64]
+    loss: Floats
+    rest: float
+
+
+def best_of_part(
+    problem: Prepared, tokens: Ints, *, start: Labels, count: int, most_loss: float, effort: Effort, work: int
+) -> Listed:
+    """The ``count`` best labellings of a part that lose less than ``most_loss`` nats, by depth first search.
+
+    Once it has ``count`` of them it leaves what loses no less than the last one. ``work`` is what it may add to the
+    effort's; ``start`` (n,) is listed where that is not enough for any.
+    """
+    found: list[tuple[float, bytes]] = []
+    partial = start_partial(problem, chain_loss(problem), top=problem.viterbi_score, limit=most_loss)
+    if partial is None:
+        return _listed(tokens, found, most_loss)
+    probe = new_probe(partial, loss=most_loss, most=np.inf, branching=len(problem.labels))
+    hard = _has_hard(problem)
+    look, until = nodes_a_look(partial), effort.work + work
+    while probe.counters[POSITION] >= 0 and effort.work < until and not effort.spent:
+        before = int(probe.counters[EXPANDED])
+        # One that breaks a hard row by a rounding of its sum is no answer.
+        leaf = next_leaf(partial, probe, look)
+        if leaf and not (hard and problem.score(partial.labels).objective == -np.inf):
+            insort(found, (complete_loss(partial), partial.labels.tobytes()))
+            del found[count:]
+            if len(found) == count:
+                probe.limits[LOSS_TO_BEAT] = min(most_loss, found[-1][0])
+        effort.work += STEPS_A_NODE * (int(probe.counters[EXPANDED]) - before)
+    if not found and problem.score(start).objective > -np.inf:
+        found = [(problem.viterbi_score - problem.score(start).objective, start.tobytes())]
+    return _listed(tokens, found, min(float(probe.limits[LOSS_TO_BEAT]), open_loss(probe)))
+
+
+def _has_hard(problem: Prepared) -> bool:
+    """May a labelling that the chain allows break something hard?"""
+    return bool(np.isinf(problem.rows.weight).any()) or any(np.isinf(a.cost).any() for a in problem.agreements)
+
+
+def _listed(tokens: Ints, found: Sequence[tuple[float, bytes]], rest: float) -> Listed:
+    labels = np.frombuffer(b"".join(own for _, own in found), np.int32).reshape(len(found), len(tokens))
+    return Listed(tokens, labels, np.array([loss for loss, _ in found], np.float64), rest - ROUNDING)
+
+
+def together(parts: Sequence[Listed], count: int, most_loss: float) -> Together:
+    """The ``count`` best combinations of parts that lose at most ``most_loss`` nats; equal ones by their picks."""
+    picks, loss = np.zeros((1, 0), np.int64), np.zeros(1)
+    for part in parts:
+        sums = (loss[:, None] + part.loss).ravel()
+        kept = np.argsort(sums, kind="stable")[:count]
+        kept = kept[sums[kept] <= most_loss]
+        before, own = np.divmod(kept, max(1, len(part.loss)))
+        picks, loss = np.column_stack([picks[before], own]), sums[kept]
+    least = math.fsum(part.least for part in parts)
+    others = [least - part.least + part.rest for part in parts] if least < np.inf else []
+    last = float(loss[-1]) if len(loss) == count else np.inf
+    return Together(picks, loss, min([last, most_loss, *others]))
+
+
+def labellings(parts: Sequence[Listed], found: Together, otherwise: Labels) -> Labels:
+    """(M, N) the combinations, with the labels ``otherwise`` (N,) at tokens of no part."""
+    whole = np.repeat(otherwise[None, :], len(found.loss), axis=0)
+    for p, part in enumerate(parts):
+        whole[:, part.tokens] = part.labels[found.picks[:, p]]
+    return whole
