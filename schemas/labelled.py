@@ -36,8 +36,9 @@ class ConstraintPenalty(Figures):
 class LabelledText(Figures):
     """A text with its labels: the object a document that ``concord label --json`` prints. Scores in nats.
 
-    ``labels`` and ``viterbi_labels``, those of the local scores alone, are one a token; ``sentence_starts`` are token
-    positions. ``score`` is ``local`` less ``penalty``; no labelling scores more than ``bound``, and ``gap`` is what
+    There are two readings: that of the constraints, and that of the model alone (``viterbi_``). ``labels`` are one a
+    token; ``sentence_starts`` are token positions. ``viterbi_local`` less ``local`` are the nats that the model likes its
+    own reading better, ``viterbi_penalty`` what the constraints would have charged it. ``score`` is ``local`` less ``penalty``; no labelling scores more than ``bound``, and ``gap`` is what
     lies between. ``explanation`` is there where it was asked for.
     """
 
@@ -48,6 +49,9 @@ class LabelledText(Figures):
     labels: tuple[str, ...]
     viterbi_labels: tuple[str, ...]
     entities: tuple[LabelledEntity, ...]
+    viterbi_entities: tuple[LabelledEntity, ...]
+    viterbi_local: float
+    viterbi_penalty: float
     score: float
     local: float
     penalty: float

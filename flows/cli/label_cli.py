@@ -84,10 +84,12 @@ def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
 
 
 def _show(found: LabelledText) -> None:
-    from flows.cli.label_tables import answer_line, entities_table, marked_text
+    from flows.cli.label_tables import answer_line, entities_table, marked_text, model_alone
 
     console = Console()
     console.print(marked_text(found), soft_wrap=True)
+    if found.viterbi_labels != found.labels:
+        console.print(model_alone(found), soft_wrap=True)
     if any(entity.probability is not None for entity in found.entities):
         console.print(entities_table(found))
     if found.explanation is not None:

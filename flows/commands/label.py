@@ -17,6 +17,7 @@ from schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
 from schemas.document import Batch, Document
 from schemas.errors import DocumentError, InputError
 from schemas.labelled import LabelledText
+from schemas.predictions import entities_column
 from schemas.run import RunSettings
 from schemas.settings import TextReaderSettings
 from workers.audit.auditing import explain
@@ -74,7 +75,13 @@ class Labeller:
         table = answers_table(batch, labelled, model=model, constraints=constraints, settings=settings)
         (row,) = table.to_pylist()
         wanted = {name: row[name] for name in LabelledText.model_fields if name in row}
-        given = {"text": document.text, "score": row["objective"], "entities": _entities(row)}
+        (alone,) = entities_column(batch, model.labels, labelled.first[0]).to_pylist()
+        given = {
+            "text": document.text,
+            "score": row["objective"],
+            "entities": _entities(row),
+            "viterbi_entities": alone,
+        }
         return LabelledText.model_validate(wanted | given)
 
     def explain(self, document: Document) -> Explanation:
