@@ -37,9 +37,10 @@ class LabelledText(Figures):
     """A text with its labels: the object a document that ``concord label --json`` prints. Scores in nats.
 
     There are two readings: that of the constraints, and that of the model alone (``viterbi_``). ``labels`` are one a
-    token; ``sentence_starts`` are token positions. ``viterbi_local`` less ``local`` are the nats that the model likes its
-    own reading better, ``viterbi_penalty`` what the constraints would have charged it. ``score`` is ``local`` less ``penalty``; no labelling scores more than ``bound``, and ``gap`` is what
-    lies between. ``explanation`` is there where it was asked for.
+    token; ``sentence_starts`` are token positions. By ``viterbi_local`` less ``local`` the model likes its own reading
+    better, ``viterbi_penalty`` is what the constraints would have charged it. ``score`` is ``local`` less ``penalty``;
+    no labelling scores more than ``bound``, and ``gap`` is what lies between. ``explanation`` is there where it was
+    asked for.
     """
 
     doc_id: str

@@ -25,7 +25,7 @@ from workers.constraints.constraint_set import Separable
 from workers.corpus.readers.text import document_from_bytes
 from workers.labelling.labelled import check_settings, label_batch, run_decoder
 from workers.labelling.shard import answers_table
-from workers.models.model import Model
+from workers.models.model import Model, text_tokenizer
 from workers.storage.files import naming
 
 CERTIFY = RunSettings(engine="certify")
@@ -62,7 +62,20 @@ class Labeller:
         `DocumentError` for a text that cannot be labelled.
         """
         settings = TextReaderSettings.model_validate(self.settings.text.model_dump())
-        return self.document(document_of(RawText(doc_id, text.encode()), settings))
+        return self.document(self.read(RawText(doc_id, text.encode()), settings))
+
+    def read(self, raw: RawText, settings: TextReaderSettings) -> Document:
+        """A text as a document whose id is its source, cut by the model's own tokenizer where it has one.
+
+        Raises `TextError`, `LanguageError`.
+        """
+        tokenizer = text_tokenizer(self.model)
+        found = document_from_bytes(
+            raw.content, raw.source, raw.source, settings, option=ENCODING_OPTION, tokenizer=tokenizer
+        )
+        if isinstance(found, Reject):
+            raise TextError(f"{raw.source}: {found.reason}")
+        return found
 
     def document(self, document: Document) -> LabelledText:
         """A document that is cut into tokens already. Raises as a call does."""
@@ -125,11 +138,3 @@ def raw_file(path: Path) -> RawText:
     """A file as it is. Raises `OSError`, which names it."""
     with naming(path):
         return RawText(str(path), path.expanduser().read_bytes())
-
-
-def document_of(raw: RawText, settings: TextReaderSettings) -> Document:
-    """A text as a document whose id is its source. Raises `TextError`, `LanguageError`."""
-    found = document_from_bytes(raw.content, raw.source, raw.source, settings, option=ENCODING_OPTION)
-    if isinstance(found, Reject):
-        raise TextError(f"{raw.source}: {found.reason}")
-    return found

@@ -28,7 +28,7 @@ from workers.labelling.output import (
     write_table,
 )
 from workers.labelling.report import report_of
-from workers.models.model import Model
+from workers.models.model import Model, text_tokenizer
 
 VITERBI_LABELS = "viterbi_labels"
 """Extra column of the predictions: the chain's own answer, so that every change can be explained."""
@@ -45,7 +45,7 @@ def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: 
     """
     started = time.perf_counter()
     name = shard_name(shard, key)
-    batch, rejects = read_batch(shard, text=key.settings.text)
+    batch, rejects = read_batch(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
     read = time.perf_counter() - started
     labelled = label_batch(batch, model=model, constraints=constraints, settings=key.settings)
     if labelled.refused:

@@ -64,12 +64,13 @@ class AppearsOnce(RowTemplate):
 class AppearsOnceASide(RowTemplate):
     """Each field is one run, at most, on each side of the first separator: ``tag`` of usaddress 0.5.16.
 
-    A separator is a run of ``separators`` that opens at a token that passes ``tokens`` (any token otherwise), ``labels``
-    are all other span types by default. S(t) = 1[a separator opens at t], O(t) = 1[a run of the label opens at t], n the
-    scope's tokens. A row for each label: Σ_t O(t) − n · Σ_p S(p) ≤ 1; and two for each label and token p that may open
-    a separator, one for each side: Σ_{t < p} O(t) + n · (S(p) − Σ_{q < p} S(q)) ≤ n + 1, and the same with t > p. Only
-    the first separator's rows, or without any the first kind of row, can be broken. Degree: runs beyond the first on
-    each side. Size: tokens times those that may open a separator, so that a test of words keeps it linear.
+    A separator is a run of ``separators`` that opens at a token that passes ``tokens`` (any token otherwise);
+    ``labels`` are all other span types by default. S(t) = 1[a separator opens at t], O(t) = 1[a run of the label opens
+    at t], n the scope's tokens. A row for each label: Σ_t O(t) − n · Σ_p S(p) ≤ 1; and two for each label and token p
+    that may open a separator, one for each side: Σ_{t < p} O(t) + n · (S(p) − Σ_{q < p} S(q)) ≤ n + 1, and the same
+    with t > p. Only the first separator's rows, or without any the first kind of row, can be broken. Degree: runs
+    beyond the first on each side. Size: tokens times those that may open a separator, so that a test of words keeps
+    it linear.
     """
 
     separators: Names
