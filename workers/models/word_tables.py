@@ -61,10 +61,6 @@ Function = Callable[[Sequence[str]], Scored]
 """Scores a sentence. Raises `DocumentError` where it cannot."""
 
 
-class DepartureError(Exception):
-    """A sentence whose scores are not those of its words."""
-
-
 class WordTables:
     """Tables of the words seen so far, (V, 3, K): before, own and after. Raises `DocumentError` for no `REFERENCE`."""
 
