@@ -35,19 +35,17 @@ from flows.runfolder.runfolder import (
     publish,
     write_sources,
 )
-from flows.sources import REGISTRY, OpenModel, check_columns, open_constraints, open_model
+from flows.sources import REGISTRY, OpenModel, check_columns, first_document, open_constraints, open_model
 from flows.tracking.tracking import Outcome, Run, Tracking, TrackingError
 from flows.tracking.untracked import catch_up, end_or_keep
 from schemas.decoded import Status
-from schemas.document import Document
 from schemas.run import Counts, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
 from schemas.secrets import masked_errors, redact
 from schemas.settings import Settings
 from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
-from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import SHARD_BYTES, distinct, survey
-from workers.corpus.shards import Shard, read_batch
+from workers.corpus.shards import Shard
 from workers.evaluation.measures import MEASURES
 from workers.evaluation.measures import figures as measure_figures
 from workers.evaluation.named_counts import MatchCounts
@@ -214,7 +212,7 @@ def _label(
     if not todo:
         return _Work(skipped=skipped)
     store = Path(request.out).absolute() / STORE
-    given = LabelParts(opened.model, constraints, key, store, _sample(todo, key))
+    given = LabelParts(opened.model, constraints, key, store, first_document(todo, key.settings.text))
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0
@@ -239,18 +237,6 @@ def _label(
         wall = time.monotonic() - started
     total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
     return _Work(len(parts), skipped, tokens, wall, total, tuple(sorted(errors)))
-
-
-def _sample(shards: Sequence[Shard], key: RunKey) -> Document | None:
-    """The first document that can be read, to compile numba kernels on; None where no shard can be read."""
-    for shard in shards:
-        try:
-            batch, _ = read_batch(shard, text=key.settings.text)
-        except CorpusError:
-            continue  # the shard's worker meets it again and reports it
-        if len(batch):
-            return batch.document(0)
-    return None
 
 
 # What is reported

@@ -15,6 +15,7 @@ from workers.constraints.declared import JoinedConstraints
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, file_columns, read_batch
+from workers.learning.corpus_agreement import SUFFIX, read_agreement
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
 from workers.models.model import Model
@@ -56,15 +57,18 @@ def open_model(reference: str, registry: Registry) -> OpenModel:
 
 
 def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> Separable:
-    """The label consistency trained with the model (unless switched off), and what the files declare.
+    """The label consistency trained with the model (unless switched off), and what the files declare or have counted.
 
-    Raises `ConstraintError` and `OSError`.
+    Raises `ConstraintError`, `AgreementFileError` and `OSError`.
     """
     parts: list[Separable] = []
     trained = saved_consistency(opened.folder) if consistency else None
     if trained is not None:
         parts.append(trained)
-    parts += [load_constraints(Path(name)).bind(opened.model.labels) for name in files]
+    # Agreement over the corpus comes before declared local features: it was counted without them.
+    counted = [name for name in files if name.endswith(SUFFIX)]
+    parts += [read_agreement(Path(name), opened.model.labels) for name in counted]
+    parts += [load_constraints(Path(name)).bind(opened.model.labels) for name in files if name not in counted]
     if not parts:
         return Unconstrained()
     return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))
@@ -129,3 +133,15 @@ def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
         left -= len(batch)
         if left <= 0:
             return
+
+
+def first_document(shards: Sequence[Shard], text: TextSettings) -> Document | None:
+    """The first one that can be read, to compile kernels on; None where no shard can be read."""
+    for shard in shards:
+        try:
+            batch, _ = read_batch(shard, text=text)
+        except CorpusError:
+            continue  # the shard's worker meets it again and reports it
+        if len(batch):
+            return batch.document(0)
+    return None

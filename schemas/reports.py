@@ -91,6 +91,18 @@ class ClusterReport(Report):
     out: str
 
 
+class AgreementReport(Report):
+    """What ``concord corpus agreement`` counted: words of documents, and how many of them are in a span somewhere."""
+
+    documents: int
+    rejected: int
+    tokens: int
+    words: int
+    words_in_spans: int
+    model_digest: str
+    out: str
+
+
 class ScoresReport(Report):
     """What ``concord import scores --json`` prints: what is read of a corpus, and what it becomes.
 

@@ -371,6 +371,15 @@ class CoOccurrenceSettings(ClusterSettings):
     dimensions: int = Field(100, ge=1, description="Of the vector that stands for a word's contexts.")
 
 
+class AgreementSettings(Settings):
+    """How strong the prior is that a document gets from what a model says elsewhere in the corpus."""
+
+    scale: float = Field(
+        0.2, ge=0, le=10, description="What the log odds of a word's labels elsewhere are multiplied by."
+    )
+    tokens: float = Field(1.0, gt=0, le=1e6, description="Tokens that the shares of labels in the corpus stand for.")
+
+
 class CpSatSettings(EngineSettings):
     """The whole lattice as one CP-SAT model."""
 

@@ -23,16 +23,8 @@ from workers.features.scorer import Scorer, compile_weights
 from workers.features.templates import FeatureSetError, feature_set
 from workers.learning.trainers import crfsuite
 from workers.learning.vectors import VectorError, read_vectors
-from workers.learning.word_clusters import (
-    PLACES,
-    Contexts,
-    FewWordsError,
-    Text,
-    clustered,
-    contexts_of,
-    frequent_words,
-    vectors,
-)
+from workers.learning.word_clusters import FewWordsError, clustered, frequent_words, vectors
+from workers.learning.word_counts import PLACES, ContextCounts, Contexts, WordCounts, contexts_of
 from workers.models.folder import ModelError
 from workers.models.loaders import load_model
 
@@ -47,21 +39,16 @@ documents = st.lists(
 )
 
 
-def _text(*documents: Document) -> Text:
-    text = Text()
-    for document in documents:
-        text.add(Batch.of([document]))
-    return text
-
-
 @settings(max_examples=100, deadline=None)
 @given(nested=documents)
 def test_counts_are_those_of_plain_loops(nested: list[list[list[str]]]) -> None:
-    text = _text(*(Document.build(str(i), d) for i, d in enumerate(nested)))
+    batches = [Batch.of([Document.build(str(i), d)]) for i, d in enumerate(nested)]
     sentences = [[re.sub("[0-9]", "0", w) for w in s] for d in nested for s in d]
-    assert text.counts() == Counter(w for s in sentences for w in s)
+    assert WordCounts.merge(map(WordCounts.of, batches)).words == Counter(w for s in sentences for w in s)
     words = ["b", "0", "a", "x"]
-    found = Contexts(words, 2).count(text).toarray()
+    contexts = Contexts(words, 2)
+    counts = ContextCounts.merge(map(contexts.count, batches))
+    found = np.bincount(counts.pair, counts.times, np.prod(contexts.shape)).reshape(contexts.shape)
     expected = np.zeros_like(found)
     for sentence in sentences:
         for t, word in enumerate(sentence):
@@ -79,9 +66,10 @@ def test_words_that_stand_between_the_same_words_come_together() -> None:
     nested = [["in", str(rng.choice(places)), "on", "Monday"] for _ in range(400)]
     nested += [["Mr", str(rng.choice(people)), "said", "so"] for _ in range(400)]
     chosen = CoOccurrenceSettings(clusters=(6,), dimensions=6)
-    text = _text(Document.build("d", nested))
-    words = frequent_words(text.counts(), chosen)
-    points = vectors(contexts_of(words, chosen).count(text), chosen)
+    batch = Batch.of([Document.build("d", nested)])
+    words = frequent_words(WordCounts.of(batch).words, chosen)
+    contexts = contexts_of(words, chosen)
+    points = vectors(contexts.count(batch), contexts, chosen)
     table = clustered(words, points, chosen)
     np.testing.assert_array_equal(table.codes, clustered(words, points, chosen).codes)
     code = dict(zip(words, table.codes[:, 0].tolist(), strict=True))

@@ -15,16 +15,20 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from schemas.document import Document
 from tests.made_runs import HashModel, consistency, key_of
 from workers.compiling.code import LABELLING, WORKERS, files_behind, imports_of
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import ParquetLocation
 from workers.corpus.plan import distinct, plan
 from workers.corpus.shards import Shard, split
+from workers.learning.word_counts import Contexts
+from workers.remote.answers import AnswersParts
 from workers.remote.count import CountParts
 from workers.remote.label import LabelParts
 from workers.remote.registry import TASKS
 from workers.remote.task import AnyTask
+from workers.remote.words import ContextsParts, WordsParts
 from workers.synthesis.made_up import synthesize
 
 tasks = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -45,6 +49,9 @@ def label_parts(folder: Path) -> LabelParts:
 PARTS: dict[str, Callable[[Path], Any]] = {
     "label": label_parts,
     "count": lambda _: CountParts(vocabulary=Words()),
+    "answers": lambda _: AnswersParts(HashModel(), sample=Document.build("s", [["a", "word"]])),
+    "words": lambda _: WordsParts(),
+    "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
 }
 """Parts to try each task on; whoever adds a task adds them here."""
 
@@ -158,6 +165,12 @@ def test_ray_is_imported_by_the_actor_alone() -> None:
         if any(name == "ray" or name.startswith("ray.") for name in imports_of(path))
     }
     assert found == {"workers/remote/actor.py"}
+
+
+def test_no_task_imports_what_only_learning_needs() -> None:
+    for task in TASKS.values():
+        imported = {name for path in files_behind([task.run.__module__]) for name in imports_of(path)}
+        assert not {name for name in imported if name.partition(".")[0] in ("sklearn", "matplotlib", "pandas")}
 
 
 def test_shards_of_equal_rows_are_one() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from flows.cli.arguments import Json, Options, print_json
+from flows.cli.arguments import Json, Options, Ray, Workers, print_json
 from flows.cli.failures import reported
+from flows.cli.settings_options import takes
 from schemas.reports import ClusterReport
+from schemas.settings import TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Put words into clusters, which features can look at.")
 
@@ -17,21 +19,27 @@ Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 
 
 @app.command(epilog="Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet")
+@takes(TextSettings)
 def learn(
     *,
     corpus: Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")],
     out: Out,
     option: Options = None,
+    ray: Ray = None,
+    workers: Workers = None,
     as_json: Json = False,
+    settings: dict[str, Any],
 ) -> None:
-    """Learn clusters from text: words that stand between the same words come together."""
+    """Learn clusters from text, counted on Ray: words that stand between the same words come together."""
     with reported():
         from flows.commands import clusters
         from flows.options import parse_options
         from schemas.settings import CoOccurrenceSettings
 
-        settings = parse_options(option or [], CoOccurrenceSettings, owner="clusters learn")
-        _show(clusters.learn(corpus, out, settings), as_json=as_json)
+        chosen = parse_options(option or [], CoOccurrenceSettings, owner="clusters learn")
+        text = TextSettings.model_validate(settings)
+        report = clusters.learn(corpus, out, chosen, text=text, ray=ray, workers=workers)
+        _show(report, as_json=as_json)
 
 
 @app.command("import", epilog="Example: concord clusters import glove.6B.50d.txt --out words.parquet")

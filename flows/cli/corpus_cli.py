@@ -1,25 +1,21 @@
-"""`concord corpus`: what a corpus holds. Heavy imports stay inside the commands."""
+"""`concord corpus`: what is counted over a corpus. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from flows.cli.arguments import Json, Ray, Tracking, Workers, print_json
+from flows.cli.arguments import Json, Options, Ray, Tracking, Workers, print_json
 from flows.cli.failures import reported
 from flows.cli.settings_options import takes
 from flows.progress import say
 from schemas.reports import CorpusReport
 from schemas.settings import TextSettings
 
-app = typer.Typer(no_args_is_help=True, help="Look at a corpus: counts of what it holds.")
-
-
-@app.callback()
-def main() -> None:
-    """Keeps `stats` a command with a name of its own."""
+app = typer.Typer(no_args_is_help=True, help="Count over a corpus: what it holds, and what a model says of its words.")
 
 
 @app.command(epilog="Example: concord corpus stats corpora/train/ --model models/news/")
@@ -47,6 +43,40 @@ def stats(
             _show(error.report, as_json=as_json)
             raise
         _show(report, as_json=as_json)
+
+
+@app.command(epilog="Example: concord corpus agreement corpora/all/ --model models/news/ --out agreement.parquet")
+@takes(TextSettings)
+def agreement(
+    corpus: Annotated[str, typer.Argument(help="Parquet corpus: a file, a folder or a URI.")],
+    *,
+    model: Annotated[str, typer.Option(help="Model folder, or models:/NAME@ALIAS.")],
+    out: Annotated[Path, typer.Option(help="Parquet file for the counts.")],
+    option: Options = None,
+    ray: Ray = None,
+    workers: Workers = None,
+    tracking: Tracking = None,
+    as_json: Json = False,
+    settings: dict[str, Any],
+) -> None:
+    """Count what a model says of each word over a whole corpus: a prior for each of its documents."""
+    with reported():
+        from flows.commands.agreement import agreement as counted
+        from flows.options import parse_options
+        from schemas.settings import AgreementSettings
+
+        chosen = parse_options(option or [], AgreementSettings, owner="corpus agreement")
+        text = TextSettings.model_validate(settings)
+        report = counted(corpus, model, out, chosen, text=text, ray=ray, workers=workers, tracking=tracking)
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        say(
+            f"{report.documents:,} documents ({report.rejected:,} rows rejected), {report.tokens:,} tokens of "
+            f"{report.words:,} words, {report.words_in_spans:,} of which are part of a span somewhere"
+        )
+        say(f"counts in {report.out}; next:")
+        say(f"concord reprocess {corpus} --model {model} --constraints {report.out} --out …")
 
 
 def _show(report: CorpusReport, *, as_json: bool) -> None:

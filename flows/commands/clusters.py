@@ -4,34 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from flows.jobs import folder_place
+from flows.cluster.cluster import Cluster, cluster
+from flows.cluster.counting import count
+from flows.jobs import corpus_place, failed_message, folder_place
 from flows.progress import meter
+from schemas.errors import ShardsError
 from schemas.reports import ClusterReport
-from schemas.settings import ClusterSettings, CoOccurrenceSettings
+from schemas.settings import ClusterSettings, CoOccurrenceSettings, TextSettings
 from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
+from workers.corpus.shards import DEFAULT_TEXT, Shard
 from workers.features.clusters import Clusters, write_clusters
 from workers.learning.vectors import read_vectors
-from workers.learning.word_clusters import Text, clustered, contexts_of, frequent_words, vectors
+from workers.learning.word_clusters import clustered, frequent_words, vectors
+from workers.learning.word_counts import ContextCounts, WordCounts, contexts_of
+from workers.remote.task import Mergeable, Parts, Task
+from workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
+
+P = TypeVar("P", bound=Parts)
+M = TypeVar("M", bound=Mergeable)
 
 
-def learn(corpora: Sequence[str], out: Path, settings: CoOccurrenceSettings) -> ClusterReport:
-    """Clusters the words of corpora, labelled or not, by what stands around them.
+def learn(
+    corpora: Sequence[str],
+    out: Path,
+    settings: CoOccurrenceSettings,
+    *,
+    text: TextSettings = DEFAULT_TEXT,
+    ray: str | None = None,
+    workers: int | None = None,
+) -> ClusterReport:
+    """Clusters the words of corpora, labelled or not, by what stands around them, the same for any number of workers.
 
-    Raises `FewWordsError` where there are too few words, and what reading a corpus and writing a file raise.
+    Every shard is read twice: for its words, then for what stands around the frequent ones. Raises `ShardsError` where
+    a shard failed, `FewWordsError` where there are too few words, `ClusterError`, and what reading a corpus and writing
+    a file raise.
     """
     folder_place(str(out))
-    shards, text = [shard for corpus in corpora for shard in plan(corpus)], Text()
-    with meter("reading", sum(shard.rows for shard in shards)) as bar:
-        for shard in shards:
-            text.add(read_batch(shard)[0])
-            bar.advance(shard.rows, note=f"documents, {text.tokens:,} tokens")
-    words = frequent_words(text.counts(), settings)
+    shards = [shard for corpus in corpora for shard in plan(corpus_place(corpus), text=text)]
+    with cluster(ray, workers=workers) as running:
+        counts = WordCounts.merge(_all(running, WORDS, shards, WordsParts(text), title="counting words"))
+        words = frequent_words(counts.words, settings)
+        contexts = contexts_of(words, settings)
+        parts = ContextsParts(contexts, text)
+        pairs = ContextCounts.merge(_all(running, CONTEXTS, shards, parts, title="counting contexts"))
     with meter("clustering", None):
-        pairs = contexts_of(words, settings).count(text)
-        found = clustered(words, vectors(pairs, settings), settings)
-    return _written(found, out, tokens=text.tokens)
+        found = clustered(words, vectors(pairs, contexts, settings), settings)
+    return _written(found, out, tokens=counts.tokens)
+
+
+def _all(running: Cluster, task: Task[P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
+    """The counts of every shard. Raises `ShardsError` where one failed."""
+    found, errors = count(running, task, shards, parts, title=title)
+    if errors:
+        raise ShardsError(failed_message(errors, len(shards)))
+    return found
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings) -> ClusterReport:

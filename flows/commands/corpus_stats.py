@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flows.cluster.cluster import cluster
+from flows.cluster.counting import count
 from flows.jobs import corpus_place, failed_message
-from flows.progress import meter
 from flows.sources import LateRegistry, open_model
 from schemas.errors import InputError, ShardsError
 from schemas.reports import CorpusReport, LengthFigures, SpanFigures
 from schemas.secrets import redact
 from schemas.settings import TextSettings
-from workers.corpus.plan import distinct, survey
+from workers.corpus.plan import survey
 from workers.corpus.shards import DEFAULT_TEXT, Shard
 from workers.evaluation.corpus_counts import CorpusCounts, Lengths
 from workers.models.model import KnownWords
@@ -66,16 +66,9 @@ def _count(
     shards: Sequence[Shard], parts: CountParts, *, ray: str | None, workers: int | None
 ) -> tuple[CorpusCounts, list[str]]:
     """The counts of all shards that did not fail, merged in their order, and why the others did."""
-    todo, errors = distinct(shards), list[str]()
-    done: dict[str, CorpusCounts] = {}
-    with cluster(ray, workers=workers) as running, meter("counting", sum(shard.rows for shard in todo)) as bar:
-        for answer in running.run(COUNT, todo, parts):
-            if answer.result is None:
-                errors.append(answer.failure)
-                continue
-            done[answer.shard.id] = answer.result
-            bar.advance(answer.shard.rows, note="documents")
-    return CorpusCounts.merge(done[shard.id] for shard in shards if shard.id in done), sorted(errors)
+    with cluster(ray, workers=workers) as running:
+        found, errors = count(running, COUNT, shards, parts, title="counting")
+    return CorpusCounts.merge(found), errors
 
 
 def _report(corpus: str, counts: CorpusCounts, *, model: str | None, errors: Sequence[str]) -> CorpusReport:

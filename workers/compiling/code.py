@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LABELLING = (
     "workers.labelling.shard",
     "workers.constraints.constraint_file",
+    "workers.learning.corpus_agreement",
     "workers.learning.saved_consistency",
     "workers.models.loaders",
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from workers.remote.answers import ANSWERS
 from workers.remote.count import COUNT
 from workers.remote.label import LABEL
 from workers.remote.task import AnyTask
+from workers.remote.words import CONTEXTS, WORDS
 
-TASKS: dict[str, AnyTask] = {task.name: task for task in (LABEL, COUNT)}
+TASKS: dict[str, AnyTask] = {task.name: task for task in (LABEL, COUNT, WORDS, CONTEXTS, ANSWERS)}

@@ -1,0 +1,106 @@
+"""The features of names on corpora of every kind: entity F1 of Viterbi by cross-validation over training documents.
+
+The first feature set of a corpus is its base; each other one is compared with it by a paired bootstrap over documents.
+A field of a citation or an address, or a chunk, counts as an entity. Official test parts are not looked at. Needs the
+real corpora; those that are not there are left out.
+
+    python benchmarks/bench_corpora.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import MADE, REAL, batches, concord, save
+
+from schemas.document import Document
+from workers.evaluation.bootstrap import paired_bootstrap
+from workers.evaluation.figures import f1_of_counts
+from workers.learning.selection import FOLDS, cross_validated
+from workers.learning.trainers.registry import DEFAULT, trainer_named
+
+ADDED = ("mentions", "entities", "mentions+entities")
+"""What is added to a corpus's base."""
+
+
+class Corpus(NamedTuple):
+    """A file or folder of `REAL`, how it is read, and its feature sets, the base first."""
+
+    source: str
+    reader: str
+    base: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The base, and the base with each of `ADDED`."""
+        return self.base, *(f"{self.base}+{added}" for added in ADDED)
+
+
+CORPORA = {
+    "news": Corpus("conll2003/eng.train", "conll", "rich"),
+    "posts": Corpus("wnut17/wnut17train.conll", "columns", "rich-nopos"),
+    "abstracts": Corpus("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", "rich-nopos"),
+    "mails": Corpus("seminars", "mail", "rich-nopos"),
+    "chunks": Corpus(
+        "conll2000/train.txt", "columns", "rich", ("columns=tokens,pos,labels", "sentences_per_document=10")
+    ),
+    "addresses": Corpus("us50/us50.train.tagged", "addresses", "fields"),
+    "citations": Corpus("cora/citation_train.300.txt", "citations", "fields"),
+    "nested-citations": Corpus("umass/training.docs.parsed", "umass", "fields"),
+}
+
+
+def documents_of(name: str, corpus: Corpus) -> list[Document]:
+    """All of them, from Parquet that is made once."""
+    out = MADE / "corpora" / name
+    if not out.is_dir():
+        given = (f"--option={option}" for option in corpus.options)
+        concord("ingest", corpus.reader, REAL / corpus.source, "--out", out, *given)
+    return [document for batch in batches(out) for document in batch]
+
+
+def rows_of(name: str, corpus: Corpus, chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """What each feature set makes of a corpus."""
+    documents, trainer, base = documents_of(name, corpus), trainer_named(chosen.trainer), None
+    for features in corpus.features:
+        started = time.process_time()
+        settings = trainer.settings.model_validate({"features": features})
+        counts = cross_validated(documents, trainer.train, settings, folds=FOLDS)
+        base = counts if base is None else base
+        gain = paired_bootstrap(base, counts, rng=np.random.default_rng(0))
+        yield {
+            "corpus": name,
+            "documents": len(documents),
+            "features": features,
+            "f1": float(f1_of_counts(counts.sum(axis=0))),
+            "gain": list(gain[:3]),
+            "cpu_seconds": time.process_time() - started,
+        }
+
+
+def main() -> None:
+    """Cross-validates every feature set on every corpus that is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainer", default=DEFAULT)
+    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
+    chosen = parser.parse_args()
+    there = [name for name in chosen.corpora if (REAL / CORPORA[name].source).exists()]
+    if not there:
+        raise SystemExit(f"{REAL}: none of the corpora is there")
+    rows = []
+    for name in there:
+        for row in rows_of(name, CORPORA[name], chosen):
+            rows.append(row)
+            difference, low, high = row["gain"]
+            interval = f"{difference:+.2%} ({low:+.2%} to {high:+.2%})"
+            print(f"{name:18}{row['features']:32}F1 {row['f1']:.2%}  {interval}", flush=True)
+    save("corpora", {"folds": FOLDS, "trainer": chosen.trainer, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""A task on all shards, for its counts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from flows.cluster.cluster import Cluster
+from flows.progress import meter
+from workers.corpus.plan import distinct
+from workers.corpus.shards import Shard
+from workers.remote.task import Mergeable, Parts, Task
+
+P = TypeVar("P", bound=Parts)
+M = TypeVar("M", bound=Mergeable)
+
+
+def count(
+    running: Cluster, task: Task[P, M], shards: Sequence[Shard], parts: P, *, title: str
+) -> tuple[list[M], list[str]]:
+    """Results of the shards that did not fail, in the shards' order, and why the others failed.
+
+    Shards of equal rows are done once and count as often as they are there. Raises what `Cluster.run` raises.
+    """
+    todo, errors = distinct(shards), list[str]()
+    done: dict[str, M] = {}
+    with meter(title, sum(shard.rows for shard in todo)) as bar:
+        for answer in running.run(task, todo, parts):
+            if answer.result is None:
+                errors.append(answer.failure)
+                continue
+            done[answer.shard.id] = answer.result
+            bar.advance(answer.shard.rows, note="documents")
+    return [done[shard.id] for shard in shards if shard.id in done], sorted(errors)

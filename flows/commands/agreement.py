@@ -1,0 +1,59 @@
+"""What a model says of each word of a corpus, counted on Ray: what `concord corpus agreement` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flows.cluster.cluster import cluster
+from flows.cluster.counting import count
+from flows.jobs import corpus_place, failed_message, folder_place
+from flows.sources import LateRegistry, check_columns, first_document, open_model
+from schemas.errors import ShardsError, UsageError
+from schemas.reports import AgreementReport
+from schemas.settings import AgreementSettings, TextSettings
+from workers.constraints.constraint_set import Unconstrained
+from workers.corpus.plan import plan
+from workers.corpus.shards import DEFAULT_TEXT
+from workers.learning.corpus_agreement import SUFFIX, About, AnswerCounts, write_agreement
+from workers.models.model import score_column
+from workers.remote.answers import ANSWERS, AnswersParts
+
+
+def agreement(
+    corpus: str,
+    model: str,
+    out: Path,
+    settings: AgreementSettings,
+    *,
+    text: TextSettings = DEFAULT_TEXT,
+    ray: str | None = None,
+    workers: int | None = None,
+    tracking: str | None = None,
+) -> AgreementReport:
+    """Counts the labels that a model gives to each word, the same for any number of workers, into the file ``out``.
+
+    Raises `ShardsError` where a shard failed, `ClusterError`, and what reading corpus and model and writing raise.
+    """
+    folder_place(str(out))
+    if out.suffix != SUFFIX:
+        raise UsageError(f"{out}: the file's name has to end with {SUFFIX}, by which `--constraints` knows it")
+    opened = open_model(model, LateRegistry(tracking))
+    shards = plan(corpus_place(corpus), text=text, scores=score_column(opened.model))
+    check_columns(shards, text, model=opened.model, constraints=Unconstrained(), source=model)
+    parts = AnswersParts(opened.model, text, first_document(shards, text))
+    with cluster(ray, workers=workers) as running:
+        found, errors = count(running, ANSWERS, shards, parts, title="labelling")
+    if errors:
+        raise ShardsError(failed_message(errors, len(shards)))
+    counts = AnswerCounts.merge([AnswerCounts.none(opened.model.labels), *found])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_agreement(out, counts, About(model=opened.model.digest, types=opened.model.labels.types, settings=settings))
+    return AgreementReport(
+        documents=counts.documents,
+        rejected=counts.rejected,
+        tokens=int(counts.counts.sum()),
+        words=len(counts.words),
+        words_in_spans=int(counts.counts[:, 1:].any(axis=1).sum()),
+        model_digest=opened.model.digest,
+        out=str(out),
+    )

@@ -1,0 +1,234 @@
+"""Agreement over the corpus: what a model says of a word elsewhere, as a prior for each document.
+
+Krishnan & Manning (2006) let a second model see what a first one says of a word over the whole corpus. Here a first
+pass counts the labels that Viterbi gives to each word, and the counts n become local scores. A token of document d
+whose word is w gets for a label of type c (or outside all spans)
+
+    s · log( (n₋d(w, c) + a · π(c)) / (n₋d(w) + a) / π(c) ) nats,
+
+where n₋d leaves out what the first pass said in d itself, π is the share of c in the corpus, s the scale, and a the
+number of tokens that π stands for. A word that no other document has changes nothing. An answer then depends on the
+corpus that was counted, which the set's digest stands for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from schemas.document import TOKENS, Batch
+from schemas.errors import InputError
+from schemas.labels import LabelSet
+from schemas.potentials import Floats, Ints, Potentials
+from schemas.problem import LinearRows
+from schemas.settings import AgreementSettings
+from workers.constraints.constraint_set import Ground
+from workers.inference.core.chain import viterbi
+from workers.storage.files import write_whole
+
+SUFFIX = ".parquet"
+"""By which a file of counts is told from a file of declared constraints."""
+WORD, OUTSIDE = "word", "outside"
+TITLE = "agreement over the corpus"
+ABOUT = b"concord.agreement"
+"""Key of the file's metadata."""
+
+
+class AgreementFileError(InputError):
+    """A file of counts that is missing or damaged, or made for other labels."""
+
+
+class About(BaseModel):
+    """What a file of counts says of itself: the model that labelled, its types, and how strong the prior is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    types: tuple[str, ...]
+    settings: AgreementSettings
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerCounts:
+    """How often each word of a corpus got which type; counts of parts of a corpus add up.
+
+    ``words`` (V,) stand in the order of their letters; ``counts`` (V, T + 1) has tokens outside all spans first.
+    """
+
+    documents: int
+    rejected: int
+    words: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def none(cls, labels: LabelSet, *, rejected: int = 0) -> AnswerCounts:
+        """Of no document but rejected ones."""
+        return cls(0, rejected, (), np.zeros((0, len(labels.types) + 1), np.int64))
+
+    @classmethod
+    def of(cls, batch: Batch, potentials: Potentials, labels: LabelSet, *, rejected: int = 0) -> AnswerCounts:
+        """What Viterbi says of the words of a batch; ``potentials`` are the model's own."""
+        column, kinds = batch.columns[TOKENS], len(labels.types) + 1
+        counts = np.zeros((len(column.values), kinds), np.int64)
+        np.add.at(counts, (column.codes, _kinds(potentials, labels)), 1)
+        return cls._sorted(len(batch), rejected, column.values, counts)
+
+    @classmethod
+    def merge(cls, parts: Iterable[AnswerCounts]) -> AnswerCounts:
+        """The counts of all parts together."""
+        given = list(parts)
+        width = max((part.counts.shape[1] for part in given), default=0)
+        words = [word for part in given for word in part.words]
+        counts = np.concatenate([np.zeros((0, width), np.int64), *(p.counts for p in given if len(p.words))])
+        return cls._sorted(sum(p.documents for p in given), sum(p.rejected for p in given), words, counts)
+
+    @classmethod
+    def _sorted(cls, documents: int, rejected: int, words: Iterable[str], counts: NDArray[np.int64]) -> AnswerCounts:
+        """Each word once, if it was counted at all."""
+        given = list(words)
+        names = sorted(set(given))
+        place = {word: i for i, word in enumerate(names)}
+        total = np.zeros((len(names), counts.shape[1]), np.int64)
+        np.add.at(total, np.array([place[word] for word in given], np.int64), counts)
+        seen = np.flatnonzero(total.any(axis=1))
+        return cls(documents, rejected, tuple(names[i] for i in seen.tolist()), total[seen])
+
+
+def _kinds(potentials: Potentials, labels: LabelSet) -> Ints:
+    """(N,) 0 for a token outside all spans in Viterbi's answer, or 1 more than its type."""
+    found: Ints = labels.type_of[viterbi(potentials.legal(labels))].astype(np.int64) + 1
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusAgreement:
+    """The counts as a `ConstraintSet` of local scores alone."""
+
+    counts: AnswerCounts
+    about: About
+
+    names: tuple[str, ...] = ()
+    columns: tuple[str, ...] = (TOKENS,)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """One, if the prior is on."""
+        return (TITLE,) if self.about.settings.scale > 0 else ()
+
+    def without(self, title: str) -> CorpusAgreement:
+        """The same switched off. Raises `KeyError` for another title."""
+        if title not in self.titles:
+            raise KeyError(title)
+        off = self.about.settings.model_copy(update={"scale": 0.0})
+        return replace(self, about=self.about.model_copy(update={"settings": off}))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digest of counts, types and strength; not of the model's, which a run's key has."""
+        state = hashlib.sha256(repr((self.about.types, self.about.settings, self.counts.words)).encode())
+        state.update(self.counts.counts.tobytes())
+        return state.hexdigest()
+
+    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+        """Nothing: the prior is local."""
+        del labels
+        return [Ground(LinearRows.none(), ())] * len(batch)
+
+    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
+        """The potentials with the prior added. They have to be the model's own, as the first pass had them."""
+        if self.about.settings.scale == 0.0 or not len(potentials.unary):
+            return potentials
+        prior = self._prior(batch, potentials, labels)
+        return replace(potentials, unary=potentials.unary + prior[:, labels.type_of + 1])
+
+    def _prior(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Floats:
+        """(N, T + 1) nats of each type at each token."""
+        chosen, share = self.about.settings, self._share
+        there = self._rows(batch) - _of_document(batch, _kinds(potentials, labels), len(share))
+        # A document that was not counted, or by another model, has answers of its own that are not among the counts.
+        there = np.maximum(there, 0)
+        smooth = (there + chosen.tokens * share) / (there.sum(axis=1, keepdims=True) + chosen.tokens)
+        prior: Floats = chosen.scale * np.log(smooth / share)
+        return prior
+
+    def _rows(self, batch: Batch) -> NDArray[np.int64]:
+        """(N, T + 1) the counts of each token's word."""
+        column = batch.columns[TOKENS]
+        place = np.array([self._places.get(word, len(self._places)) for word in column.values], np.int64)
+        table = np.concatenate([self.counts.counts, np.zeros((1, len(self._share)), np.int64)])
+        found: NDArray[np.int64] = table[place[column.codes]]
+        return found
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.counts.words)}
+
+    @cached_property
+    def _share(self) -> Floats:
+        """(T + 1,) of each type in the corpus; none is 0."""
+        total = self.counts.counts.sum(axis=0) + 1.0
+        share: Floats = total / total.sum()
+        return share
+
+
+def _of_document(batch: Batch, kinds: Ints, size: int) -> NDArray[np.int64]:
+    """(N, size) how often each token's word has which kind in its own document."""
+    column = batch.columns[TOKENS]
+    document = np.repeat(np.arange(len(batch)), np.diff(batch.doc_starts))
+    _, word = np.unique(document * len(column.values) + column.codes, return_inverse=True)
+    own = np.zeros((int(word.max()) + 1, size), np.int64)
+    np.add.at(own, (word, kinds), 1)
+    found: NDArray[np.int64] = own[word]
+    return found
+
+
+def write_agreement(path: Path, counts: AnswerCounts, about: About) -> None:
+    """Writes the counts in one step; equal counts give equal bytes. Raises `OutputError`."""
+    columns = {WORD: pa.array(counts.words, pa.string())}
+    columns |= {name: pa.array(counts.counts[:, k]) for k, name in enumerate(_columns(about))}
+    sink = pa.BufferOutputStream()
+    table = pa.table(columns).replace_schema_metadata({ABOUT: about.model_dump_json()})
+    pq.write_table(table, sink, compression="zstd")
+    write_whole(path, sink.getvalue().to_pybytes())
+
+
+def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
+    """The set of a file. Raises `AgreementFileError`."""
+    if not path.is_file():
+        raise AgreementFileError(f"{path}: there is no such file; make one with `concord corpus agreement`")
+    try:
+        table = pq.read_table(path)
+        about = About.model_validate_json((table.schema.metadata or {}).get(ABOUT, b""))
+    except pa.ArrowInvalid as error:
+        raise AgreementFileError(f"{path}: not a Parquet file ({error})") from error
+    except ValidationError as error:
+        raise AgreementFileError(
+            f"{path}: no file of `concord corpus agreement` ({error.errors()[0]['msg']})"
+        ) from error
+    if about.types != labels.types:
+        raise AgreementFileError(
+            f"{path}: counted with types {', '.join(about.types)}, the model has {', '.join(labels.types)}; "
+            "count again with this model"
+        )
+    layout = pa.schema([(WORD, pa.string()), *((name, pa.int64()) for name in _columns(about))])
+    if not table.schema.equals(layout) or any(column.null_count for column in table.columns):
+        raise AgreementFileError(f"{path}: its columns are not {', '.join(layout.names)}; count again")
+    words = tuple(table[WORD].to_pylist())
+    counts = np.stack([table[name].to_numpy() for name in _columns(about)], axis=1)
+    if len(set(words)) != len(words) or (counts < 0).any():
+        raise AgreementFileError(f"{path}: a word is there twice, or a count is below 0; count again")
+    return CorpusAgreement(AnswerCounts(0, 0, words, counts), about)
+
+
+def _columns(about: About) -> tuple[str, ...]:
+    """Names of the columns of counts."""
+    return (OUTSIDE, *(f"type {name}" for name in about.types))

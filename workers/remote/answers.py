@@ -1,0 +1,53 @@
+"""The task of agreement over the corpus: what a model says of each word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from schemas.document import Batch, Document
+from schemas.errors import DocumentError
+from schemas.settings import TextSettings
+from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from workers.learning.corpus_agreement import AnswerCounts
+from workers.models.model import Model
+from workers.remote.task import Task
+
+
+class AnswersParts(NamedTuple):
+    """Who labels, how raw text is read, and any document of the corpus to compile the kernels on."""
+
+    model: Model
+    text: TextSettings = DEFAULT_TEXT
+    sample: Document | None = None
+
+
+def _run(shard: Shard, parts: AnswersParts) -> AnswerCounts:
+    batch, rejects = read_batch(shard, text=parts.text)
+    counts = _answers(batch, parts.model)
+    return replace(counts, rejected=counts.rejected + len(rejects))
+
+
+def _answers(batch: Batch, model: Model) -> AnswerCounts:
+    """Documents among which one cannot be scored are tried again in halves: that one alone is rejected."""
+    if not batch.token_count:
+        return replace(AnswerCounts.none(model.labels), documents=len(batch))
+    try:
+        return AnswerCounts.of(batch, model.potentials(batch), model.labels)
+    except DocumentError:
+        if len(batch) == 1:
+            return AnswerCounts.none(model.labels, rejected=1)
+    middle = len(batch) // 2
+    return AnswerCounts.merge(_answers(part, model) for part in (batch.part(0, middle), batch.part(middle, len(batch))))
+
+
+def _warm(parts: AnswersParts) -> None:
+    if parts.sample is not None:
+        _answers(Batch.of([parts.sample]), parts.model)
+
+
+def _counts(result: AnswerCounts) -> AnswerCounts:
+    return result
+
+
+ANSWERS = Task("answers", AnswersParts, run=_run, counts=_counts, rehearse=_run, warm=_warm)

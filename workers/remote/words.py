@@ -1,0 +1,51 @@
+"""The two tasks of word clusters: how often words occur, then what stands around the frequent ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.settings import TextSettings
+from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from workers.learning.word_counts import ContextCounts, Contexts, WordCounts
+from workers.remote.task import Task
+
+
+class WordsParts(NamedTuple):
+    """How raw text is read."""
+
+    text: TextSettings = DEFAULT_TEXT
+
+
+class ContextsParts(NamedTuple):
+    """Which pairs are counted, and how raw text is read."""
+
+    contexts: Contexts
+    text: TextSettings = DEFAULT_TEXT
+
+
+def _count_words(shard: Shard, parts: WordsParts) -> WordCounts:
+    batch, rejects = read_batch(shard, text=parts.text)
+    return WordCounts.of(batch, rejected=len(rejects))
+
+
+def _count_contexts(shard: Shard, parts: ContextsParts) -> ContextCounts:
+    batch, rejects = read_batch(shard, text=parts.text)
+    return parts.contexts.count(batch, rejected=len(rejects))
+
+
+def _itself(result: WordCounts) -> WordCounts:
+    return result
+
+
+def _themselves(result: ContextCounts) -> ContextCounts:
+    return result
+
+
+def _nothing(parts: object) -> None:
+    """No kernel is needed."""
+
+
+WORDS = Task("words", WordsParts, run=_count_words, counts=_itself, rehearse=_count_words, warm=_nothing)
+CONTEXTS = Task(
+    "contexts", ContextsParts, run=_count_contexts, counts=_themselves, rehearse=_count_contexts, warm=_nothing
+)
