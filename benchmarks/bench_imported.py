@@ -4,7 +4,7 @@
     pip download --no-deps --no-binary usaddress,probablepeople usaddress probablepeople   # unpacked: SOURCES
     python benchmarks/bench_imported.py --packages PACKAGES --sources SOURCES
 
-Labels are compared with the packages' own ``parse``, on at most 20,000 strings a file. Speed is that of one core from
+Labels are compared with the packages' own ``parse``; at most 20,000 strings of a file count. Speed is that of one core from
 a list of raw strings to the labels of each, in CPU seconds: the package's tokenizer in Python, word tables that are
 empty at first, and Viterbi, beside fastaddress's ``parse`` (the same model in Rust, which makes a list of pairs of
 token and label), the best of three rounds of each in turn, and beside usaddress's own on its first 2,000 strings,
@@ -45,7 +45,7 @@ from workers.models.crfsuite import TRUST, CrfsuiteModel, load
 from workers.models.model import text_tokenizer, viterbi_labels
 
 ROUNDS = 3
-SPEED_STRINGS = 20_000
+MOST_STRINGS = 20_000
 
 
 class Gold(NamedTuple):
@@ -184,7 +184,7 @@ def _equal(package: Package) -> dict[str, list[int]]:
     """By file: strings whose labels are those of the package's own ``parse``, and all."""
     counts = {}
     for name, strings in package.strings.items():
-        taken = [text for text in strings[:SPEED_STRINGS] if _takes(package, text)]
+        taken = [text for text in strings[:MOST_STRINGS] if _takes(package, text)]
         own = [[label for _, label in package.module.parse(text)] for text in taken]
         counts[name] = [sum(a == b for a, b in zip(own, _labels(package, taken), strict=True)), len(taken)]
     return counts
@@ -220,7 +220,7 @@ def _refused(package: Package) -> dict[str, dict[str, Any]]:
     soft = load_constraints(package.rules)
     figures: dict[str, dict[str, Any]] = {}
     for name, strings in package.strings.items():
-        taken = [text for text in dict.fromkeys(strings[:SPEED_STRINGS]) if _takes(package, text)]
+        taken = [text for text in dict.fromkeys(strings[:MOST_STRINGS]) if _takes(package, text)]
         module, refused = package.module, []
         for text in taken:
             tokens, labels = zip(*module.parse(text), strict=True)
@@ -277,7 +277,7 @@ def _speed(package: Package) -> dict[str, dict[str, float]]:
         print(f"skipped: fastaddress is not there ({error})")
     figures = {}
     for name in ("unparseable.csv", "labeled", "synthetic_osm_data_xml", "openaddress_us_ia_linn"):
-        strings = [text for text in package.strings[name] if _takes(package, text)]
+        strings = [text for text in package.strings[name][:MOST_STRINGS] if _takes(package, text)]
         tokens, first = _size(module, strings), strings[:2000]
         figures[f"{name}: strings"] = {"strings": float(len(strings)), "tokens": float(tokens)}
         best = dict.fromkeys(programs, float("inf"))

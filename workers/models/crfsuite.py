@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import packages_distributions, version
@@ -129,8 +129,10 @@ class CrfsuiteModel:
 
     def _look_up(self, tables: WordTables, words: Column, bounds: Ints, unary: Floats) -> None:
         """Fills in the scores of sentences from tables, and those of the sentences that are not for tables."""
-        codes, word = np.unique(words.codes, return_inverse=True)
-        ids = tables.ids([words.values[code] for code in codes.tolist()])[word]
+        used = np.flatnonzero(np.bincount(words.codes, minlength=len(words.values)))
+        word = np.zeros(len(words.values), np.int64)
+        word[used] = tables.ids([words.values[code] for code in used.tolist()])
+        ids = word[words.codes]
         unknown, checked = tables.fill(ids, bounds, unary, self._ids.astype(np.int64))
         for s in np.flatnonzero(unknown | checked).tolist():
             first, last = bounds[s], bounds[s + 1]
@@ -147,17 +149,18 @@ class CrfsuiteModel:
         """The sums of the weights of a sentence's attributes. Raises `DocumentError`."""
         name = self.functions.features.name
         try:
-            items = [list(attributes(item)) for item in self.features(list(words))]
+            items = [attributes(item) for item in self.features(list(words))]
         except USERS_CODE_RAISES as error:
             raise DocumentError(f"{name} cannot take it: {type(error).__name__}: {error}") from error
         if len(items) != len(words):
             raise DocumentError(f"{name} gave {len(items)} sets of features for {len(words)} tokens")
+        known = self._rows.get
         places: list[int] = []
         rows: list[int] = []
         values: list[float] = []
         for place, item in enumerate(items):
             for attribute, value in item:
-                row = self._rows.get(attribute)
+                row = known(attribute) if value else None
                 if row is not None:
                     places.append(place)
                     rows.append(row)
@@ -208,25 +211,32 @@ class CrfsuiteModel:
         return {name: value for name, value in self.__dict__.items() if name not in DERIVED}
 
 
-def attributes(item: Any) -> Iterator[tuple[str, float]]:
+def attributes(item: Any, prefix: str = "") -> list[tuple[str, float]]:
     """The attributes of one word as python-crfsuite makes them of strings, or of values by name; some may come twice.
 
-    Its own `ItemSequence` does not tell how often, and its tagger adds them up. Raises `TypeError` and `ValueError`.
+    Its own `ItemSequence` does not tell how often, and its tagger adds them up. ``prefix`` is what stands before each
+    name. Raises `TypeError` and `ValueError`.
     """
-    for key in item:
-        name, value = _text(key), item[key] if isinstance(item, dict) else 1.0
-        if isinstance(value, dict | list | set):
-            yield from ((f"{name}:{inner}", weight) for inner, weight in attributes(value))
-        elif isinstance(value, str | bytes):
-            yield f"{name}:{_text(value)}", 1.0
+    if not isinstance(item, dict):
+        return [(prefix + _text(key), 1.0) for key in item]
+    found: list[tuple[str, float]] = []
+    for key, value in item.items():
+        name = prefix + _text(key)
+        if isinstance(value, str | bytes):
+            found.append((f"{name}:{_text(value)}", 1.0))
+        elif isinstance(value, dict | list | set):
+            found += attributes(value, f"{name}:")
         else:
-            yield name, float(value)
+            found.append((name, float(value)))
+    return found
 
 
 def _text(key: Any) -> str:
-    if not isinstance(key, str | bytes):
+    if isinstance(key, str):
+        return key
+    if not isinstance(key, bytes):
         raise TypeError(f"{key!r} is no name of a feature")
-    return key if isinstance(key, str) else key.decode()
+    return key.decode()
 
 
 DERIVED = ("_ids", "_rows", "_by_attribute", "_unit", "_tables")

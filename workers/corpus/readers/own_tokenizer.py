@@ -20,10 +20,15 @@ class OwnTokenizer(NamedTuple):
 
     def __call__(self, texts: Sequence[str]) -> Tokenized:
         """Tokens of all texts, in order. Raises `DocumentError` as `cut` does."""
-        parts = [self.cut(text) for text in texts]
-        words = [word for part, _ in parts for word in part]
-        start = np.array([at for _, places in parts for at in places], np.int32)
-        doc_starts = np.concatenate([[0], np.cumsum([len(part) for part, _ in parts])]).astype(np.int64)
+        words: list[str] = []
+        places: list[int] = []
+        doc_starts = np.zeros(len(texts) + 1, np.int64)
+        for i, text in enumerate(texts):
+            found, at = self.cut(text)
+            words += found
+            places += at
+            doc_starts[i + 1] = len(words)
+        start = np.array(places, np.int32)
         length = np.fromiter(map(len, words), np.int32, len(words))
         return Tokenized(Column.encode(words), doc_starts, doc_starts[:-1], start, start + length)
 
