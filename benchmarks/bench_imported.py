@@ -4,14 +4,14 @@
     pip download --no-deps --no-binary usaddress,probablepeople usaddress probablepeople   # unpacked: SOURCES
     python benchmarks/bench_imported.py --packages PACKAGES --sources SOURCES
 
-Labels are compared with the packages' own ``parse``; at most 20,000 strings of a file count. Speed is that of one core from
-a list of raw strings to the labels of each, in CPU seconds: the package's tokenizer in Python, word tables that are
-empty at first, and Viterbi, beside fastaddress's ``parse`` (the same model in Rust, which makes a list of pairs of
-token and label), the best of three rounds of each in turn, and beside usaddress's own on its first 2,000 strings,
-once. Strings that ``tag`` refuses are decoded again by certify under the constraints in ``infra/constraints``. Where
-there is gold a string is right where all of its labels are; the models were trained on most of it, so the model alone
-looks better than it is. ``--count`` prints the weights of the constraints instead, counted on what was labelled
-by hand.
+Labels are compared with the packages' own ``parse``; at most 20,000 strings of a file count. Speed is that of one
+core from a list of raw strings to the labels of each, in CPU seconds: the package's tokenizer in Python, word tables
+that are empty at first, and Viterbi, beside fastaddress's ``parse`` (the same model in Rust, which makes a list of
+pairs of token and label), the best of three rounds of each in turn, and beside usaddress's own on its first 2,000
+strings, once. Strings that ``tag`` refuses are decoded again by certify under the constraints in
+``infra/constraints``. Where there is gold a string is right where all of its labels are; the models were trained on
+most of it, so the model alone looks better than it is. ``--count`` prints the weights of the constraints instead,
+counted on what was labelled by hand.
 """
 
 from __future__ import annotations
