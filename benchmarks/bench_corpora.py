@@ -18,12 +18,15 @@ import numpy as np
 from common import MADE, REAL, batches, concord, save
 
 from schemas.document import Document
+from schemas.settings import FeatureSettings
 from workers.evaluation.bootstrap import paired_bootstrap
 from workers.evaluation.figures import f1_of_counts
 from workers.learning.selection import FOLDS, cross_validated
-from workers.learning.trainers.registry import DEFAULT, trainer_named
+from workers.learning.trainers.registry import DEFAULT as TRAINER
+from workers.learning.trainers.registry import trainer_named
 
-ADDED = ("mentions", "entities", "mentions+entities")
+DEFAULT = FeatureSettings().features
+ADDED = "mentions+entities"
 """What is added to a corpus's base."""
 
 
@@ -37,8 +40,9 @@ class Corpus(NamedTuple):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The base, and the base with each of `ADDED`."""
-        return self.base, *(f"{self.base}+{added}" for added in ADDED)
+        """The base, the base with what is `ADDED`, and the default or, without tags, what is nearest to it."""
+        default = {"rich": (DEFAULT,), "rich-nopos": (DEFAULT.replace("+pos", ""),)}.get(self.base, ())
+        return self.base, f"{self.base}+{ADDED}", *default
 
 
 CORPORA = {
@@ -86,7 +90,7 @@ def rows_of(name: str, corpus: Corpus, chosen: argparse.Namespace) -> Iterator[d
 def main() -> None:
     """Cross-validates every feature set on every corpus that is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainer", default=DEFAULT)
+    parser.add_argument("--trainer", default=TRAINER)
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     chosen = parser.parse_args()
     there = [name for name in chosen.corpora if (REAL / CORPORA[name].source).exists()]

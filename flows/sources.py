@@ -88,7 +88,11 @@ def check_columns(
 def check_there(there: Sequence[str], place: str, *, model: Model, constraints: ConstraintSet, source: str) -> None:
     """Raises `CorpusError` where what is at ``place`` has other token columns, ``there``, than are read."""
     needs = [
-        (f"the model {source}", model.columns, "use a model trained without it, such as with --features rich-nopos"),
+        (
+            f"the model {source}",
+            model.columns,
+            "use a model trained without it, such as with --features core+mentions+entities",
+        ),
         ("a constraint", constraints.columns, "leave that constraint out"),
     ]
     for who, columns, remedy in needs:

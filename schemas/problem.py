@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -310,6 +310,12 @@ class Problem:
             used += shared or [len(tables)]
             tables += [] if shared else [agreement.key]
         return KeyTables(tuple(tables), np.array(used, np.int64))
+
+    def relaxed(self, weight: float) -> Problem:
+        """The problem with every hard constraint at ``weight`` nats a unit of degree."""
+        rows = replace(self.rows, weight=np.where(np.isinf(self.rows.weight), weight, self.rows.weight))
+        agreements = [replace(a, cost=np.where(np.isinf(a.cost), weight, a.cost)) for a in self.agreements]
+        return replace(self, rows=rows, agreements=tuple(agreements))
 
     def score(self, labels: Labels) -> Score:
         """The single definition of the objective, for a labelling (N,)."""

@@ -235,7 +235,7 @@ class FeatureSettings(TrainerSettings):
     """What a CRF looks at."""
 
     features: str = Field(
-        "rich",
+        "core+pos+mentions+entities",
         description="Feature sets by name, joined by +: finkel, rich, fields, core, pos, sentence, mentions, clusters, "
         "gazetteer, entities.",
     )
@@ -264,10 +264,20 @@ class FittingSettings(FeatureSettings):
 
 
 class PerceptronSettings(FittingSettings):
-    """How an averaged perceptron is trained."""
+    """How an averaged perceptron is trained, by itself or under constraints."""
 
     passes: int = Field(10, ge=1, description="Passes over all sentences.")
-    seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
+    seed: int = Field(0, ge=0, description="Decides in which order sentences, or documents, are taken.")
+    constraints: str | None = Field(None, description="Constraint file under which documents are answered meanwhile.")
+    learn: Literal["cibt", "wcibt"] = Field(
+        "wcibt",
+        description="Under constraints: cibt keeps their weights, wcibt learns those of rows, from 0, with the model's "
+        "and writes them to constraints.yaml in the model's folder.",
+    )
+    engine: str = Field("certify", description="Under constraints: what answers, such as certify or beam.")
+    relaxed_weight: float = Field(
+        50.0, gt=0, description="Under constraints: what hard ones cost where no answer keeps them all."
+    )
 
 
 class GradientSettings(FittingSettings):

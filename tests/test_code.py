@@ -50,6 +50,7 @@ OUT = {
     "workers/learning/crf/sgd.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/crfsuite_writer.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/export.py": "writes a model for other programs",
+    "workers/learning/crf/constrained.py": "trains: what it learns is in the model's digest",
     "workers/learning/crf/perceptron.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/hmm.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/perceptron.py": "trains: what it learns is in the model's digest",

@@ -20,7 +20,6 @@ from workers.constraints.templates.presence import MustAppear, StartsWith
 from workers.constraints.templates.words import Lexicon
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.plan import plan
-from workers.labelling.infeasible import relaxed
 from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.output import MARKERS, PREDICTIONS, read_marker
 from workers.labelling.shard import label_shard
@@ -125,6 +124,6 @@ def test_relaxing_touches_hard_rows_and_hard_costs_only() -> None:
     from workers.constraints.constraint_set import build_problem
 
     problem = build_problem(DOCUMENTS[0], FlatModel().potentials(Batch.of(DOCUMENTS[:1])), LABELS, declared)
-    soft = relaxed(problem, 7.0)
+    soft = problem.relaxed(7.0)
     assert set(problem.rows.weight.tolist()) == {math.inf, 0.25, 2.0}
     np.testing.assert_array_equal(soft.rows.weight, np.where(np.isinf(problem.rows.weight), 7.0, problem.rows.weight))

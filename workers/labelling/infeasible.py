@@ -35,7 +35,7 @@ def fallback(
     nothing (`Status.TIMEOUT`) found none; whether there is one is then not known.
     """
     if policy == "relax":
-        soft = solve(relaxed(problem, weight))
+        soft = solve(problem.relaxed(weight))
         if not breaks_something_hard(soft):
             return replace(soft, status=Status.RELAXED)
     return problem.decoded(
@@ -47,13 +47,6 @@ def fallback(
         seconds=decoded.seconds,
         improvements=decoded.improvements,
     )
-
-
-def relaxed(problem: Problem, weight: float) -> Problem:
-    """The problem with every hard constraint at ``weight`` nats a unit of degree."""
-    rows = replace(problem.rows, weight=np.where(np.isinf(problem.rows.weight), weight, problem.rows.weight))
-    agreements = [replace(a, cost=np.where(np.isinf(a.cost), weight, a.cost)) for a in problem.agreements]
-    return replace(problem, rows=rows, agreements=tuple(agreements))
 
 
 def reason(decoded: Decoded, names: tuple[str, ...]) -> str:

@@ -18,7 +18,7 @@ from workers.inference.core.prepared import Prepared
 from workers.inference.registry import SOLVERS, Decoder, EngineError
 from workers.labelling.confidence import confidence
 from workers.labelling.error_analysis import ErrorAnalysis
-from workers.labelling.infeasible import breaks_something_hard, fallback, reason, relaxed
+from workers.labelling.infeasible import breaks_something_hard, fallback, reason
 from workers.labelling.report import check_gold
 from workers.models.model import Model
 
@@ -146,7 +146,7 @@ def _label(
     if breaks_something_hard(decoded):
         decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
         if decoded.status is Status.RELAXED:
-            judged = Prepared.of(relaxed(prepared, settings.relaxed_weight))
+            judged = Prepared.of(prepared.relaxed(settings.relaxed_weight))
     else:
         labelled.errors.add(document, prepared, decoded)
     if settings.certificates:

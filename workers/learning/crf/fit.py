@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,8 @@ class Fitting:
     def _names(self) -> list[str]:
         return [self.labels.names[i] for i in self.order.tolist()]
 
-    def save(self, out: Path, point: Floats, **figures: float) -> CrfModel:
-        """The model of a point, as a folder; ``figures`` of its training go into the manifest.
+    def save(self, out: Path, point: Floats, *, beside: Sequence[str] = (), **figures: float) -> CrfModel:
+        """The model of a point, as a folder; ``figures`` of its training go into the manifest, with files ``beside``.
 
         Raises `TrainingError` where the point is none, and as `workers.models.crf.save` does.
         """
@@ -112,7 +112,7 @@ class Fitting:
             settings=self.settings,
             training=training,
             libraries=("numba", "pyarrow"),
-            beside=(ATTRIBUTES_FILE,),
+            beside=(ATTRIBUTES_FILE, *beside),
         )
 
 

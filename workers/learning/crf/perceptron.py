@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from schemas.potentials import Floats
-from workers.compiling.kernel import kernel_in_place
+from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.features.incidence import Ids, Starts
 from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
 
@@ -63,29 +63,55 @@ def _pass(
         first, last = bounds[s], bounds[s + 1]
         score_tokens(start, ids, value, states, first, last, scores)
         _best(scores[: last - first], transitions, back, answer)
-        for t in range(first, last):
-            right, found = gold[t], answer[t - first]
-            if t > first:
-                before, found_before = gold[t - 1], answer[t - first - 1]
-                if (before, right) != (found_before, found):
-                    if has_transition[before, right]:
-                        transitions[before, right] += 1.0
-                        late_transitions[before, right] += seen
-                    if has_transition[found_before, found]:
-                        transitions[found_before, found] -= 1.0
-                        late_transitions[found_before, found] -= seen
-            if right == found:
-                continue
-            wrong += 1
-            for k in range(start[t], start[t + 1]):
-                c = ids[k]
-                if has_state[c, right]:
-                    states[c, right] += value[c]
-                    late_states[c, right] += seen * value[c]
-                if has_state[c, found]:
-                    states[c, found] -= value[c]
-                    late_states[c, found] -= seen * value[c]
+        wrong += correct(
+            start, ids, value, gold, answer, first, last, has_state, has_transition,
+            states, transitions, late_states, late_transitions, seen,
+        )  # fmt: skip
         seen += 1
+    return wrong
+
+
+@inner_in_place
+def correct(
+    start: Starts,
+    ids: Ids,
+    value: Floats,
+    gold: Ids,
+    answer: Ids,
+    first: int,
+    last: int,
+    has_state: Bools,
+    has_transition: Bools,
+    states: Floats,
+    transitions: Floats,
+    late_states: Floats,
+    late_transitions: Floats,
+    seen: int,
+) -> int:
+    """Moves the weights from the answer (from 0) to gold (from ``first``) on one sentence; returns the wrong labels."""
+    wrong = 0
+    for t in range(first, last):
+        right, found = gold[t], answer[t - first]
+        if t > first:
+            before, found_before = gold[t - 1], answer[t - first - 1]
+            if (before, right) != (found_before, found):
+                if has_transition[before, right]:
+                    transitions[before, right] += 1.0
+                    late_transitions[before, right] += seen
+                if has_transition[found_before, found]:
+                    transitions[found_before, found] -= 1.0
+                    late_transitions[found_before, found] -= seen
+        if right == found:
+            continue
+        wrong += 1
+        for k in range(start[t], start[t + 1]):
+            c = ids[k]
+            if has_state[c, right]:
+                states[c, right] += value[c]
+                late_states[c, right] += seen * value[c]
+            if has_state[c, found]:
+                states[c, found] -= value[c]
+                late_states[c, found] -= seen * value[c]
     return wrong
 
 

@@ -1,27 +1,42 @@
-"""An averaged perceptron with a CRF's features: fast, and its scores are not probabilities."""
+"""An averaged perceptron with a CRF's features, by itself or under constraints: fast, and no probabilities."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from schemas.document import Document
+from schemas.document import Batch, Document
 from schemas.settings import PerceptronSettings
+from workers.constraints.constraint_file import load_constraints
+from workers.constraints.constraint_writer import constraints_text
+from workers.inference.registry import Decoder
+from workers.learning.crf.constrained import ConstrainedPerceptron, Point
 from workers.learning.crf.fit import Fitting
 from workers.learning.crf.perceptron import run_passes
+from workers.learning.penalties import row_weights, with_weights
 from workers.learning.trainers.trainer import Iteration, Progress
 from workers.models.crf import CrfModel
+from workers.storage.files import write_whole
 
 NAME = "perceptron"
+CONSTRAINTS_FILE = "constraints.yaml"
+"""The constraints under which the model was learned, with their weights."""
 
 
 def train(
     documents: Iterable[Document], *, settings: PerceptronSettings, out: Path, progress: Progress | None = None
 ) -> CrfModel:
-    """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
-    fitting = Fitting.of(documents, settings=settings, trainer=NAME)
+    """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there.
+
+    Under constraints it raises `ConstraintError` and `EngineError` as well.
+    """
+    given = list(documents)
+    fitting = Fitting.of(given, settings=settings, trainer=NAME)
+    if settings.constraints is not None:
+        return _train_under(Path(settings.constraints), given, fitting, settings, out, progress)
     point, rng = fitting.start(out), np.random.default_rng(settings.seed)
     wrong = []
     for met in run_passes(fitting.chains, point, settings.passes, rng):
@@ -29,3 +44,44 @@ def train(
         if progress is not None:
             progress(Iteration(len(wrong), settings.passes))
     return fitting.save(out, point, iterations=len(wrong), wrong=wrong[-1])
+
+
+def _train_under(
+    file: Path,
+    documents: list[Document],
+    fitting: Fitting,
+    settings: PerceptronSettings,
+    out: Path,
+    progress: Progress | None,
+) -> CrfModel:
+    """The same under the constraints of a file."""
+    constraints = load_constraints(file).bind(fitting.labels)
+    soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
+    learned = np.array([settings.learn == "wcibt" and name in soft for name in constraints.names], np.bool_)
+    learner = ConstrainedPerceptron.of(
+        fitting.chains,
+        Batch.of(documents),
+        constraints,
+        fitting.labels,
+        fitting.order,
+        learned,
+        Decoder.of(settings.engine, seed=settings.seed),
+        settings.relaxed_weight,
+    )
+    weights, rng = fitting.start(out), np.random.default_rng(settings.seed)
+    point = Point(*fitting.chains.parts(weights), np.zeros(len(learned)))
+    met = []
+    for done in learner.run(point, settings.passes, rng):
+        met.append(done)
+        if progress is not None:
+            progress(Iteration(len(met), settings.passes))
+    penalties = {n: p for n, p, own in zip(constraints.names, point.penalty.tolist(), learned, strict=True) if own}
+    write_whole(out / CONSTRAINTS_FILE, constraints_text(with_weights(constraints, penalties), {}).encode())
+    return fitting.save(
+        out,
+        weights,
+        beside=(CONSTRAINTS_FILE,),
+        iterations=len(met),
+        wrong=met[-1].wrong,
+        relaxed_documents=met[-1].relaxed,
+    )

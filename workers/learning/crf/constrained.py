@@ -1,0 +1,195 @@
+"""The averaged perceptron under constraints: Chang, Ratinov & Roth (2008), algorithm 1, document by document.
+
+A document is answered by w and ρ together, ŷ = argmax w · f(x, y) − Σ_k ρ_k d_k(x, y), with d the degrees of the
+constraints' rows, and moves both towards gold y*:
+
+    w ← w + f(x, y*) − f(x, ŷ),    ρ_k ← max(0, ρ_k + d_k(x, ŷ) − d_k(x, y*)).
+
+As printed, line 9 has the opposite sign; with that, constraints that answers break more than gold would lose weight.
+Both are averaged over all documents that were looked at. Weights that are not learned stay as declared, and so do hard
+ones and those of agreements. Chang's degree is the number of prefixes that break a constraint; ours is the slack of its
+rows, which is the same for a start, a change off punctuation, a listed word and each further run of a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.document import Batch
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Floats, Potentials
+from schemas.problem import Problem
+from workers.compiling.kernel import kernel_in_place
+from workers.constraints.constraint_set import ConstraintSet, build_problems
+from workers.features.incidence import Ids, Starts
+from workers.inference.core.prepared import Prepared
+from workers.inference.registry import Decoder
+from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
+from workers.learning.crf.perceptron import correct
+
+
+class Point(NamedTuple):
+    """Weights of a chain's features, states (C, W) and transitions (W, W), and ``penalty`` (K,) of the constraints."""
+
+    states: Floats
+    transitions: Floats
+    penalty: Floats
+
+
+class Pass(NamedTuple):
+    """What a pass met: wrong labels, and documents whose answer had to break something hard."""
+
+    wrong: int
+    relaxed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Grounded:
+    """A document: its id, its sentences (from ``first`` to ``last``, exclusive), its problem without scores, and the
+    degrees (K,) of its constraints in gold."""
+
+    doc_id: str
+    first: int
+    last: int
+    problem: Problem
+    gold: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedPerceptron:
+    """``order`` (W,) are the chains' labels among those of the label set; ``learned`` (K,) whose penalty is."""
+
+    chains: TrainingChains
+    labels: LabelSet
+    order: Ids
+    documents: Sequence[Grounded]
+    learned: Bools
+    decoder: Decoder
+    relaxed_weight: float
+
+    @classmethod
+    def of(
+        cls,
+        chains: TrainingChains,
+        batch: Batch,
+        constraints: ConstraintSet,
+        labels: LabelSet,
+        order: Ids,
+        learned: Bools,
+        decoder: Decoder,
+        relaxed_weight: float,
+    ) -> ConstrainedPerceptron:
+        """Grounds the constraints on every document; ``batch`` has those of the chains, with gold labels."""
+        assert batch.labels is not None
+        gold = labels.encode(batch.labels.strings())
+        nothing = np.zeros((batch.token_count, len(labels)))
+        empty = Potentials(nothing, np.zeros((len(labels), len(labels))), batch.sentence_starts)
+        sentence = np.searchsorted(batch.sentence_bounds, batch.doc_starts).tolist()
+        documents = []
+        for i, problem in enumerate(build_problems(batch, empty, labels, constraints)):
+            own = gold[batch.doc_starts[i] : batch.doc_starts[i + 1]]
+            documents.append(Grounded(batch.doc_ids[i], sentence[i], sentence[i + 1], problem, degrees(problem, own)))
+        return cls(chains, labels, order, documents, learned, decoder, relaxed_weight)
+
+    def run(self, point: Point, passes: int, rng: np.random.Generator) -> Iterator[Pass]:
+        """Moves ``point`` in place, to the mean after the last pass; ``rng`` decides the order of documents."""
+        late = Point(*(np.zeros_like(part) for part in point))
+        mean_penalty, count = np.zeros_like(point.penalty), len(self.documents)
+        for number in range(passes):
+            wrong = relaxed = 0
+            for nth, i in enumerate(rng.permutation(count).tolist()):
+                step = self._step(self.documents[i], point, late, number * count + nth)
+                wrong, relaxed = wrong + step.wrong, relaxed + step.relaxed
+                mean_penalty += np.where(self.learned, point.penalty, 0.0)
+            if number == passes - 1:
+                for part, delayed in zip(point[:2], late[:2], strict=True):
+                    part -= delayed / max(1, passes * count)
+                point.penalty[self.learned] = mean_penalty[self.learned] / max(1, passes * count)
+            yield Pass(wrong, relaxed)
+
+    def _step(self, document: Grounded, point: Point, late: Point, seen: int) -> Pass:
+        """One document: the answer under the point, and the point moved towards gold."""
+        answer, broken = self._answer(document, point)
+        place = np.zeros(len(self.labels), np.int32)
+        place[self.order] = np.arange(len(self.order))
+        chains = self.chains
+        wrong = _correct_sentences(
+            *chains.flat, chains.value, chains.gold.labels, chains.gold.bounds, document.first, document.last,
+            place[answer], chains.states, chains.transitions, *point[:2], *late[:2], seen,
+        )  # fmt: skip
+        moved = np.maximum(0.0, point.penalty + degrees(document.problem, answer) - document.gold)
+        point.penalty[self.learned] = moved[self.learned]
+        return Pass(wrong, int(broken))
+
+    def _answer(self, document: Grounded, point: Point) -> tuple[Labels, bool]:
+        """(n,) the answer, and whether nothing that keeps what is hard was found, so that it was relaxed."""
+        problem = self._scored(document, point)
+        decoded = self.decoder(Prepared.of(problem), document.doc_id)
+        if decoded.objective > -np.inf:
+            return decoded.labels, False
+        soft = problem.relaxed(self.relaxed_weight)
+        return self.decoder(Prepared.of(soft), document.doc_id).labels, True
+
+    def _scored(self, document: Grounded, point: Point) -> Problem:
+        """The problem under the point; labels that were never seen are impossible."""
+        empty = document.problem.potentials
+        scores = np.zeros((len(empty.unary), len(self.order)))
+        chains = self.chains
+        _score_sentences(
+            *chains.flat, chains.value, point.states, chains.gold.bounds, document.first, document.last, scores
+        )
+        unary = np.full(empty.unary.shape, -np.inf)
+        unary[:, self.order] = scores
+        transition = np.zeros(empty.transition.shape)
+        transition[np.ix_(self.order, self.order)] = point.transitions
+        potentials = Potentials(unary, transition, empty.sentence_starts).legal(self.labels)
+        rows = document.problem.rows
+        weight = np.where(self.learned[rows.constraint], point.penalty[rows.constraint], rows.weight)
+        return replace(document.problem, potentials=potentials, rows=replace(rows, weight=weight))
+
+
+def degrees(problem: Problem, labels: Labels) -> Floats:
+    """(K,) the degree of each constraint's rows under a labelling."""
+    size = len(problem.constraint_names)
+    found: Floats = np.bincount(problem.rows.constraint, problem.rows.degree(labels), size).astype(np.float64)
+    return found
+
+
+@kernel_in_place
+def _score_sentences(
+    start: Starts, ids: Ids, value: Floats, states: Floats, bounds: Starts, first: int, last: int, scores: Floats
+) -> None:
+    """Writes local scores of the sentences from ``first`` to ``last`` to ``scores`` (n, W)."""
+    score_tokens(start, ids, value, states, bounds[first], bounds[last], scores)
+
+
+@kernel_in_place
+def _correct_sentences(
+    start: Starts,
+    ids: Ids,
+    value: Floats,
+    gold: Ids,
+    bounds: Starts,
+    first: int,
+    last: int,
+    answer: Ids,
+    has_state: Bools,
+    has_transition: Bools,
+    states: Floats,
+    transitions: Floats,
+    late_states: Floats,
+    late_transitions: Floats,
+    seen: int,
+) -> int:
+    """Moves the weights from ``answer`` (n,), the document's, to gold; returns the wrong labels."""
+    wrong = 0
+    for s in range(first, last):
+        wrong += correct(
+            start, ids, value, gold, answer[bounds[s] - bounds[first] :], bounds[s], bounds[s + 1],
+            has_state, has_transition, states, transitions, late_states, late_transitions, seen,
+        )  # fmt: skip
+    return wrong
