@@ -52,13 +52,8 @@ def main() -> None:
         row = {name: 100.0 * float(np.mean([one[name] for one in measured])) for name in measured[0]}
         seconds = time.process_time() - started
         rows.append({"citations": size, **row, "published": PUBLISHED[size], "cpu_seconds": seconds})
-        print(
-            size,
-            {name: round(value, 2) for name, value in row.items()},
-            PUBLISHED[size],
-            f"{seconds:.0f} s",
-            flush=True,
-        )
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in row.items())
+        print(f"{size}: {shown} {PUBLISHED[size]} {seconds:.0f} CPU s", flush=True)
     save("constrained_learning", {"rows": rows})
 
 

@@ -23,6 +23,18 @@ class InputError(_MaskedError, ValueError):
     """A corpus, model, constraint file or folder that cannot be used."""
 
 
+USERS_CODE_RAISES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a function of the user's may raise at what it cannot take; anything else is no fault of a document."""
+
+
 class DocumentError(InputError):
     """One document that cannot be labelled; ``reason`` says why, and goes into its reject.
 

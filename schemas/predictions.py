@@ -55,7 +55,7 @@ def predictions_table(
         TOKENS: nest(batch.columns[TOKENS], batch.doc_starts),
         SENTENCE_STARTS: sentence_lists(batch),
         LABELS: nest(Column(chosen, labels.names), batch.doc_starts),
-        "entities": _entities(batch, labels, chosen),
+        "entities": entities_column(batch, labels, chosen),
         "engine": pa.array([engine] * len(batch), pa.string()),
         "local": pa.array([d.local for d in decoded], pa.float64()),
         "penalty": pa.array([d.penalty for d in decoded], pa.float64()),
@@ -123,7 +123,8 @@ def times_table(batch: Batch, decoded: Sequence[Decoded], cpu_seconds: Sequence[
     return stamp(pa.table(data, schema=TIMES.required), TIMES)
 
 
-def _entities(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -> pa.Array:
+def entities_column(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -> pa.Array:
+    """(D,) lists of the spans of labels (N,), see `schemas.columns.ENTITY`."""
     spans = labels.spans(chosen, batch.sentence_starts)
     first = np.searchsorted(spans.start, batch.doc_starts)
     document = np.repeat(np.arange(len(batch)), np.diff(first))

@@ -122,13 +122,20 @@ class ScoresReport(Report):
 
 
 class CrfsuiteReport(Report):
-    """What ``concord import crfsuite --json`` prints; ``release`` is of the package that the function is from."""
+    """What ``concord import crfsuite --json`` prints; ``release`` is of the package that the feature function is from.
+
+    ``departure`` says why there are no ``word_tables``; ``trust`` is what the environment has to name.
+    """
 
     labels: tuple[str, ...]
     attributes: int
     features: str
+    tokenizer: str | None
     package: str
     release: str
+    word_tables: bool
+    departure: str
+    trust: str
     out: str
     model_digest: str
 

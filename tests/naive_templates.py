@@ -140,6 +140,23 @@ def appears_once(text: Sentences, c: dict[str, Any]) -> float:
     return sum(max(0, run_count(p, [name]) - 1) for p in parts for name in names)
 
 
+def appears_once_a_side(text: Sentences, c: dict[str, Any]) -> float:
+    total = 0
+    every = sorted({kind(label) for s in text for _, label in s} - {"O"})
+    names = c.get("labels") or [name for name in every if name not in c["separators"]]
+    for part in scoped(text, c.get("scope", "document")):
+        places = [
+            [(i, start) for i, sentence in enumerate(part) for start, _ in runs(sentence, wanted)]
+            for wanted in (c["separators"], *([name] for name in names))
+        ]
+        opened = [(i, t) for i, t in places[0] if listed(part[i][t][0], c.get("tokens", WORDS))]
+        for of_name in places[1:]:
+            first = min(opened, default=(len(part), 0))
+            left = sum(place < first for place in of_name)
+            total += max(0, left - 1) + max(0, len(of_name) - left - 1)
+    return total
+
+
 def at_most_runs(text: Sentences, c: dict[str, Any]) -> float:
     return float(sum(max(0, run_count(p, c["labels"]) - c["limit"]) for p in scoped(text, c.get("scope", "document"))))
 
@@ -317,6 +334,15 @@ CASES: dict[str, tuple[Naive, list[dict[str, Any]], list[dict[str, Any]]]] = {
     "presence_precedence": (presence_precedence, [AB_BIO], [AB_PLAIN, AB_PLAIN | {"scope": "sentence"}]),
     "starts_with": (starts_with, [{"labels": ["PER"]}], [{"labels": ["author", "O"], "scope": "sentence"}]),
     "appears_once": (appears_once, [{}, {"labels": ["PER", "I-ORG"]}], [{}, {"labels": ["O"], "scope": "sentence"}]),
+    "appears_once_a_side": (
+        appears_once_a_side,
+        [{"separators": ["ORG"], "labels": ["PER"]}, {"separators": ["O"]}],
+        [
+            {"separators": ["title"]},
+            {"separators": ["date"], "labels": ["author", "title", "O"], "scope": "sentence"},
+            {"separators": ["O", "date"], "labels": ["author"], "tokens": ["Smith", "of"]},
+        ],
+    ),
     "transition_on": (transition_on, [{}], [{}, {"side": "after"}, {"tokens": [",", "of"], "side": "before"}]),
     "lexicon": (
         lexicon,

@@ -235,6 +235,13 @@ def test_an_unknown_label_names_file_line_entry_and_the_nearest() -> None:
     ]
 
 
+def test_a_field_that_is_its_own_separator_is_refused() -> None:
+    entry = "separators: [date, title]\n    labels:\n      - author\n      - date\n    weight: 1\n"
+    text = "constraints:\n  - template: appears_once_a_side\n    " + entry
+    with pytest.raises(ConstraintError, match=r"c\.yaml:6: .*'date' is a separator too"):
+        parse_constraints(text, file="c.yaml").bind(LABELS)
+
+
 def test_an_agreement_names_types_and_not_labels() -> None:
     text = "constraints:\n  - template: consistent\n    labels: B-PER\n    weight: 1\n"
     with pytest.raises(ConstraintError, match=r"c\.yaml:3: .*unknown span type 'B-PER'"):

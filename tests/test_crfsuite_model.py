@@ -26,7 +26,7 @@ from tests.model_mutations import mend_hashes
 from workers.constraints.constraint_set import Unconstrained
 from workers.inference.core.chain import log_partition, viterbi
 from workers.labelling.labelled import check_settings, label_batch
-from workers.models.crfsuite import FEATURES_FILE, MODEL_FILE, TRUST, CrfsuiteModel, attributes
+from workers.models.crfsuite import FUNCTIONS_FILE, MODEL_FILE, TRUST, CrfsuiteModel, attributes
 from workers.models.folder import ModelError
 from workers.models.loaders import load_model
 from workers.models.model import Model
@@ -132,8 +132,10 @@ def test_a_folder_alone_has_nothing_imported(folder: Path, tmp_path: Path) -> No
     copy.mkdir()
     for path in folder.iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
-    content = json.loads((copy / FEATURES_FILE).read_text())
-    (copy / FEATURES_FILE).write_text(json.dumps(content | {"name": "evil:features", "package": "evil"}))
+    content = json.loads((copy / FUNCTIONS_FILE).read_text())
+    (copy / FUNCTIONS_FILE).write_text(
+        json.dumps({"features": content["features"] | {"name": "evil:features", "package": "evil"}})
+    )
     mend_hashes(copy)
     script = "from pathlib import Path; from workers.models.loaders import load_model; load_model(Path('model'))"
     root = str(Path(__file__).parents[1])
@@ -163,15 +165,15 @@ def test_another_release_of_the_function_is_refused(
     monkeypatch.setenv(TRUST, FEATURES)
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    text = (tmp_path / FEATURES_FILE).read_text()
+    text = (tmp_path / FUNCTIONS_FILE).read_text()
     content = json.loads(text)
-    assert content["name"] == FEATURES
+    assert content["features"]["name"] == FEATURES
     before = load_model(tmp_path).digest
-    (tmp_path / FEATURES_FILE).write_text(json.dumps(content | {"release": "0.0"}))
+    (tmp_path / FUNCTIONS_FILE).write_text(json.dumps(content | {"features": content["features"] | {"release": "0.0"}}))
     mend_hashes(tmp_path)
     with pytest.raises(ModelError, match=r"0\.0, but there is .*; install that release, or import the model again"):
         load_model(tmp_path)
-    (tmp_path / FEATURES_FILE).write_text(text)
+    (tmp_path / FUNCTIONS_FILE).write_text(text)
     mend_hashes(tmp_path)
     assert load_model(tmp_path).digest == before
     (tmp_path / MODEL_FILE).write_bytes((tmp_path / MODEL_FILE).read_bytes()[:-9])
@@ -179,9 +181,10 @@ def test_another_release_of_the_function_is_refused(
     with pytest.raises(ModelError, match="was the file cut"):
         load_model(tmp_path)
     monkeypatch.delenv(TRUST)
+    package = content["features"]["package"]
     said = call("chains", "--corpus", "c", "--model", str(folder), code=Exit.INPUT).stderr
     assert said == (
-        f"concord: {folder}: the model calls {FEATURES} of {content['package']}, code that concord does not know; "
+        f"concord: {folder}: the model calls {FEATURES} of {package}, code that concord does not know; "
         f"if you trust it, set {TRUST}={FEATURES}\n"
     )
 

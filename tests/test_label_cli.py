@@ -124,6 +124,14 @@ def test_explanations_show_what_constraints_change(model: Path, tmp_path: Path) 
     assert not any(effects[name].changes for name in consistency)
     shown = call(*given)
     assert "nothing is a name" in shown.stdout
+    alone = LabelledText.model_validate_json(call("--model", model, "--no-consistency", "--json", TEXT).stdout)
+    assert (found.viterbi_labels, found.viterbi_entities) == (alone.labels, alone.entities)
+    assert found.viterbi_local == pytest.approx(alone.score)
+    apart = found.viterbi_local - found.local
+    assert apart > 0
+    assert found.viterbi_local - found.viterbi_penalty < found.score
+    assert f"the model alone: {call('--model', model, '--no-consistency', TEXT).stdout[:40]}" in shown.stdout
+    assert f"better by {apart:.4f} nats under the model" in shown.stdout
     assert "labels that the constraints changed: " in shown.stderr
     unasked = call("--model", model, "--explain", "--no-consistency", TEXT)
     assert "labels that the constraints changed: none" in unasked.stderr

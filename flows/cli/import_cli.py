@@ -58,6 +58,13 @@ def crfsuite(
         str,
         typer.Option(help="MODULE:FUNCTION that makes features of the words of a sentence. Its code is run: trust it."),
     ],
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(help="MODULE:FUNCTION that makes a list of words of a text: raw text is cut by it. Trust it too."),
+    ] = None,
+    word_tables: Annotated[
+        bool, typer.Option(help="Score by tables of words where the features turn out to be of one word at a time.")
+    ] = True,
     out: Out,
     as_json: Json = False,
 ) -> None:
@@ -65,10 +72,16 @@ def crfsuite(
     with reported():
         from flows.commands.importing import import_crfsuite
 
-        report = import_crfsuite(file, out, features)
+        report = import_crfsuite(file, out, features, tokenizer=tokenizer, word_tables=word_tables)
         if as_json:
             print_json(report.model_dump_json())
             return
         say(f"{report.attributes:,} attributes, {len(report.labels)} labels")
         say(f"features by {report.features} of {report.package} {report.release}")
-        say(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.features}")
+        if report.tokenizer:
+            say(f"text is cut by {report.tokenizer}")
+        if report.word_tables:
+            say("each feature is of one word: scored by tables of words")
+        else:
+            say(f"no word tables: {report.departure}", style="yellow")
+        say(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.trust}")

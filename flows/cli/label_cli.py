@@ -44,12 +44,11 @@ def label(
 ) -> None:
     """Label a text, a file or standard input in this process: no corpus, no cluster. With --json an object a text."""
     with reported():
-        from flows.commands.label import document_of, open_labeller
+        from flows.commands.label import open_labeller
         from flows.options import run_settings, text_settings
 
         chosen = run_settings(settings, option or [])
         reading = text_settings(chosen.text, encoding if text is None else UTF_8)
-        documents = [document_of(raw, reading) for raw in _texts(text, file or [])]
         labeller = open_labeller(
             model,
             constraints=[str(path) for path in constraints or []],
@@ -57,7 +56,7 @@ def label(
             settings=chosen,
             tracking=tracking,
         )
-        for document in documents:
+        for document in [labeller.read(raw, reading) for raw in _texts(text, file or [])]:
             found = labeller.document(document)
             if explain:
                 found = found.model_copy(update={"explanation": labeller.explain(document)})
@@ -84,10 +83,19 @@ def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
 
 
 def _show(found: LabelledText) -> None:
-    from flows.cli.label_tables import answer_line, entities_table, marked_text, ranking_line, ranking_table
+    from flows.cli.label_tables import (
+        answer_line,
+        entities_table,
+        marked_text,
+        model_alone,
+        ranking_line,
+        ranking_table,
+    )
 
     console = Console()
     console.print(marked_text(found), soft_wrap=True)
+    if found.viterbi_labels != found.labels:
+        console.print(model_alone(found), soft_wrap=True)
     if any(entity.probability is not None for entity in found.entities):
         console.print(entities_table(found))
     if found.n_best_bound is not None:

@@ -19,9 +19,26 @@ STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
 
 def marked_text(found: LabelledText) -> Text:
     """The text with each entity in brackets, its type after it."""
-    styles = {kind: STYLES[i % len(STYLES)] for i, kind in enumerate(sorted({e.type for e in found.entities}))}
-    text, marked, end = found.text or "", Text(), 0
-    for entity in found.entities:
+    return _marked(found.text or "", found.entities)
+
+
+def model_alone(found: LabelledText) -> Text:
+    """The reading of the model alone, marked like the other one, and the nats between them."""
+    reading = _marked(found.text or "", found.viterbi_entities)
+    return Text("the model alone: ").append(reading).append(f"\n{_apart(found)}", style="dim")
+
+
+def _apart(found: LabelledText) -> str:
+    return (
+        f"better by {found.viterbi_local - found.local:.4f} nats under the model, where constraints charge it "
+        f"{found.viterbi_penalty:.4f} and the answer {found.penalty:.4f}"
+    )
+
+
+def _marked(text: str, entities: Sequence[LabelledEntity]) -> Text:
+    styles = {kind: STYLES[i % len(STYLES)] for i, kind in enumerate(sorted({e.type for e in entities}))}
+    marked, end = Text(), 0
+    for entity in entities:
         if entity.char_start is None or entity.char_end is None:
             continue
         style = styles[entity.type]

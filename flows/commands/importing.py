@@ -16,6 +16,7 @@ from schemas.potentials import LARGEST_WEIGHT, Floats
 from schemas.reports import CrfsuiteReport, ScoresReport
 from schemas.settings import ScoresSettings
 from workers.models.crfsuite import save as save_crfsuite
+from workers.models.crfsuite import trust_of
 from workers.models.scores import label_ids, label_set, placed, save
 from workers.storage.files import staged
 
@@ -55,8 +56,10 @@ def import_scores(
     )
 
 
-def import_crfsuite(file: Path, out: Path, features: str) -> CrfsuiteReport:
-    """Makes a model folder of CRFsuite's file and the function MODULE:FUNCTION, whose module is imported for it.
+def import_crfsuite(
+    file: Path, out: Path, features: str, *, tokenizer: str | None = None, word_tables: bool = True
+) -> CrfsuiteReport:
+    """Makes a model folder of CRFsuite's file and functions MODULE:FUNCTION, whose modules are imported for it.
 
     Raises `ModelError`, `ModelFileError`, `OutputError` and `OSError`.
     """
@@ -64,13 +67,18 @@ def import_crfsuite(file: Path, out: Path, features: str) -> CrfsuiteReport:
     check_model_place(place)
     data = file.read_bytes()
     with staged(place) as folder:
-        model = save_crfsuite(folder, data, features)
+        model = save_crfsuite(folder, data, features, tokenizer=tokenizer, word_tables=word_tables)
+    functions = model.functions
     return CrfsuiteReport(
         labels=model.labels.names,
         attributes=len(model.weights.attributes),
-        features=model.function.name,
-        package=model.function.package,
-        release=model.function.release,
+        features=functions.features.name,
+        tokenizer=None if functions.tokenizer is None else functions.tokenizer.name,
+        package=functions.features.package,
+        release=functions.features.release,
+        word_tables=not functions.departure,
+        departure=functions.departure,
+        trust=trust_of(functions),
         out=str(place),
         model_digest=model.digest,
     )

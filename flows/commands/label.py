@@ -17,6 +17,7 @@ from schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
 from schemas.document import Batch, Document
 from schemas.errors import DocumentError, InputError
 from schemas.labelled import LabelledText
+from schemas.predictions import entities_column
 from schemas.run import RunSettings
 from schemas.settings import TextReaderSettings
 from workers.audit.auditing import explain
@@ -24,7 +25,7 @@ from workers.constraints.constraint_set import Separable
 from workers.corpus.readers.text import document_from_bytes
 from workers.labelling.labelled import check_settings, label_batch, run_decoder
 from workers.labelling.shard import answers_table
-from workers.models.model import Model
+from workers.models.model import Model, text_tokenizer
 from workers.storage.files import naming
 
 CERTIFY = RunSettings(engine="certify")
@@ -61,7 +62,20 @@ class Labeller:
         `DocumentError` for a text that cannot be labelled.
         """
         settings = TextReaderSettings.model_validate(self.settings.text.model_dump())
-        return self.document(document_of(RawText(doc_id, text.encode()), settings))
+        return self.document(self.read(RawText(doc_id, text.encode()), settings))
+
+    def read(self, raw: RawText, settings: TextReaderSettings) -> Document:
+        """A text as a document whose id is its source, cut by the model's own tokenizer where it has one.
+
+        Raises `TextError`, `LanguageError`.
+        """
+        tokenizer = text_tokenizer(self.model)
+        found = document_from_bytes(
+            raw.content, raw.source, raw.source, settings, option=ENCODING_OPTION, tokenizer=tokenizer
+        )
+        if isinstance(found, Reject):
+            raise TextError(f"{raw.source}: {found.reason}")
+        return found
 
     def document(self, document: Document) -> LabelledText:
         """A document that is cut into tokens already. Raises as a call does."""
@@ -74,7 +88,13 @@ class Labeller:
         table = answers_table(batch, labelled, model=model, constraints=constraints, settings=settings)
         (row,) = table.to_pylist()
         wanted = {name: row[name] for name in LabelledText.model_fields if name in row}
-        given = {"text": document.text, "score": row["objective"], "entities": _entities(row)}
+        (alone,) = entities_column(batch, model.labels, labelled.first[0]).to_pylist()
+        given = {
+            "text": document.text,
+            "score": row["objective"],
+            "entities": _entities(row),
+            "viterbi_entities": alone,
+        }
         return LabelledText.model_validate(wanted | given)
 
     def explain(self, document: Document) -> Explanation:
@@ -118,11 +138,3 @@ def raw_file(path: Path) -> RawText:
     """A file as it is. Raises `OSError`, which names it."""
     with naming(path):
         return RawText(str(path), path.expanduser().read_bytes())
-
-
-def document_of(raw: RawText, settings: TextReaderSettings) -> Document:
-    """A text as a document whose id is its source. Raises `TextError`, `LanguageError`."""
-    found = document_from_bytes(raw.content, raw.source, raw.source, settings, option=ENCODING_OPTION)
-    if isinstance(found, Reject):
-        raise TextError(f"{raw.source}: {found.reason}")
-    return found

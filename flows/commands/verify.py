@@ -34,7 +34,7 @@ from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.labelling.output import CERTIFICATES
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.models.model import Model, score_column
+from workers.models.model import Model, score_column, text_tokenizer
 
 PROVEN = (Status.OPTIMAL, Status.BY_SOLVER)
 
@@ -161,7 +161,7 @@ def _problems(
     """The problem of each document that the run has an answer to. Raises `VerifyError` where an answer has none."""
     left = set(answers)
     for shard in shards:
-        batch, _ = read_batch(shard, text=key.settings.text)
+        batch, _ = read_batch(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
         documents = [document for document in batch if document.doc_id in left]
         if documents:
             answered = Batch.of(documents)

@@ -21,6 +21,7 @@ from schemas.columns import (
 from schemas.document import TOKENS, Batch, ScoreColumn
 from schemas.settings import TextSettings
 from workers.corpus.parquet import CorpusError, ParquetLocation, open_parquet, resolve
+from workers.corpus.readers.own_tokenizer import OwnTokenizer
 from workers.corpus.readers.text import batch_from_text_table, check_text
 from workers.corpus.row_digests import digest_of_rows, row_digests
 from workers.corpus.row_ranges import RowRanges
@@ -143,7 +144,9 @@ def file_columns(file: ParquetLocation, text: TextSettings) -> list[str]:
     return token_columns(schema) if TOKENS in columns else [TOKENS]
 
 
-def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batch, list[Reject]]:
+def read_batch(
+    shard: Shard, *, text: TextSettings = DEFAULT_TEXT, tokenizer: OwnTokenizer | None = None
+) -> tuple[Batch, list[Reject]]:
     """The shard's good rows as a batch and its bad rows as rejects; raw text is tokenised on the way.
 
     Together they are all rows of the shard. Raises as `read_shard`.
@@ -152,7 +155,10 @@ def read_batch(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> tuple[Batc
     source, faults = shard.file.path, dict.fromkeys(shard.lethal, LETHAL)
     faults |= dict.fromkeys((row for row, _ in shard.repeats), REPEATED)
     if TOKENS not in table.column_names:
-        return batch_from_text_table(table, text, source=source, first_row=shard.first_row, known_faults=faults)
+        first = shard.first_row
+        return batch_from_text_table(
+            table, text, source=source, first_row=first, known_faults=faults, tokenizer=tokenizer
+        )
     return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=faults, scores=shard.scores)
 
 

@@ -28,10 +28,12 @@ from workers.labelling.output import (
     write_table,
 )
 from workers.labelling.report import report_of
-from workers.models.model import Model
+from workers.models.model import Model, text_tokenizer
 
 VITERBI_LABELS = "viterbi_labels"
 """Extra column of the predictions: the chain's own answer, so that every change can be explained."""
+VITERBI_LOCAL, VITERBI_PENALTY = "viterbi_local", "viterbi_penalty"
+"""Extra columns: its nats under the model alone, and what the constraints would have charged it."""
 
 
 def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: RunKey, store: Path) -> ShardResult:
@@ -43,7 +45,7 @@ def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: 
     """
     started = time.perf_counter()
     name = shard_name(shard, key)
-    batch, rejects = read_batch(shard, text=key.settings.text)
+    batch, rejects = read_batch(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
     read = time.perf_counter() - started
     labelled = label_batch(batch, model=model, constraints=constraints, settings=key.settings)
     if labelled.refused:
@@ -75,7 +77,7 @@ def _with_refused(unread: list[Reject], shard: Shard, batch: Batch, refused: Map
 def answers_table(
     batch: Batch, labelled: Labelled, *, model: Model, constraints: ConstraintSet, settings: RunSettings
 ) -> pa.Table:
-    """A stamped predictions table of a batch of which nothing was refused, with the Viterbi labels as well."""
+    """A stamped predictions table of a batch of which nothing was refused, with the Viterbi labels and their scores."""
     table = predictions_table(
         batch,
         labelled.decoded,
@@ -87,7 +89,11 @@ def answers_table(
     )
     first = np.concatenate([np.zeros(0, np.int32), *labelled.first])
     column = nest(Column(first, model.labels.names), batch.doc_starts)
-    columns = {VITERBI_LABELS: column}
+    columns = {
+        VITERBI_LABELS: column,
+        VITERBI_LOCAL: pa.array([score.local for score in labelled.before], pa.float64()),
+        VITERBI_PENALTY: pa.array([score.penalty for score in labelled.before], pa.float64()),
+    }
     if settings.confidence != "none":
         columns |= confidence_columns(labelled.confidence)
     if settings.n_best:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from schemas.document import Batch, ScoreColumn
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
+from workers.corpus.readers.own_tokenizer import OwnTokenizer
 from workers.inference.core.chain import viterbi
 
 
@@ -30,6 +31,16 @@ class ReadsScores(Protocol):
     @property
     def score_column(self) -> ScoreColumn:
         """The column; a batch to be scored has its ``scores``."""
+        ...
+
+
+@runtime_checkable
+class CutsText(Protocol):
+    """Has a say in how raw text is cut into words. A model that also has this is one."""
+
+    @property
+    def tokenizer(self) -> OwnTokenizer | None:
+        """What cuts it; none: concord's own tokenizer."""
         ...
 
 
@@ -65,6 +76,11 @@ class Model(Protocol):
 def viterbi_labels(model: Model, batch: Batch) -> Labels:
     """(N,) the model's best legal labels of a batch, ids of its label set, by no constraint but that."""
     return viterbi(model.potentials(batch).legal(model.labels))
+
+
+def text_tokenizer(model: Model) -> OwnTokenizer | None:
+    """What cuts raw text for the model, where it is not concord's own tokenizer."""
+    return model.tokenizer if isinstance(model, CutsText) else None
 
 
 def score_column(model: Model) -> ScoreColumn | None:

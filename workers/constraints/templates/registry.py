@@ -23,6 +23,7 @@ from workers.constraints.templates.repeats import (
 )
 from workers.constraints.templates.runs import (
     AppearsOnce,
+    AppearsOnceASide,
     AtLeastRuns,
     AtMostRuns,
     SequenceImpliesSequence,
@@ -39,6 +40,7 @@ TEMPLATES: dict[str, type[Template]] = {
     "presence_precedence": PresencePrecedence,
     "starts_with": StartsWith,
     "appears_once": AppearsOnce,
+    "appears_once_a_side": AppearsOnceASide,
     "transition_on": TransitionOn,
     "lexicon": Lexicon,
     "only_in": OnlyIn,

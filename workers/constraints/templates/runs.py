@@ -6,23 +6,27 @@ rows have linear size.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
+from schemas.labels import LabelSet
 from schemas.potentials import Ints
 from workers.constraints.rows import Draft, Part, forbidden_edges, wherever
 from workers.constraints.templates.template import (
     PUNCTUATION,
     Count,
+    Location,
     Names,
     RowTemplate,
     Scope,
     Site,
     Tokens,
     TokenTest,
+    label_mask,
     opening_edges,
     same_run,
 )
@@ -55,6 +59,75 @@ class AppearsOnce(RowTemplate):
         for i, one in enumerate(names):
             parts += site.openings(segment + i * len(starts), (one,))
         return np.tile(starts, len(names)), tuple(parts)
+
+
+class AppearsOnceASide(RowTemplate):
+    """Each field is one run, at most, on each side of the first separator: ``tag`` of usaddress 0.5.16.
+
+    A separator is a run of ``separators`` that opens at a token that passes ``tokens`` (any token otherwise);
+    ``labels`` are all other span types by default. S(t) = 1[a separator opens at t], O(t) = 1[a run of the label opens
+    at t], n the scope's tokens. A row for each label: Σ_t O(t) − n · Σ_p S(p) ≤ 1; and two for each label and token p
+    that may open a separator, one for each side: Σ_{t < p} O(t) + n · (S(p) − Σ_{q < p} S(q)) ≤ n + 1, and the same
+    with t > p. Only the first separator's rows, or without any the first kind of row, can be broken. Degree: runs
+    beyond the first on each side. Size: tokens times those that may open a separator, so that a test of words keeps
+    it linear.
+    """
+
+    separators: Names
+    labels: Names | None = None
+    tokens: Tokens | None = None
+    scope: Scope = Scope.DOCUMENT
+    label_fields: ClassVar[tuple[str, ...]] = ("separators", "labels")
+
+    def check(self, labels: LabelSet) -> Iterator[tuple[Location, str]]:
+        """Unknown names, and labels that are separators too."""
+        yield from (faults := list(super().check(labels)))
+        if not faults:
+            separating = label_mask(labels, self.separators)
+            for i, name in enumerate(self.labels or ()):
+                if (separating & label_mask(labels, (name,))).any():
+                    yield ("labels", i), f"{name!r} is a separator too; a field is what separators stand between"
+
+    def rows(self, site: Site) -> Draft:
+        """One row a label and document (or sentence), and two a label and token that may open a separator."""
+        return self._runs_beyond(site, 1)
+
+    def antecedent(self, site: Site) -> Draft:
+        """A run of the label on that side."""
+        return self._runs_beyond(site, 0)
+
+    def _runs_beyond(self, site: Site, limit: int) -> Draft:
+        """Rows that speak of more than ``limit`` runs."""
+        starts, ends = site.bounds(self.scope)
+        segment, size = site.segment(self.scope), ends - starts
+        at = np.flatnonzero(site.mask(self.tokens))
+        own = segment[at]
+        homes = np.concatenate([starts, at, at])
+        bound = limit + np.concatenate([0 * starts, size[own], size[own]])
+        parts: list[Part] = []
+        names = self._fields(site)
+        for i in range(len(names)):
+            whole = i * len(homes)
+            before, after = whole + len(starts), whole + len(starts) + len(at)
+            parts += site.openings(whole + segment, (names[i],))
+            parts += self._separated(site, whole + own, at, -size[own])
+            for side, low, high in ((before, starts[own], at), (after, at + 1, ends[own])):
+                row, place = site.ranges(at, low, high)
+                parts += _opened(site, (names[i],), side + row, place, 1)
+                parts += self._separated(site, side + np.arange(len(at)), at, size[own])
+                row, earlier = site.ranges(at, np.searchsorted(at, starts[own]), np.arange(len(at)))
+                parts += self._separated(site, side + row, at[earlier], -size[own][row])
+        return Draft(np.tile(homes, len(names)), np.tile(bound, len(names)), tuple(parts))
+
+    def _fields(self, site: Site) -> tuple[str, ...]:
+        if self.labels is not None:
+            return self.labels
+        separating = site.mask_of(self.separators)
+        return tuple(name for name in site.labels.types if not (separating & site.mask_of((name,))).any())
+
+    def _separated(self, site: Site, row: Ints, position: Ints, coefficient: Ints) -> tuple[Part, ...]:
+        """coefficient · S(position) in ``row``, all (M,)."""
+        return _opened(site, self.separators, row, position, coefficient)
 
 
 class AtMostRuns(RowTemplate):
@@ -159,3 +232,8 @@ class TransitionOn(RowTemplate):
         if self.side is not Side.BEFORE:
             free |= passes[inner]
         return forbidden_edges(inner[~free], ~same_run(site.labels))
+
+
+def _opened(site: Site, names: Names, row: Ints, position: Ints, coefficient: float | Ints) -> tuple[Part, ...]:
+    """coefficient · 1[a run of ``names`` opens at position] in ``row``, both (M,)."""
+    return site.opened_at(row, position, site.mask_of(names), opening_edges(site.labels, names), coefficient)

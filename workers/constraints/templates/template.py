@@ -368,10 +368,17 @@ class Site:
 
     def opened(self, row: Ints, labels: Mask, pairs: Mask, coefficient: float | Ints) -> tuple[Part, ...]:
         """The same for labels (L,) at sentences' first tokens, and edges (L, L) at all others."""
-        first, inner = self.batch.sentence_starts, self.inner
+        return self.opened_at(row, self.positions, labels, pairs, coefficient)
+
+    def opened_at(
+        self, row: Ints, position: Ints, labels: Mask, pairs: Mask, coefficient: float | Ints
+    ) -> tuple[Part, ...]:
+        """The same at M positions: ``row``, ``position`` and a coefficient that is an array are (M,)."""
+        starts = self.starts_sentence[position]
+        first, inner = np.flatnonzero(starts), np.flatnonzero(~starts)
         return (
-            tokens_in(row[first], first, labels, _of(coefficient, first)),
-            edges_in(row[inner], inner, pairs, _of(coefficient, inner)),
+            tokens_in(row[first], position[first], labels, _of(coefficient, first)),
+            edges_in(row[inner], position[inner], pairs, _of(coefficient, inner)),
         )
 
 

@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, decode, string_faults
 from schemas.document import TOKENS, Batch, Document
+from schemas.errors import DocumentError
 from schemas.settings import TextReaderSettings, TextSettings
 from workers.corpus.parquet import open_parquet, parquet_files, read_row_group
+from workers.corpus.readers.own_tokenizer import OwnTokenizer
 from workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
 from workers.corpus.readers.tokenizer import load_tokenizer
 
@@ -30,13 +32,22 @@ def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | 
 
 
 def document_from_bytes(
-    raw: bytes, source: str, doc_id: str, settings: TextReaderSettings, *, option: str = ENCODING_OPTION
+    raw: bytes,
+    source: str,
+    doc_id: str,
+    settings: TextReaderSettings,
+    *,
+    option: str = ENCODING_OPTION,
+    tokenizer: OwnTokenizer | None = None,
 ) -> Document | Reject:
-    """The document that is all of a file; ``option`` as in `decoded`. Raises `LanguageError`."""
+    """The document that is all of a file; ``option`` as in `decoded`. Raises `LanguageError`, as `batch_from_texts`."""
     text = text_of_bytes(raw, source, doc_id, settings.encoding, option=option)
     if isinstance(text, Reject):
         return text
-    return batch_from_texts([doc_id], [text], settings).document(0)
+    try:
+        return batch_from_texts([doc_id], [text], settings, tokenizer=tokenizer).document(0)
+    except DocumentError as error:
+        return Reject(source, None, doc_id, error.reason)
 
 
 def text_of_bytes(
@@ -51,9 +62,14 @@ def text_of_bytes(
     return text if text.strip() else Reject(source, None, doc_id, NOTHING)
 
 
-def batch_from_texts(doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings) -> Batch:
-    """Tokenised texts as a batch with character offsets; every text has to have a token."""
-    cut = load_tokenizer(settings.language, settings.sentence_limit)(texts)
+def batch_from_texts(
+    doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings, *, tokenizer: OwnTokenizer | None = None
+) -> Batch:
+    """Tokenised texts as a batch with character offsets; every text has to have a token.
+
+    Raises `LanguageError`, and `DocumentError` for a text that a tokenizer of the user's cannot cut.
+    """
+    cut = (tokenizer or load_tokenizer(settings.language, settings.sentence_limit))(texts)
     return Batch(
         tuple(doc_ids),
         cut.doc_starts,
@@ -72,6 +88,7 @@ def batch_from_text_table(
     source: str,
     first_row: int = 0,
     known_faults: Mapping[int, str] = NO_FAULTS,
+    tokenizer: OwnTokenizer | None = None,
 ) -> tuple[Batch, list[Reject]]:
     """The good rows of a table of raw texts, tokenised, and a reject for every other row, in row order.
 
@@ -83,13 +100,24 @@ def batch_from_text_table(
     faults |= {row: f"{TEXT} is blank" for row, text in enumerate(texts) if text is not None and not text.strip()}
     faults |= string_faults(table[settings.text_column], TEXT)
     faults |= string_faults(table[settings.id_column], DOC_ID)
+    if tokenizer is not None:
+        faults |= dict(_uncut({i: text for i, text in enumerate(texts) if text and i not in faults}, tokenizer))
     rejects = [Reject(source, first_row + row, ids[row], reason) for row, reason in sorted(faults.items())]
     good = [
         (doc_id, text)
         for row, (doc_id, text) in enumerate(zip(ids, texts, strict=True))
         if doc_id is not None and text is not None and row not in faults
     ]
-    return batch_from_texts([i for i, _ in good], [t for _, t in good], settings), rejects
+    return batch_from_texts([i for i, _ in good], [t for _, t in good], settings, tokenizer=tokenizer), rejects
+
+
+def _uncut(texts: Mapping[int, str], tokenizer: OwnTokenizer) -> Iterator[tuple[int, str]]:
+    """The texts that the tokenizer cannot cut, and why."""
+    for row, text in texts.items():
+        try:
+            tokenizer.cut(text)
+        except DocumentError as error:
+            yield row, error.reason
 
 
 def check_text(schema: pa.Schema, settings: TextSettings, *, source: str) -> None:
