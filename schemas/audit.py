@@ -135,3 +135,36 @@ class Explanation(Figures):
     gap: float
     status: str
     effects: tuple[ConstraintEffect, ...]
+
+
+class MinedRule(Figures):
+    """A rule that was kept: ``n`` documents where it binds, of which ``broken`` break it.
+
+    A share ``chance`` of them would hold by chance, ``p`` is how likely it lets so many hold. ``weight`` is in nats a
+    unit of degree, with the interval in which it lies with 95 %.
+    """
+
+    name: str
+    template: str
+    n: int
+    broken: int
+    chance: float
+    p: float
+    weight: float
+    low: float
+    high: float
+
+
+class MineReport(Figures):
+    """What `concord constraints mine` found in ``with_gold`` of so many documents; ``out`` is None where nothing.
+
+    ``candidates`` rules bind anywhere, ``significant`` hold more often than chance lets them.
+    """
+
+    documents: int
+    with_gold: int
+    rejected: int
+    candidates: int
+    significant: int
+    rules: tuple[MinedRule, ...]
+    out: str | None

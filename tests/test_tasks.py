@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from schemas.document import Document
+from schemas.labels import LabelSet
 from tests.made_runs import HashModel, consistency, key_of
 from workers.compiling.code import LABELLING, WORKERS, files_behind, imports_of
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.templates.runs import AppearsOnce
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import ParquetLocation
 from workers.corpus.plan import distinct, plan
@@ -26,10 +29,13 @@ from workers.learning.word_counts import Contexts
 from workers.remote.answers import AnswersParts
 from workers.remote.count import CountParts
 from workers.remote.label import LabelParts
+from workers.remote.mining import RowsParts, RulesParts
 from workers.remote.registry import TASKS
 from workers.remote.task import AnyTask
 from workers.remote.words import ContextsParts, WordsParts
 from workers.synthesis.made_up import synthesize
+
+NEWS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 
 tasks = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -52,6 +58,8 @@ PARTS: dict[str, Callable[[Path], Any]] = {
     "answers": lambda _: AnswersParts(HashModel(), sample=Document.build("s", [["a", "word"]])),
     "words": lambda _: WordsParts(),
     "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
+    "rules": lambda _: RulesParts(NEWS, 2, seed=1),
+    "rows": lambda _: RowsParts(NEWS, DeclaredConstraints((AppearsOnce(labels=("PER", "LOC"), weight=1.0),))),
 }
 """Parts to try each task on; whoever adds a task adds them here."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from flows.cli.arguments import Corpus, Engine, Json, ModelName, Options, Seed, Tracking, print_json
+from flows.cli.arguments import Corpus, Engine, Json, ModelName, Options, Ray, Seed, Tracking, Workers, print_json
 from flows.cli.failures import reported
+from flows.cli.settings_options import takes
+from schemas.settings import TextSettings
 
-app = typer.Typer(no_args_is_help=True, help="Check a constraint file on a corpus, or explain it on a document.")
+app = typer.Typer(no_args_is_help=True, help="Find constraints in a corpus, check a file of them, or explain it.")
 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
 
@@ -79,6 +81,39 @@ def weigh(
         console = Console()
         console.print(weigh_table(report))
         for line in weigh_lines(report):
+            console.print(line, highlight=False, markup=False)
+
+
+@app.command(epilog="Example: concord constraints mine corpora/train/ --out mined.yaml")
+@takes(TextSettings)
+def mine(
+    corpus: Annotated[str, typer.Argument(help="Parquet corpus with gold labels: a file, a folder or a URI.")],
+    *,
+    out: Annotated[Path, typer.Option(help="YAML file for the rules that are found.")],
+    penalty: Annotated[str, typer.Option(help="What a broken row costs: odds, fersini, fixed or hard.")] = "odds",
+    option: Options = None,
+    seed: Seed = 0,
+    ray: Ray = None,
+    workers: Workers = None,
+    as_json: Json = False,
+    settings: dict[str, Any],
+) -> None:
+    """Find rules about runs of labels that hold more often than chance lets them, counted on Ray."""
+    with reported():
+        from flows.cli.constraints_tables import mine_lines, mine_table
+        from flows.commands.mining import mine as mine_corpus
+        from flows.options import parse_options
+        from workers.learning.mining import MiningSettings
+
+        chosen = parse_options(option or [], MiningSettings, owner="constraints mine")
+        text = TextSettings.model_validate(settings)
+        report = mine_corpus(corpus, out, chosen, penalty=penalty, seed=seed, text=text, ray=ray, workers=workers)
+        if as_json:
+            print_json(report.model_dump_json())
+            return
+        console = Console()
+        console.print(mine_table(report))
+        for line in mine_lines(report):
             console.print(line, highlight=False, markup=False)
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.cli.plain_tables import figures_table, text_table
-from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange, WeighReport
+from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange, MineReport, WeighReport
 from schemas.reports import EntryReport
 
 SHOWN = 12
@@ -65,6 +65,22 @@ def weigh_lines(report: WeighReport) -> Iterator[str]:
         elif row.weight == 0.0:
             yield f"warning: {row.name}: gold breaks it more than it keeps it; it weighs nothing"
     yield "nothing was written; --out FILE keeps these weights" if report.out is None else f"weights in {report.out}"
+
+
+def mine_table(report: MineReport) -> Table:
+    """A line a rule: where it binds, how often it breaks, what chance gives, and its weight with the interval."""
+    table = figures_table("rule", "documents", "broken", "by chance\nhold, %", "p", "weight", "95 %")
+    for rule in report.rules:
+        figures = [f"{rule.n:,}", f"{rule.broken:,}", f"{100 * rule.chance:.1f}", f"{rule.p:.1e}", _nats(rule.weight)]
+        table.add_row(Text(rule.name), *figures, f"{rule.low:.2f} to {rule.high:.2f}")
+    return table
+
+
+def mine_lines(report: MineReport) -> Iterator[str]:
+    """What was counted on, how many rules passed, and where they are."""
+    yield f"counted on {report.with_gold:,} of {report.documents:,} documents, {report.rejected:,} rejected rows"
+    yield f"{report.candidates:,} rules bind somewhere, {report.significant:,} hold more often than chance lets them"
+    yield "no rule was found, nothing was written" if report.out is None else f"{len(report.rules)} in {report.out}"
 
 
 def labels_table(found: Explanation) -> Table:

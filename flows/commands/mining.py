@@ -1,0 +1,132 @@
+"""Constraints mined from gold on Ray: what `concord constraints mine` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from flows.cluster.cluster import Cluster, cluster
+from flows.cluster.counting import count
+from flows.commands.constraints import DIGITS
+from flows.jobs import corpus_place, failed_message, folder_place
+from schemas.audit import MinedRule, MineReport
+from schemas.errors import ShardsError
+from schemas.labels import LabelSet
+from schemas.settings import TextSettings
+from workers.constraints.constraint_writer import constraints_text
+from workers.constraints.declared import KINDS, DeclaredConstraints
+from workers.corpus.parquet import CorpusError
+from workers.corpus.plan import plan
+from workers.corpus.shards import DEFAULT_TEXT, Shard
+from workers.evaluation.corpus_counts import CorpusCounts
+from workers.learning.mining import (
+    TEMPLATES_OF,
+    MiningSettings,
+    Rule,
+    candidates,
+    comment,
+    declared,
+    in_documents,
+    mined,
+    significant,
+)
+from workers.learning.penalties import PenaltySettings, penalty_named, with_weights
+from workers.learning.rule_counts import RuleCounts
+from workers.remote.count import COUNT, CountParts
+from workers.remote.mining import ROWS, RULES, RowsCounted, RowsParts, RulesParts
+from workers.remote.task import Mergeable, Parts, Task
+from workers.storage.files import write_whole
+
+P = TypeVar("P", bound=Parts)
+M = TypeVar("M", bound=Mergeable)
+
+
+def mine(
+    corpus: str,
+    out: Path,
+    settings: MiningSettings,
+    *,
+    penalty: str = "odds",
+    seed: int = 0,
+    text: TextSettings = DEFAULT_TEXT,
+    ray: str | None = None,
+    workers: int | None = None,
+) -> MineReport:
+    """Mines the rules of a corpus with gold labels into the file ``out``, the same for any number of workers.
+
+    Raises `PenaltyError`, `CorpusError` where no document has gold labels, `ShardsError` where a shard failed,
+    `ClusterError`, and what reading the corpus and writing raise.
+    """
+    folder_place(str(out))
+    penalty_named(penalty)
+    shards = plan(corpus_place(corpus), text=text)
+    with cluster(ray, workers=workers) as running:
+        every = _Counting(running, shards)
+        labels = _labels(corpus, CorpusCounts.merge(every.of(COUNT, CountParts(text), "reading labels")))
+        parts = RulesParts(labels, settings.orders, seed, text)
+        counts = RuleCounts.merge(every.of(RULES, parts, "counting rules"))
+        kept = mined(counts, labels, settings)
+        constraints = declared(kept, labels)
+        rows = RowsCounted.merge(every.of(ROWS, RowsParts(labels, constraints, text), "weighing")) if kept else None
+    weighed = [] if rows is None else [_weighed(rule, rows.rows[rule.name].degree, penalty) for rule in kept]
+    if rows is not None:
+        write_whole(out, _text(constraints, weighed).encode())
+    every_rule = candidates(counts, labels)
+    return MineReport(
+        documents=counts.documents,
+        with_gold=counts.with_gold,
+        rejected=counts.rejected,
+        candidates=len(every_rule),
+        significant=len(significant(every_rule, settings)),
+        rules=tuple(rule.report for rule in weighed),
+        out=str(out) if weighed else None,
+    )
+
+
+class _Counting(NamedTuple):
+    """Tasks on the same shards, of which none may fail."""
+
+    running: Cluster
+    shards: Sequence[Shard]
+
+    def of(self, task: Task[P, M], parts: P, title: str) -> list[M]:
+        found, errors = count(self.running, task, self.shards, parts, title=title)
+        if errors:
+            raise ShardsError(failed_message(errors, len(self.shards)))
+        return found
+
+
+def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
+    if not counts.labels.names:
+        raise CorpusError(f"{corpus}: has no gold labels, of which rules are mined")
+    return LabelSet.infer(counts.labels.names)
+
+
+class _Weighed(NamedTuple):
+    """A rule as the file and the report have it."""
+
+    report: MinedRule
+    comment: str
+
+
+def _weighed(rule: Rule, degree: float, penalty: str) -> _Weighed:
+    cost, settings, rows = penalty_named(penalty), PenaltySettings(), in_documents(rule, degree)
+    low, high = rows.interval(cost, settings)
+    report = MinedRule(
+        name=rule.name,
+        template=KINDS[TEMPLATES_OF[rule.kind]],
+        n=rule.n,
+        broken=rule.broken,
+        chance=rule.chance,
+        p=rule.p,
+        weight=round(rows.weight(cost, settings), DIGITS),
+        low=low,
+        high=high,
+    )
+    return _Weighed(report, comment(rule, (low, high)))
+
+
+def _text(constraints: DeclaredConstraints, rules: Sequence[_Weighed]) -> str:
+    weighed = with_weights(constraints, {rule.report.name: rule.report.weight for rule in rules})
+    return constraints_text(weighed, {rule.report.name: rule.comment for rule in rules})

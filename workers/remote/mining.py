@@ -1,0 +1,80 @@
+"""The two tasks of mining: how rules about runs fare in gold, then the rows of those that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schemas.labels import LabelSet
+from schemas.settings import TextSettings
+from workers.constraints.declared import DeclaredConstraints
+from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from workers.learning.penalties import RowCounts, count_rows
+from workers.learning.rule_counts import RuleCounts
+from workers.remote.task import Task
+
+
+class RulesParts(NamedTuple):
+    """The labels of the whole corpus, so many shuffled orders of each document, and how raw text is read."""
+
+    labels: LabelSet
+    orders: int
+    seed: int
+    text: TextSettings = DEFAULT_TEXT
+
+
+class RowsParts(NamedTuple):
+    """Whose rows are counted, and how raw text is read."""
+
+    labels: LabelSet
+    constraints: DeclaredConstraints
+    text: TextSettings = DEFAULT_TEXT
+
+
+@dataclass(frozen=True)
+class RowsCounted:
+    """Rows of every constraint, by name. Degrees are whole numbers of templates that are mined, so sums are exact."""
+
+    documents: int
+    rejected: int
+    rows: dict[str, RowCounts]
+
+    @classmethod
+    def merge(cls, parts: Iterable[RowsCounted]) -> RowsCounted:
+        """The counts of all parts together."""
+        given = list(parts)
+        names = dict.fromkeys(name for part in given for name in part.rows)
+        rows = {name: [part.rows[name] for part in given if name in part.rows] for name in names}
+        return cls(
+            sum(part.documents for part in given),
+            sum(part.rejected for part in given),
+            {name: RowCounts(*map(sum, zip(*counts, strict=True))) for name, counts in rows.items()},
+        )
+
+
+def _count_rules(shard: Shard, parts: RulesParts) -> RuleCounts:
+    batch, rejects = read_batch(shard, text=parts.text)
+    return RuleCounts.of(batch, parts.labels, orders=parts.orders, seed=parts.seed, rejected=len(rejects))
+
+
+def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
+    batch, rejects = read_batch(shard, text=parts.text)
+    batches = [] if batch.labels is None else [batch]
+    return RowsCounted(len(batch), len(rejects), count_rows(parts.constraints, batches, parts.labels))
+
+
+def _rules(result: RuleCounts) -> RuleCounts:
+    return result
+
+
+def _rows(result: RowsCounted) -> RowsCounted:
+    return result
+
+
+def _nothing(parts: object) -> None:
+    """No kernel is needed."""
+
+
+RULES = Task("rules", RulesParts, run=_count_rules, counts=_rules, rehearse=_count_rules, warm=_nothing)
+ROWS = Task("rows", RowsParts, run=_count_rows, counts=_rows, rehearse=_count_rows, warm=_nothing)
