@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from schemas.document import Batch, Document
 from schemas.labels import OUTSIDE, LabelSet, Scheme
-from workers.learning.mining import MiningSettings, Rule, candidates, declared, implies, mined, significant
+from workers.learning.mining import (
+    MiningSettings,
+    Rule,
+    candidates,
+    declared,
+    implies,
+    in_documents,
+    mined,
+    significant,
+)
 from workers.learning.penalties import PENALTIES, PenaltySettings
 from workers.learning.rule_counts import Kind, RuleCounts, order_verdicts
 from workers.learning.run_order import Runs
@@ -186,10 +195,10 @@ def test_every_order_without_merged_runs_is_as_likely() -> None:
     document = Document.build("x", [["w"] * 4], labels=[["a", "b", "a", "c"]])
     batch = Batch.of([document])
     runs = Runs.of(batch, PLAIN.encode(["a", "b", "a", "c"]), PLAIN)
-    orders = Counter(tuple(types.tolist()) for types in runs.shuffled(6000, 1))
+    orders = Counter(tuple(types.tolist()) for types in runs.shuffled(1200, 1))
     allowed = {o for o in itertools.permutations((0, 1, 0, 2)) if all(x != y for x, y in itertools.pairwise(o))}
     assert set(orders) == allowed
-    assert all(count == pytest.approx(6000 / len(allowed), rel=0.15) for count in orders.values())
+    assert all(count == pytest.approx(1200 / len(allowed), rel=0.25) for count in orders.values())
     starts = order_verdicts(runs, runs.types)[Kind.STARTS][1]
     assert starts.tolist() == [[True, False, False, False]]
 
@@ -207,16 +216,26 @@ def test_what_the_label_scheme_forces_is_no_rule() -> None:
     assert not kept & {Kind.FOLLOWED, Kind.APART, Kind.STARTS, Kind.ENDS}
 
 
-def test_implied_rules_are_dropped_unless_they_are_plainly_surer() -> None:
+def test_what_implies_what() -> None:
     there, needs = Rule(Kind.THERE, "b", "", 100, 1, 0.5), Rule(Kind.NEEDS, "a", "b", 50, 0, 0.5)
     assert implies(there, needs)
     assert not implies(needs, there)
 
 
+def test_an_implied_rule_stays_where_it_is_plainly_surer() -> None:
+    """Nine of ten documents change labels before a mark only, all beside one."""
+    rng = np.random.default_rng(5)
+    documents = [spelled(str(i), "abcabc", rng) for i in range(300)]
+    labels = LabelSet.bio("abc")
+    odd = [Document.build(f"x{i}", [["w", "w", ",", "w"]], labels=[["B-a", "I-a", "B-b", "I-b"]]) for i in range(30)]
+    chosen = MiningSettings(kinds=(Kind.CHANGES,))
+    sides = {r.first: r.broken for r in mined(counted(documents + odd, labels), labels, chosen)}
+    assert sides == {"before": 30, "either": 0}
+    assert [r.first for r in mined(counted(documents, labels), labels, chosen)] == ["before"]
+
+
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_weights_are_those_of_documents(penalty: str) -> None:
-    from workers.learning.mining import in_documents
-
     rows = in_documents(Rule(Kind.ONCE, "a", "", 40, 4, 0.5), 8.0)
     whole = PENALTIES[penalty](40, 4, PenaltySettings())
     assert rows.weight(PENALTIES[penalty], PenaltySettings()) == whole / 2.0

@@ -95,11 +95,11 @@ def candidates(counts: RuleCounts, labels: LabelSet) -> list[Rule]:
     dealt = _Dealt(counts)
     rules: list[Rule] = []
     for kind in Kind:
-        table = counts.tables[kind]
-        for place in np.argwhere(table[0] > 0).tolist():
+        table = np.moveaxis(counts.tables[kind], 0, -1)
+        for place in np.argwhere(table[..., 0] > 0).tolist():
             first, second = _named(kind, place, names)
             if _speaks(kind, first, second) and absent.isdisjoint((first, second)):
-                n, broken, chance = (int(x) for x in table[(slice(None), *place)])
+                n, broken, chance = table[tuple(place)].tolist()
                 share = dealt.share(kind, place) if kind in DEALT else chance / BILLION / n
                 rules.append(Rule(kind, first, second, n, broken, share))
     return rules
