@@ -45,7 +45,7 @@ def decode(folder: Path, engine: str) -> None:
     model, documents = load(folder), corpus()
     consistency = LabelConsistency(PairCounts.of(documents, model.labels))
     constraints = JoinedConstraints((consistency, DeclaredConstraints((Legality(weight=1.0),))))
-    settings = check_settings(RunSettings(engine=engine, seconds=20.0, confidence="marginal"))
+    settings = check_settings(RunSettings(engine=engine, seconds=20.0, confidence="marginal", n_best=3))
     warm(documents[0], model=model, constraints=constraints, settings=settings)
 
 

@@ -325,7 +325,7 @@ def taken(ground: Ground, items: list[Item]) -> list[int]:
 
 def test_groups_that_take_a_labelling_charge_no_more_than_it_pays() -> None:
     tight = tried = 0
-    for seed in range(100):
+    for seed in range(60):
         problem = small_problem(3 * seed + 1)
         for labelling in labellings_of(problem)[::60]:
             unary = np.full_like(problem.potentials.unary, -np.inf)
@@ -337,7 +337,7 @@ def test_groups_that_take_a_labelling_charge_no_more_than_it_pays() -> None:
             total, _ = ground.narrowed(ground.everything, prices, 0)
             assert total >= labelling.units - ALMOST
             tight, tried = tight + (total <= labelling.units + ALMOST), tried + 1
-    assert tight > 0.5 * tried > 50, (tight, tried)
+    assert tight > 0.5 * tried > 40, (tight, tried)
 
 
 @pytest.mark.parametrize("per_token", [False, True])

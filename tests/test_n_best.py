@@ -23,7 +23,7 @@ from workers.constraints.constraint_set import ConstraintSet
 from workers.inference.chains.list_viterbi import list_viterbi
 from workers.inference.core.chain import viterbi
 from workers.inference.core.prepared import Prepared
-from workers.inference.nbest.engine import n_best
+from workers.inference.nbest.engine import Found, n_best
 from workers.labelling.labelled import check_settings, label_batch
 from workers.labelling.shard import answers_table
 
@@ -82,6 +82,18 @@ def test_the_best_labellings_are_those_of_enumeration(block: int, count: int) ->
             check(problem, found, every, count)
             assert found.proven.all()
             assert len(found.score) == min(count, len(every.score))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_dropped_after_the_last_place_counts_in_the_bound(seed: int) -> None:
+    """Even where whatever was not added is known to be worse than anything."""
+    problem = small(seed)
+    every = enumerated(problem)
+    found = Found(Prepared.of(problem), every.labels[0], 2)
+    for own in np.random.default_rng(seed).permutation(every.labels):
+        found.add(own[None, :], -np.inf)
+    assert found.bound == pytest.approx(every.score[2] if len(every.score) > 2 else -np.inf)
+    assert found.complete(1e-9)
 
 
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 40), work=st.integers(0, 30_000))

@@ -57,7 +57,7 @@ def n_best(
     steps of `relax`; a node of the search counts `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
     """
     prepared, effort = Prepared.of(problem), Effort(budget)
-    found, narrowing = _Found(prepared, start, count), Narrowing(prepared, effort)
+    found, narrowing = Found(prepared, start, count), Narrowing(prepared, effort)
     for depth in _DEPTHS if found.answers else (math.inf,):
         _look(found, narrowing, depth, effort)
         if found.complete(tolerance) or effort.spent:
@@ -65,7 +65,7 @@ def n_best(
     return found.ranking(tolerance)
 
 
-class _Found:
+class Found:
     """The best labellings met so far, the best first, each with what it loses, and whether it is not the start."""
 
     def __init__(self, problem: Prepared, start: Labels, count: int) -> None:
@@ -113,7 +113,7 @@ class _Found:
         return Ranking(labels, score, score >= self.bound - tolerance, self.bound)
 
 
-def _look(found: _Found, narrowing: Narrowing, depth: float, effort: Effort) -> None:
+def _look(found: Found, narrowing: Narrowing, depth: float, effort: Effort) -> None:
     """A round: all labellings that score more than ``depth`` nats below the best known, or the best of them."""
     labels, score = found.best
     lowest = score - depth

@@ -81,7 +81,7 @@ class Seen:
         if missing:
             raise TrainingError(
                 f"document {document.doc_id!r} has no column {', '.join(map(repr, missing))}, which the features read; "
-                "use others, such as those without tags, or add the column"
+                "use others, such as --features core+mentions+entities, or add the column"
             )
         self.names.update(gold)
         self.documents += 1
