@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -22,21 +22,19 @@ from typer.testing import CliRunner
 import flows.commands.corpus_stats
 from flows.cli.app import app
 from flows.cli.failures import Exit
-from flows.cluster.pool import Done
 from flows.commands.corpus_stats import VocabularyError, corpus_stats
 from schemas.document import Batch, Document
 from schemas.labels import Scheme
 from schemas.settings import CrfSettings
+from tests.in_process import Here
 from tests.made_runs import HashModel
 from tests.test_crf import corpus as named
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import CorpusError
-from workers.corpus.shards import Shard
 from workers.evaluation.corpus_counts import CorpusCounts, Lengths
 from workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from workers.learning.trainers import crfsuite
 from workers.models.crf import CrfModel
-from workers.remote.task import P, R, Task
 
 BIO = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
 FIELDS = st.sampled_from(["name", "street", "O"])
@@ -152,15 +150,6 @@ def test_features_without_the_word_know_none(model: CrfModel) -> None:
 
 
 # The command, its shards counted in this process in the place of Ray's workers
-
-
-class Here:
-    def __init__(self, broken: int | None) -> None:
-        self.broken = broken
-
-    def run(self, task: Task[P, R], shards: Sequence[Shard], parts: P) -> Iterator[Done[R]]:
-        for i, shard in reversed(list(enumerate(shards))):
-            yield Done(shard, None, "it burned") if i == self.broken else Done(shard, task.run(shard, parts))
 
 
 @pytest.fixture

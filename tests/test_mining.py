@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+import flows.commands.mining
+from flows.cli.app import app
+from flows.cli.failures import Exit
 from schemas.document import Batch, Document
 from schemas.labels import OUTSIDE, LabelSet, Scheme
+from tests.in_process import Here
+from workers.constraints.constraint_file import load_constraints
+from workers.corpus.ingestion import write_corpus
 from workers.learning.mining import (
     MiningSettings,
     Rule,
@@ -27,6 +38,7 @@ from workers.learning.mining import (
 from workers.learning.penalties import PENALTIES, PenaltySettings
 from workers.learning.rule_counts import Kind, RuleCounts, order_verdicts
 from workers.learning.run_order import Runs
+from workers.synthesis.made_up import synthesize
 
 PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 BIO = LabelSet.bio(["a", "b", "c"])
@@ -179,15 +191,25 @@ def test_planted_rules_are_found() -> None:
     assert not re.search(r"[cde] is followed by [cde]", text)
 
 
-def test_shuffled_corpora_give_no_more_than_the_stated_rate() -> None:
-    """Of corpora in which nothing holds but by chance at most 5 % may show a rule."""
-    corpora, labels = 200, LabelSet.bio("abc")
-    chosen = MiningSettings(held=0.0)
-    rules = [
-        significant(candidates(counted(shuffled_corpus(seed, 25, "abc"), labels, orders=8), labels), chosen)
-        for seed in range(corpora)
-    ]
-    assert sum(bool(found) for found in rules) <= 0.05 * corpora
+def plainly(document: Document) -> Document:
+    """The same with plain labels: neighbours of one label become one run."""
+    assert document.labels is not None
+    names = [name[2:] for name in document.labels.strings()]
+    return Document.build(document.doc_id, [document.tokens], labels=[names])
+
+
+OF_ORDER = (Kind.STARTS, Kind.ENDS, Kind.FOLLOWED, Kind.APART, Kind.ORDER, Kind.CHANGES)
+
+
+@pytest.mark.parametrize(("labels", "kinds"), [(BIO, tuple(Kind)), (PLAIN, OF_ORDER)], ids=["bio", "plain"])
+def test_shuffled_corpora_give_no_more_than_the_stated_rate(labels: LabelSet, kinds: tuple[Kind, ...]) -> None:
+    """Of 100 corpora in which nothing holds but by chance at most 5 may show a rule, however rarely it holds."""
+    chosen, found = MiningSettings(held=0.0, kinds=kinds), 0
+    for seed in range(100):
+        documents = shuffled_corpus(seed, 20, "abc")
+        counts = counted([plainly(d) for d in documents] if labels is PLAIN else documents, labels, orders=4)
+        found += bool(significant(candidates(counts, labels), chosen))
+    assert found <= 5
 
 
 def test_every_order_without_merged_runs_is_as_likely() -> None:
@@ -239,3 +261,55 @@ def test_weights_are_those_of_documents(penalty: str) -> None:
     rows = in_documents(Rule(Kind.ONCE, "a", "", 40, 4, 0.5), 8.0)
     whole = PENALTIES[penalty](40, 4, PenaltySettings())
     assert rows.weight(PENALTIES[penalty], PenaltySettings()) == whole / 2.0
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Citations in three shards, counted in this process."""
+    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    documents = list(synthesize(60, seed=4, kind="citations"))
+    for i in range(3):
+        write_corpus(documents[20 * i : 20 * (i + 1)], tmp_path / "corpus" / str(i), source="test")
+    return tmp_path / "corpus"
+
+
+def run(*words: str | Path, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["constraints", *map(str, words)])
+    assert done.exit_code == code, done.output
+    return done.stdout if "--json" in words else done.output
+
+
+def test_the_file_loads_checks_and_says_why(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "mined.yaml"
+    said = run("mine", corpus, "--out", out)
+    constraints = load_constraints(out)
+    assert "one title" in constraints.titles
+    assert f"{len(constraints.titles)} in " in said
+    text = out.read_text()
+    assert text.count("  # binds in ") == len(constraints.titles)
+    one = tmp_path / "one"
+    write_corpus(list(synthesize(60, seed=4, kind="citations")), one, source="test")
+    run("mine", one, "--out", tmp_path / "again.yaml")
+    assert (tmp_path / "again.yaml").read_text() == text, "one shard or three"
+    checked = json.loads(run("check", out, "--corpus", one, "--conflicts", "0", "--json"))
+    assert {row["name"]: row["gold"]["documents"] for row in checked["constraints"]} == {
+        row["name"]: row["broken"] for row in json.loads(run("mine", corpus, "--out", out, "--json"))["rules"]
+    }
+
+
+def test_where_nothing_is_found_nothing_is_written(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mined.yaml"
+    assert "no rule was found" in run("mine", corpus, "--out", out, "--option", "support=1000")
+    assert not out.exists()
+
+
+def test_a_corpus_that_fails_or_has_no_gold_is_said_so(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = [replace(document, labels=None) for document in synthesize(3, seed=4, kind="citations")]
+    write_corpus(bare, tmp_path / "bare", source="test")
+    out = tmp_path / "mined.yaml"
+    assert "has no gold labels" in run("mine", tmp_path / "bare", "--out", out, code=Exit.INPUT)
+    assert "no penalty is called" in run("mine", corpus, "--out", out, "--penalty", "x", code=Exit.USAGE)
+    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
+    assert "1 of 3 shards failed" in run("mine", corpus, "--out", out, code=Exit.SHARDS)
