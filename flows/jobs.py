@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from prefect.runtime import flow_run
 
+from flows.cluster.counting import failed_message
 from flows.runfolder.runfolder import RunFolderError
 from schemas.errors import InputError, ServiceError, ShardsError
 from schemas.run import RunReport
 from schemas.secrets import place_of
 from workers.corpus.parquet import resolve
 from workers.models.folder import MANIFEST, ModelError
-
-NAMED = 8
-"""Failed shards that one message names; a report has them all."""
-
-
-def failed_message(errors: Sequence[str], shards: int) -> str:
-    """How many of so many shards failed, and why the first `NAMED` of them did."""
-    more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
-    return f"{len(errors)} of {shards} shards failed: {'; '.join([*errors[:NAMED], *more])}"
 
 
 class ShardsFailedError(ShardsError):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.cluster.counting import NAMED
 from flows.commands.corpora import ingest_corpus, synthesize_corpus
-from flows.jobs import NAMED, ShardsFailedError, check_apart, corpus_name, corpus_place, folder_place
+from flows.jobs import ShardsFailedError, check_apart, corpus_name, corpus_place, folder_place
 from flows.runfolder.runfolder import RunFolderError
 from schemas.run import RunReport
 from schemas.settings import IngestSettings, TextSettings

@@ -7,12 +7,22 @@ from typing import TypeVar
 
 from flows.cluster.cluster import Cluster
 from flows.progress import meter
+from schemas.errors import ShardsError
 from workers.corpus.plan import distinct
 from workers.corpus.shards import Shard
 from workers.remote.task import Mergeable, Parts, Task
 
 P = TypeVar("P", bound=Parts)
 M = TypeVar("M", bound=Mergeable)
+
+NAMED = 8
+"""Failed shards that one message names; a report has them all."""
+
+
+def failed_message(errors: Sequence[str], shards: int) -> str:
+    """How many of so many shards failed, and why the first `NAMED` of them did."""
+    more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
+    return f"{len(errors)} of {shards} shards failed: {'; '.join([*errors[:NAMED], *more])}"
 
 
 def count(
@@ -32,3 +42,11 @@ def count(
             done[answer.shard.id] = answer.result
             bar.advance(answer.shard.rows, note="documents")
     return [done[shard.id] for shard in shards if shard.id in done], sorted(errors)
+
+
+def count_all(running: Cluster, task: Task[P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
+    """The results of every shard. Raises `ShardsError` where one failed, and as `count`."""
+    found, errors = count(running, task, shards, parts, title=title)
+    if errors:
+        raise ShardsError(failed_message(errors, len(shards)))
+    return found

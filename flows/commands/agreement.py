@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.cluster.cluster import cluster
-from flows.cluster.counting import count
-from flows.jobs import corpus_place, failed_message, folder_place
+from flows.cluster.counting import count_all
+from flows.jobs import corpus_place, folder_place
 from flows.sources import LateRegistry, check_columns, first_document, open_model
-from schemas.errors import ShardsError, UsageError
+from schemas.errors import UsageError
 from schemas.reports import AgreementReport
 from schemas.settings import AgreementSettings, TextSettings
 from workers.constraints.constraint_set import Unconstrained
@@ -42,9 +42,7 @@ def agreement(
     check_columns(shards, text, model=opened.model, constraints=Unconstrained(), source=model)
     parts = AnswersParts(opened.model, text, first_document(shards, text))
     with cluster(ray, workers=workers) as running:
-        found, errors = count(running, ANSWERS, shards, parts, title="labelling")
-    if errors:
-        raise ShardsError(failed_message(errors, len(shards)))
+        found = count_all(running, ANSWERS, shards, parts, title="labelling")
     counts = AnswerCounts.merge([AnswerCounts.none(opened.model.labels), *found])
     out.parent.mkdir(parents=True, exist_ok=True)
     write_agreement(out, counts, About(model=opened.model.digest, types=opened.model.labels.types, settings=settings))

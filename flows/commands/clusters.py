@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from flows.cluster.cluster import Cluster, cluster
-from flows.cluster.counting import count
-from flows.jobs import corpus_place, failed_message, folder_place
+from flows.cluster.cluster import cluster
+from flows.cluster.counting import count_all
+from flows.jobs import corpus_place, folder_place
 from flows.progress import meter
-from schemas.errors import ShardsError
 from schemas.reports import ClusterReport
 from schemas.settings import ClusterSettings, CoOccurrenceSettings, TextSettings
 from workers.corpus.plan import plan
-from workers.corpus.shards import DEFAULT_TEXT, Shard
+from workers.corpus.shards import DEFAULT_TEXT
 from workers.features.clusters import Clusters, write_clusters
 from workers.learning.vectors import read_vectors
 from workers.learning.word_clusters import clustered, frequent_words, vectors
 from workers.learning.word_counts import ContextCounts, WordCounts, contexts_of
-from workers.remote.task import Mergeable, Parts, Task
 from workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
-
-P = TypeVar("P", bound=Parts)
-M = TypeVar("M", bound=Mergeable)
 
 
 def learn(
@@ -44,22 +38,14 @@ def learn(
     folder_place(str(out))
     shards = [shard for corpus in corpora for shard in plan(corpus_place(corpus), text=text)]
     with cluster(ray, workers=workers) as running:
-        counts = WordCounts.merge(_all(running, WORDS, shards, WordsParts(text), title="counting words"))
+        counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
         words = frequent_words(counts.words, settings)
         contexts = contexts_of(words, settings)
         parts = ContextsParts(contexts, text)
-        pairs = ContextCounts.merge(_all(running, CONTEXTS, shards, parts, title="counting contexts"))
+        pairs = ContextCounts.merge(count_all(running, CONTEXTS, shards, parts, title="counting contexts"))
     with meter("clustering", None):
         found = clustered(words, vectors(pairs, contexts, settings), settings)
     return _written(found, out, tokens=counts.tokens)
-
-
-def _all(running: Cluster, task: Task[P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
-    """The counts of every shard. Raises `ShardsError` where one failed."""
-    found, errors = count(running, task, shards, parts, title=title)
-    if errors:
-        raise ShardsError(failed_message(errors, len(shards)))
-    return found
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings) -> ClusterReport:

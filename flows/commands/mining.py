@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from flows.cluster.cluster import Cluster, cluster
-from flows.cluster.counting import count
+from flows.cluster.cluster import cluster
+from flows.cluster.counting import count_all
 from flows.commands.constraints import DIGITS
-from flows.jobs import corpus_place, failed_message, folder_place
+from flows.jobs import corpus_place, folder_place
 from schemas.audit import MinedRule, MineReport
-from schemas.errors import ShardsError
 from schemas.labels import LabelSet
 from schemas.settings import TextSettings
 from workers.constraints.constraint_writer import constraints_text
 from workers.constraints.declared import KINDS, DeclaredConstraints
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
-from workers.corpus.shards import DEFAULT_TEXT, Shard
+from workers.corpus.shards import DEFAULT_TEXT
 from workers.evaluation.corpus_counts import CorpusCounts
 from workers.learning.mining import (
     TEMPLATES_OF,
@@ -35,11 +34,7 @@ from workers.learning.penalties import PenaltySettings, penalty_named, with_weig
 from workers.learning.rule_counts import RuleCounts
 from workers.remote.count import COUNT, CountParts
 from workers.remote.mining import ROWS, RULES, RowsCounted, RowsParts, RulesParts
-from workers.remote.task import Mergeable, Parts, Task
 from workers.storage.files import write_whole
-
-P = TypeVar("P", bound=Parts)
-M = TypeVar("M", bound=Mergeable)
 
 
 def mine(
@@ -62,13 +57,15 @@ def mine(
     penalty_named(penalty)
     shards = plan(corpus_place(corpus), text=text)
     with cluster(ray, workers=workers) as running:
-        every = _Counting(running, shards)
-        labels = _labels(corpus, CorpusCounts.merge(every.of(COUNT, CountParts(text), "reading labels")))
+        labels = _labels(
+            corpus, CorpusCounts.merge(count_all(running, COUNT, shards, CountParts(text), title="reading labels"))
+        )
         parts = RulesParts(labels, settings.orders, seed, text)
-        counts = RuleCounts.merge(every.of(RULES, parts, "counting rules"))
+        counts = RuleCounts.merge(count_all(running, RULES, shards, parts, title="counting rules"))
         kept = mined(counts, labels, settings)
         constraints = declared(kept, labels)
-        rows = RowsCounted.merge(every.of(ROWS, RowsParts(labels, constraints, text), "weighing")) if kept else None
+        written = RowsParts(labels, constraints, text)
+        rows = RowsCounted.merge(count_all(running, ROWS, shards, written, title="weighing")) if kept else None
     weighed = [] if rows is None else [_weighed(rule, rows.rows[rule.name].degree, penalty) for rule in kept]
     if rows is not None:
         write_whole(out, _text(constraints, weighed).encode())
@@ -82,19 +79,6 @@ def mine(
         rules=tuple(rule.report for rule in weighed),
         out=str(out) if weighed else None,
     )
-
-
-class _Counting(NamedTuple):
-    """Tasks on the same shards, of which none may fail."""
-
-    running: Cluster
-    shards: Sequence[Shard]
-
-    def of(self, task: Task[P, M], parts: P, title: str) -> list[M]:
-        found, errors = count(self.running, task, self.shards, parts, title=title)
-        if errors:
-            raise ShardsError(failed_message(errors, len(self.shards)))
-        return found
 
 
 def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
