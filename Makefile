@@ -33,15 +33,15 @@ kernels: $(READY)  ## compile all kernels, once for all tests
 
 # Ray's workers run at a niceness of 15: tests of parts that were less nice would keep them from the processors.
 units-a-i: $(READY)  ## tests of parts, without real services: files test_a to test_i
-	nice -n 19 $(BIN)/python -m pytest --durations 15 tests/test_[a-i]*.py
+	nice -n 19 $(BIN)/python -m pytest -m "not slow" --durations 15 tests/test_[a-i]*.py
 
 units-j-z: $(READY)  ## the same: files test_j to test_z
-	nice -n 19 $(BIN)/python -m pytest --durations 15 tests/test_[j-z]*.py
+	nice -n 19 $(BIN)/python -m pytest -m "not slow" --durations 15 tests/test_[j-z]*.py
 
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
-test-slow: $(READY)  ## the tests that wait for minutes: every command of the README, a terminal, MLflow and Ray that go away, counting
+test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow and Ray that go away, counting
 	$(BIN)/python -m pytest -m slow
 
 coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, which Python does not see, are left out

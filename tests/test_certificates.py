@@ -65,7 +65,7 @@ def damaged(rng: np.random.Generator, proof: list[int]) -> list[int]:
     return changed
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.integers(0, 10**9))
 def test_damaged_proofs_are_accepted_for_true_bounds_only(seed: int) -> None:
     problem = problem_of(seed)

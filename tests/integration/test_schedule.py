@@ -21,6 +21,8 @@ import yaml
 
 from tests.integration.conftest import PYTHON, World
 
+pytestmark = pytest.mark.slow
+
 DEPLOYMENT = Path(__file__).parents[2] / "infra" / "prefect.yaml"
 SECONDS = 480
 """Two runs of the schedule, one after the other, on a busy machine."""
