@@ -21,7 +21,7 @@ from problems import Citations, citation_task, citations
 
 from schemas.document import Batch
 from workers.constraints.declared import DeclaredConstraints
-from workers.learning.mining import MiningSettings, Rule, candidates, declared, in_documents, mined, significant
+from workers.learning.mining import MiningSettings, Rule, candidates, declared, in_documents, kept_of, significant
 from workers.learning.penalties import PENALTIES, PenaltySettings, count_rows, with_weights
 from workers.learning.rule_counts import Kind, RuleCounts
 
@@ -48,9 +48,10 @@ def main() -> None:
     found, settings = citations(), MiningSettings()
     started = time.process_time()
     counts = RuleCounts.of(Batch.of(found.train), found.model.labels, orders=settings.orders, seed=0)
-    rules = mined(counts, found.model.labels, settings)
-    seconds = time.process_time() - started
     every = candidates(counts, found.model.labels)
+    passing = significant(every, settings)
+    rules = kept_of(passing, settings)
+    seconds = time.process_time() - started
     new = [rule for rule in rules if rule.name not in found.constraints.titles]
     sets: dict[str, DeclaredConstraints | None] = {
         "none (Viterbi)": None,
@@ -93,7 +94,7 @@ def main() -> None:
             "corpus": found.name,
             "training citations": len(found.train),
             "candidates": len(every),
-            "significant": len(significant(every, settings)),
+            "significant": len(passing),
             "kept": len(rules),
             "by kind": {kind: sum(rule.kind is kind for rule in rules) for kind in kinds},
             "CPU seconds to mine": math.ceil(10.0 * seconds) / 10.0,

@@ -212,7 +212,7 @@ def _label(
     if not todo:
         return _Work(skipped=skipped)
     store = Path(request.out).absolute() / STORE
-    given = LabelParts(opened.model, constraints, key, store, first_document(todo, key.settings.text))
+    given = LabelParts(opened.model, constraints, key, store, first_document(todo, key.settings.text, opened.model))
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0

@@ -18,7 +18,7 @@ from workers.corpus.shards import Shard, file_columns, read_batch
 from workers.learning.corpus_agreement import SUFFIX, read_agreement
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
-from workers.models.model import Model
+from workers.models.model import Model, text_tokenizer
 
 REGISTRY = "models:/"
 
@@ -139,11 +139,11 @@ def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
             return
 
 
-def first_document(shards: Sequence[Shard], text: TextSettings) -> Document | None:
-    """The first one that can be read, to compile kernels on; None where no shard can be read."""
+def first_document(shards: Sequence[Shard], text: TextSettings, model: Model) -> Document | None:
+    """The first one that can be read as the model's, to compile kernels on; None where no shard can be read."""
     for shard in shards:
         try:
-            batch, _ = read_batch(shard, text=text)
+            batch, _ = read_batch(shard, text=text, tokenizer=text_tokenizer(model))
         except CorpusError:
             continue  # the shard's worker meets it again and reports it
         if len(batch):

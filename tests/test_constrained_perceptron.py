@@ -20,7 +20,7 @@ from workers.constraints.templates.registry import TEMPLATES
 from workers.constraints.templates.template import Template
 from workers.inference.registry import Decoder, EngineError
 from workers.learning.crf.chains import Bools, TrainingChains
-from workers.learning.crf.constrained import ConstrainedPerceptron, Point
+from workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
 from workers.learning.crf.perceptron import run_passes
 from workers.learning.penalties import row_weights, with_weights
 from workers.learning.trainers.perceptron import CONSTRAINTS_FILE
@@ -66,8 +66,8 @@ def _learner(
 ) -> ConstrainedPerceptron:
     order = np.arange(3, dtype=np.int32)
     decoder = Decoder.of(engine)
-    batch = Batch.of(documents)
-    return ConstrainedPerceptron.of(chains, batch, constraints, LABELS, order, np.array(learned), decoder, 50.0)
+    found = grounded(Batch.of(documents), constraints, LABELS)
+    return ConstrainedPerceptron(chains, LABELS, order, found, np.array(learned), decoder, 50.0)
 
 
 HARD = 1e9

@@ -32,7 +32,7 @@ from workers.learning.mining import (
     declared,
     implies,
     in_documents,
-    mined,
+    kept_of,
     significant,
 )
 from workers.learning.penalties import PENALTIES, PenaltySettings
@@ -43,6 +43,10 @@ from workers.synthesis.made_up import synthesize
 PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 BIO = LabelSet.bio(["a", "b", "c"])
 FEW = 3
+
+
+def mined(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> list[Rule]:
+    return kept_of(significant(candidates(counts, labels), settings), settings)
 
 
 def counted(documents: Sequence[Document], labels: LabelSet, *, seed: int = 0, orders: int = FEW) -> RuleCounts:

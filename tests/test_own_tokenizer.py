@@ -16,14 +16,16 @@ from hypothesis import strategies as st
 
 from flows.cli.failures import Exit
 from flows.commands.label import open_labeller
+from flows.sources import first_document
 from schemas.errors import DocumentError
 from tests.test_crfsuite_model import FEATURES, LABELS, SENTENCES, call, features
 from workers.corpus.plan import plan
 from workers.corpus.readers.own_tokenizer import OwnTokenizer
-from workers.corpus.shards import read_batch
+from workers.corpus.shards import DEFAULT_TEXT, read_batch
 from workers.models.crfsuite import TRUST
 from workers.models.loaders import load_model
 from workers.models.model import text_tokenizer
+from workers.remote.answers import ANSWERS, AnswersParts
 
 TOKENIZER = "tests.test_own_tokenizer:tokenizer"
 WRONG: dict[str, Any] = {"none": [], "other": ["else"], "twice": ["twice", "twice"], "number": [3], "empty": [""]}
@@ -102,6 +104,17 @@ def test_raw_text_of_a_corpus_is_cut_by_it_and_bad_rows_are_rejects(folder: Path
     batch, rejects = read_batch(shard, tokenizer=text_tokenizer(load_model(folder)))
     assert batch.columns["tokens"].strings() == ["Main,", "St", "Ada"]
     assert [r.reason for r in rejects] == [*REASONS.values(), "text is blank"]
+
+
+@pytest.mark.usefixtures("trusted")
+def test_what_is_counted_and_the_sample_to_compile_on_are_cut_by_it_too(folder: Path, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"doc_id": ["a", "b"], "text": ["Main, St", "none"]}), tmp_path / "a.parquet")
+    shards, model = plan(str(tmp_path)), load_model(folder)
+    counts = ANSWERS.run(shards[0], AnswersParts(model))
+    assert (counts.words, counts.documents, counts.rejected) == (("Main,", "St"), 1, 1)
+    sample = first_document(shards, DEFAULT_TEXT, model)
+    assert sample is not None
+    assert sample.columns["tokens"].strings() == ["Main,", "St"]
 
 
 def test_both_functions_have_to_be_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

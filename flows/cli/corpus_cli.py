@@ -18,10 +18,13 @@ from schemas.settings import TextSettings
 app = typer.Typer(no_args_is_help=True, help="Count over a corpus: what it holds, and what a model says of its words.")
 
 
+Corpus = Annotated[str, typer.Argument(help="Parquet corpus: a file, a folder or a URI.")]
+
+
 @app.command(epilog="Example: concord corpus stats corpora/train/ --model models/news/")
 @takes(TextSettings)
 def stats(
-    corpus: Annotated[str, typer.Argument(help="Parquet corpus: a file, a folder or a URI.")],
+    corpus: Corpus,
     *,
     model: Annotated[
         str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: counts words that it does not know.")
@@ -48,7 +51,7 @@ def stats(
 @app.command(epilog="Example: concord corpus agreement corpora/all/ --model models/news/ --out agreement.parquet")
 @takes(TextSettings)
 def agreement(
-    corpus: Annotated[str, typer.Argument(help="Parquet corpus: a file, a folder or a URI.")],
+    corpus: Corpus,
     *,
     model: Annotated[str, typer.Option(help="Model folder, or models:/NAME@ALIAS.")],
     out: Annotated[Path, typer.Option(help="Parquet file for the counts.")],

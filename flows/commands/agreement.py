@@ -40,7 +40,7 @@ def agreement(
     opened = open_model(model, LateRegistry(tracking))
     shards = plan(corpus_place(corpus), text=text, scores=score_column(opened.model))
     check_columns(shards, text, model=opened.model, constraints=Unconstrained(), source=model)
-    parts = AnswersParts(opened.model, text, first_document(shards, text))
+    parts = AnswersParts(opened.model, text, first_document(shards, text, opened.model))
     with cluster(ray, workers=workers) as running:
         found = count_all(running, ANSWERS, shards, parts, title="labelling")
     counts = AnswerCounts.merge([AnswerCounts.none(opened.model.labels), *found])

@@ -27,7 +27,7 @@ from workers.learning.mining import (
     comment,
     declared,
     in_documents,
-    mined,
+    kept_of,
     significant,
 )
 from workers.learning.penalties import PenaltySettings, penalty_named, with_weights
@@ -57,25 +57,25 @@ def mine(
     penalty_named(penalty)
     shards = plan(corpus_place(corpus), text=text)
     with cluster(ray, workers=workers) as running:
-        labels = _labels(
-            corpus, CorpusCounts.merge(count_all(running, COUNT, shards, CountParts(text), title="reading labels"))
-        )
+        read = count_all(running, COUNT, shards, CountParts(text), title="reading labels")
+        labels = _labels(corpus, CorpusCounts.merge(read))
         parts = RulesParts(labels, settings.orders, seed, text)
         counts = RuleCounts.merge(count_all(running, RULES, shards, parts, title="counting rules"))
-        kept = mined(counts, labels, settings)
+        every = candidates(counts, labels)
+        passing = significant(every, settings)
+        kept = kept_of(passing, settings)
         constraints = declared(kept, labels)
         written = RowsParts(labels, constraints, text)
         rows = RowsCounted.merge(count_all(running, ROWS, shards, written, title="weighing")) if kept else None
     weighed = [] if rows is None else [_weighed(rule, rows.rows[rule.name].degree, penalty) for rule in kept]
     if rows is not None:
         write_whole(out, _text(constraints, weighed).encode())
-    every_rule = candidates(counts, labels)
     return MineReport(
         documents=counts.documents,
         with_gold=counts.with_gold,
         rejected=counts.rejected,
-        candidates=len(every_rule),
-        significant=len(significant(every_rule, settings)),
+        candidates=len(every),
+        significant=len(passing),
         rules=tuple(rule.report for rule in weighed),
         out=str(out) if weighed else None,
     )

@@ -176,9 +176,9 @@ def significant(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
     return [rule for rule, one in zip(tried, p, strict=True) if one <= limit]
 
 
-def mined(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> list[Rule]:
-    """The rules that are kept, in one order for the same counts."""
-    kept = [rule for rule in significant(candidates(counts, labels), settings) if rule.held >= settings.held]
+def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
+    """Of significant rules those that hold often enough and that no other one implies, in their order."""
+    kept = [rule for rule in rules if rule.held >= settings.held]
     return [rule for rule in kept if not any(implies(other, rule) and _as_sure(other, rule) for other in kept)]
 
 

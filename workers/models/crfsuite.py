@@ -14,7 +14,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import packages_distributions, version
 from itertools import pairwise
@@ -265,7 +265,7 @@ def save(
     write_whole(out / FUNCTIONS_FILE, named.model_dump_json(indent=2).encode() + b"\n")
     manifest = _manifest(out, weights, (MODEL_FILE, FUNCTIONS_FILE))
     write_manifest(out, manifest)
-    return _model(weights, named, manifest)
+    return replace(model, functions=named, manifest=manifest, digest=manifest.digest)
 
 
 def _manifest(out: Path, weights: CrfsuiteWeights, files: Sequence[str]) -> Manifest:

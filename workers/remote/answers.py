@@ -10,8 +10,8 @@ from schemas.errors import DocumentError
 from schemas.settings import TextSettings
 from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
 from workers.learning.corpus_agreement import AnswerCounts
-from workers.models.model import Model
-from workers.remote.task import Task
+from workers.models.model import Model, text_tokenizer
+from workers.remote.task import Task, itself
 
 
 class AnswersParts(NamedTuple):
@@ -23,7 +23,7 @@ class AnswersParts(NamedTuple):
 
 
 def _run(shard: Shard, parts: AnswersParts) -> AnswerCounts:
-    batch, rejects = read_batch(shard, text=parts.text)
+    batch, rejects = read_batch(shard, text=parts.text, tokenizer=text_tokenizer(parts.model))
     counts = _answers(batch, parts.model)
     return replace(counts, rejected=counts.rejected + len(rejects))
 
@@ -46,8 +46,4 @@ def _warm(parts: AnswersParts) -> None:
         _answers(Batch.of([parts.sample]), parts.model)
 
 
-def _counts(result: AnswerCounts) -> AnswerCounts:
-    return result
-
-
-ANSWERS = Task("answers", AnswersParts, run=_run, counts=_counts, rehearse=_run, warm=_warm)
+ANSWERS = Task("answers", AnswersParts, run=_run, counts=itself, rehearse=_run, warm=_warm)

@@ -9,7 +9,7 @@ from schemas.settings import TextSettings
 from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
 from workers.evaluation.corpus_counts import CorpusCounts
 from workers.models.model import KnownWords
-from workers.remote.task import Task
+from workers.remote.task import Task, itself
 
 
 class CountParts(NamedTuple):
@@ -31,8 +31,4 @@ def _warm(parts: CountParts) -> None:
         parts.vocabulary.known(["word"])
 
 
-def _counts(result: CorpusCounts) -> CorpusCounts:
-    return result
-
-
-COUNT = Task("count", CountParts, run=_run, counts=_counts, rehearse=_run, warm=_warm)
+COUNT = Task("count", CountParts, run=_run, counts=itself, rehearse=_run, warm=_warm)

@@ -13,7 +13,7 @@ from workers.corpus.shards import Shard, read_batch
 from workers.labelling.labelled import label_batch
 from workers.labelling.shard import label_shard
 from workers.labelling.warming import warm
-from workers.models.model import Model
+from workers.models.model import Model, text_tokenizer
 from workers.remote.task import Task
 
 
@@ -38,7 +38,7 @@ def _run(shard: Shard, parts: LabelParts) -> ShardResult:
 
 
 def _rehearse(shard: Shard, parts: LabelParts) -> None:
-    batch, _ = read_batch(shard, text=parts.text)
+    batch, _ = read_batch(shard, text=parts.text, tokenizer=text_tokenizer(parts.model))
     label_batch(batch, model=parts.model, constraints=parts.constraints, settings=parts.key.settings)
 
 

@@ -12,7 +12,7 @@ from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
 from workers.learning.penalties import RowCounts, count_rows
 from workers.learning.rule_counts import RuleCounts
-from workers.remote.task import Task
+from workers.remote.task import Task, itself, nothing
 
 
 class RulesParts(NamedTuple):
@@ -64,17 +64,5 @@ def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
     return RowsCounted(len(batch), len(rejects), count_rows(parts.constraints, batches, parts.labels))
 
 
-def _rules(result: RuleCounts) -> RuleCounts:
-    return result
-
-
-def _rows(result: RowsCounted) -> RowsCounted:
-    return result
-
-
-def _nothing(parts: object) -> None:
-    """No kernel is needed."""
-
-
-RULES = Task("rules", RulesParts, run=_count_rules, counts=_rules, rehearse=_count_rules, warm=_nothing)
-ROWS = Task("rows", RowsParts, run=_count_rows, counts=_rows, rehearse=_count_rows, warm=_nothing)
+RULES = Task("rules", RulesParts, run=_count_rules, counts=itself, rehearse=_count_rules, warm=nothing)
+ROWS = Task("rows", RowsParts, run=_count_rows, counts=itself, rehearse=_count_rows, warm=nothing)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from schemas.settings import TextSettings
 from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
 from workers.learning.word_counts import ContextCounts, Contexts, WordCounts
-from workers.remote.task import Task
+from workers.remote.task import Task, itself, nothing
 
 
 class WordsParts(NamedTuple):
@@ -33,19 +33,5 @@ def _count_contexts(shard: Shard, parts: ContextsParts) -> ContextCounts:
     return parts.contexts.count(batch, rejected=len(rejects))
 
 
-def _itself(result: WordCounts) -> WordCounts:
-    return result
-
-
-def _themselves(result: ContextCounts) -> ContextCounts:
-    return result
-
-
-def _nothing(parts: object) -> None:
-    """No kernel is needed."""
-
-
-WORDS = Task("words", WordsParts, run=_count_words, counts=_itself, rehearse=_count_words, warm=_nothing)
-CONTEXTS = Task(
-    "contexts", ContextsParts, run=_count_contexts, counts=_themselves, rehearse=_count_contexts, warm=_nothing
-)
+WORDS = Task("words", WordsParts, run=_count_words, counts=itself, rehearse=_count_words, warm=nothing)
+CONTEXTS = Task("contexts", ContextsParts, run=_count_contexts, counts=itself, rehearse=_count_contexts, warm=nothing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -100,22 +100,33 @@ def batch_from_text_table(
     faults |= {row: f"{TEXT} is blank" for row, text in enumerate(texts) if text is not None and not text.strip()}
     faults |= string_faults(table[settings.text_column], TEXT)
     faults |= string_faults(table[settings.id_column], DOC_ID)
-    if tokenizer is not None:
-        faults |= dict(_uncut({i: text for i, text in enumerate(texts) if text and i not in faults}, tokenizer))
-    rejects = [Reject(source, first_row + row, ids[row], reason) for row, reason in sorted(faults.items())]
-    good = [
-        (doc_id, text)
+    good = {
+        row: (doc_id, text)
         for row, (doc_id, text) in enumerate(zip(ids, texts, strict=True))
         if doc_id is not None and text is not None and row not in faults
-    ]
-    return batch_from_texts([i for i, _ in good], [t for _, t in good], settings, tokenizer=tokenizer), rejects
+    }
+    try:
+        batch = _batch(good.values(), settings, tokenizer)
+    except DocumentError:
+        uncut = dict(_uncut(good, settings, tokenizer))
+        faults |= uncut
+        batch = _batch([found for row, found in good.items() if row not in uncut], settings, tokenizer)
+    return batch, [Reject(source, first_row + row, ids[row], reason) for row, reason in sorted(faults.items())]
 
 
-def _uncut(texts: Mapping[int, str], tokenizer: OwnTokenizer) -> Iterator[tuple[int, str]]:
-    """The texts that the tokenizer cannot cut, and why."""
-    for row, text in texts.items():
+def _batch(found: Iterable[tuple[str, str]], settings: TextSettings, tokenizer: OwnTokenizer | None) -> Batch:
+    """Ids and their texts, tokenised."""
+    given = list(found)
+    return batch_from_texts([i for i, _ in given], [text for _, text in given], settings, tokenizer=tokenizer)
+
+
+def _uncut(
+    rows: Mapping[int, tuple[str, str]], settings: TextSettings, tokenizer: OwnTokenizer | None
+) -> Iterator[tuple[int, str]]:
+    """The rows whose text cannot be cut, and why."""
+    for row, found in rows.items():
         try:
-            tokenizer.cut(text)
+            _batch([found], settings, tokenizer)
         except DocumentError as error:
             yield row, error.reason
 

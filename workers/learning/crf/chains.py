@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.potentials import Floats
-from workers.compiling.kernel import inner_in_place, kernel_in_place
+from workers.compiling.kernel import kernel_in_place
 from workers.features.incidence import Ids, Incidence, Lists, Starts
 
 Bools = NDArray[np.bool_]
@@ -172,7 +172,7 @@ def transition_counts(gold: Gold) -> Floats:
     return counts
 
 
-@inner_in_place
+@kernel_in_place
 def score_tokens(start: Starts, ids: Ids, value: Floats, states: Floats, first: int, last: int, scores: Floats) -> None:
     """Writes what the classes of each token from ``first`` to ``last`` are worth to ``scores`` (n, L), row by row."""
     width = states.shape[1]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +24,8 @@ from schemas.document import Batch
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem
-from workers.compiling.kernel import kernel_in_place
 from workers.constraints.constraint_set import ConstraintSet, build_problems
-from workers.features.incidence import Ids, Starts
+from workers.features.incidence import Ids
 from workers.inference.core.prepared import Prepared
 from workers.inference.registry import Decoder
 from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
@@ -71,59 +71,43 @@ class ConstrainedPerceptron:
     decoder: Decoder
     relaxed_weight: float
 
-    @classmethod
-    def of(
-        cls,
-        chains: TrainingChains,
-        batch: Batch,
-        constraints: ConstraintSet,
-        labels: LabelSet,
-        order: Ids,
-        learned: Bools,
-        decoder: Decoder,
-        relaxed_weight: float,
-    ) -> ConstrainedPerceptron:
-        """Grounds the constraints on every document; ``batch`` has those of the chains, with gold labels."""
-        assert batch.labels is not None
-        gold = labels.encode(batch.labels.strings())
-        nothing = np.zeros((batch.token_count, len(labels)))
-        empty = Potentials(nothing, np.zeros((len(labels), len(labels))), batch.sentence_starts)
-        sentence = np.searchsorted(batch.sentence_bounds, batch.doc_starts).tolist()
-        documents = []
-        for i, problem in enumerate(build_problems(batch, empty, labels, constraints)):
-            own = gold[batch.doc_starts[i] : batch.doc_starts[i + 1]]
-            documents.append(Grounded(batch.doc_ids[i], sentence[i], sentence[i + 1], problem, degrees(problem, own)))
-        return cls(chains, labels, order, documents, learned, decoder, relaxed_weight)
-
     def run(self, point: Point, passes: int, rng: np.random.Generator) -> Iterator[Pass]:
         """Moves ``point`` in place, to the mean after the last pass; ``rng`` decides the order of documents."""
-        late = Point(*(np.zeros_like(part) for part in point))
-        mean_penalty, count = np.zeros_like(point.penalty), len(self.documents)
+        late = [np.zeros_like(part) for part in point[:2]]
+        penalties, count = np.zeros_like(point.penalty), len(self.documents)
         for number in range(passes):
             wrong = relaxed = 0
             for nth, i in enumerate(rng.permutation(count).tolist()):
                 step = self._step(self.documents[i], point, late, number * count + nth)
                 wrong, relaxed = wrong + step.wrong, relaxed + step.relaxed
-                mean_penalty += np.where(self.learned, point.penalty, 0.0)
+                penalties += point.penalty
             if number == passes - 1:
-                for part, delayed in zip(point[:2], late[:2], strict=True):
+                for part, delayed in zip(point[:2], late, strict=True):
                     part -= delayed / max(1, passes * count)
-                point.penalty[self.learned] = mean_penalty[self.learned] / max(1, passes * count)
+                point.penalty[self.learned] = penalties[self.learned] / max(1, passes * count)
             yield Pass(wrong, relaxed)
 
-    def _step(self, document: Grounded, point: Point, late: Point, seen: int) -> Pass:
+    def _step(self, document: Grounded, point: Point, late: Sequence[Floats], seen: int) -> Pass:
         """One document: the answer under the point, and the point moved towards gold."""
         answer, broken = self._answer(document, point)
-        place = np.zeros(len(self.labels), np.int32)
-        place[self.order] = np.arange(len(self.order))
-        chains = self.chains
-        wrong = _correct_sentences(
-            *chains.flat, chains.value, chains.gold.labels, chains.gold.bounds, document.first, document.last,
-            place[answer], chains.states, chains.transitions, *point[:2], *late[:2], seen,
-        )  # fmt: skip
+        chains, bounds = self.chains, self.chains.gold.bounds
+        given = (*chains.flat, chains.value, chains.gold.labels, self._place[answer])
+        may_move = (chains.states, chains.transitions)
+        wrong = 0
+        for s in range(document.first, document.last):
+            wrong += correct(
+                *given, bounds[document.first], bounds[s], bounds[s + 1], *may_move, *point[:2], *late, seen
+            )
         moved = np.maximum(0.0, point.penalty + degrees(document.problem, answer) - document.gold)
         point.penalty[self.learned] = moved[self.learned]
         return Pass(wrong, int(broken))
+
+    @cached_property
+    def _place(self) -> Ids:
+        """(L,) which of the chains' labels each label is; 0 for those that no answer has."""
+        place = np.zeros(len(self.labels), np.int32)
+        place[self.order] = np.arange(len(self.order))
+        return place
 
     def _answer(self, document: Grounded, point: Point) -> tuple[Labels, bool]:
         """(n,) the answer, and whether nothing that keeps what is hard was found, so that it was relaxed."""
@@ -139,9 +123,8 @@ class ConstrainedPerceptron:
         empty = document.problem.potentials
         scores = np.zeros((len(empty.unary), len(self.order)))
         chains = self.chains
-        _score_sentences(
-            *chains.flat, chains.value, point.states, chains.gold.bounds, document.first, document.last, scores
-        )
+        first, last = chains.gold.bounds[document.first], chains.gold.bounds[document.last]
+        score_tokens(*chains.flat, chains.value, point.states, first, last, scores)
         unary = np.full(empty.unary.shape, -np.inf)
         unary[:, self.order] = scores
         transition = np.zeros(empty.transition.shape)
@@ -152,44 +135,23 @@ class ConstrainedPerceptron:
         return replace(document.problem, potentials=potentials, rows=replace(rows, weight=weight))
 
 
+def grounded(batch: Batch, constraints: ConstraintSet, labels: LabelSet) -> list[Grounded]:
+    """The constraints on every document of a batch with gold labels."""
+    assert batch.labels is not None
+    gold, bounds = labels.encode(batch.labels.strings()), batch.doc_starts
+    nothing = np.zeros((batch.token_count, len(labels)))
+    empty = Potentials(nothing, np.zeros((len(labels), len(labels))), batch.sentence_starts)
+    sentence = np.searchsorted(batch.sentence_bounds, bounds).tolist()
+    return [
+        Grounded(
+            batch.doc_ids[i], sentence[i], sentence[i + 1], problem, degrees(problem, gold[bounds[i] : bounds[i + 1]])
+        )
+        for i, problem in enumerate(build_problems(batch, empty, labels, constraints))
+    ]
+
+
 def degrees(problem: Problem, labels: Labels) -> Floats:
     """(K,) the degree of each constraint's rows under a labelling."""
     size = len(problem.constraint_names)
     found: Floats = np.bincount(problem.rows.constraint, problem.rows.degree(labels), size).astype(np.float64)
     return found
-
-
-@kernel_in_place
-def _score_sentences(
-    start: Starts, ids: Ids, value: Floats, states: Floats, bounds: Starts, first: int, last: int, scores: Floats
-) -> None:
-    """Writes local scores of the sentences from ``first`` to ``last`` to ``scores`` (n, W)."""
-    score_tokens(start, ids, value, states, bounds[first], bounds[last], scores)
-
-
-@kernel_in_place
-def _correct_sentences(
-    start: Starts,
-    ids: Ids,
-    value: Floats,
-    gold: Ids,
-    bounds: Starts,
-    first: int,
-    last: int,
-    answer: Ids,
-    has_state: Bools,
-    has_transition: Bools,
-    states: Floats,
-    transitions: Floats,
-    late_states: Floats,
-    late_transitions: Floats,
-    seen: int,
-) -> int:
-    """Moves the weights from ``answer`` (n,), the document's, to gold; returns the wrong labels."""
-    wrong = 0
-    for s in range(first, last):
-        wrong += correct(
-            start, ids, value, gold, answer[bounds[s] - bounds[first] :], bounds[s], bounds[s + 1],
-            has_state, has_transition, states, transitions, late_states, late_transitions, seen,
-        )  # fmt: skip
-    return wrong

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from schemas.potentials import Floats
-from workers.compiling.kernel import inner_in_place, kernel_in_place
+from workers.compiling.kernel import kernel_in_place
 from workers.features.incidence import Ids, Starts
 from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
 
@@ -64,20 +64,21 @@ def _pass(
         score_tokens(start, ids, value, states, first, last, scores)
         _best(scores[: last - first], transitions, back, answer)
         wrong += correct(
-            start, ids, value, gold, answer, first, last, has_state, has_transition,
+            start, ids, value, gold, answer, first, first, last, has_state, has_transition,
             states, transitions, late_states, late_transitions, seen,
         )  # fmt: skip
         seen += 1
     return wrong
 
 
-@inner_in_place
+@kernel_in_place
 def correct(
     start: Starts,
     ids: Ids,
     value: Floats,
     gold: Ids,
     answer: Ids,
+    begin: int,
     first: int,
     last: int,
     has_state: Bools,
@@ -88,12 +89,13 @@ def correct(
     late_transitions: Floats,
     seen: int,
 ) -> int:
-    """Moves the weights from the answer (from 0) to gold (from ``first``) on one sentence; returns the wrong labels."""
+    """Moves the weights from ``answer``, whose first label is token ``begin``'s, to gold on the sentence from ``first``
+    to ``last``; returns the wrong labels."""
     wrong = 0
     for t in range(first, last):
-        right, found = gold[t], answer[t - first]
+        right, found = gold[t], answer[t - begin]
         if t > first:
-            before, found_before = gold[t - 1], answer[t - first - 1]
+            before, found_before = gold[t - 1], answer[t - begin - 1]
             if (before, right) != (found_before, found):
                 if has_transition[before, right]:
                     transitions[before, right] += 1.0

@@ -13,7 +13,7 @@ from schemas.settings import PerceptronSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_writer import constraints_text
 from workers.inference.registry import Decoder
-from workers.learning.crf.constrained import ConstrainedPerceptron, Point
+from workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
 from workers.learning.crf.fit import Fitting
 from workers.learning.crf.perceptron import run_passes
 from workers.learning.penalties import row_weights, with_weights
@@ -58,12 +58,11 @@ def _train_under(
     constraints = load_constraints(file).bind(fitting.labels)
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
     learned = np.array([settings.learn == "wcibt" and name in soft for name in constraints.names], np.bool_)
-    learner = ConstrainedPerceptron.of(
+    learner = ConstrainedPerceptron(
         fitting.chains,
-        Batch.of(documents),
-        constraints,
         fitting.labels,
         fitting.order,
+        grounded(Batch.of(documents), constraints, fitting.labels),
         learned,
         Decoder.of(settings.engine, seed=settings.seed),
         settings.relaxed_weight,
