@@ -73,7 +73,7 @@ class ConstrainedPerceptron:
 
     def run(self, point: Point, passes: int, rng: np.random.Generator) -> Iterator[Pass]:
         """Moves ``point`` in place, to the mean after the last pass; ``rng`` decides the order of documents."""
-        late = [np.zeros_like(part) for part in point[:2]]
+        late = np.zeros_like(point.states), np.zeros_like(point.transitions)
         penalties, count = np.zeros_like(point.penalty), len(self.documents)
         for number in range(passes):
             wrong = relaxed = 0
@@ -87,7 +87,7 @@ class ConstrainedPerceptron:
                 point.penalty[self.learned] = penalties[self.learned] / max(1, passes * count)
             yield Pass(wrong, relaxed)
 
-    def _step(self, document: Grounded, point: Point, late: Sequence[Floats], seen: int) -> Pass:
+    def _step(self, document: Grounded, point: Point, late: tuple[Floats, Floats], seen: int) -> Pass:
         """One document: the answer under the point, and the point moved towards gold."""
         answer, broken = self._answer(document, point)
         chains, bounds = self.chains, self.chains.gold.bounds
