@@ -236,8 +236,7 @@ class FeatureSettings(TrainerSettings):
 
     features: str = Field(
         "core+pos+mentions+entities",
-        description="Feature sets by name, joined by +: finkel, rich, fields, core, pos, sentence, mentions, clusters, "
-        "gazetteer, entities.",
+        description="Feature sets by name, joined by +, see `concord features`.",
     )
     clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
     gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
@@ -535,4 +534,9 @@ class TwoStageSettings(CpSatSettings):
 
     tau: float = Field(
         0.99, ge=0, le=1, description="τ: share of the local score, from worst to best, that stage two must keep."
+    )
+    violations: Literal["degree", "once"] = Field(
+        "degree",
+        description="What a broken row costs: its weight times its degree, or, however badly it breaks, "
+        "once its weight.",
     )

@@ -10,12 +10,20 @@ from typing import Any
 from flows.tracking.tracking import Outcome
 
 
-def untracked(ended: list[Outcome]) -> Callable[[str | None], Any]:
-    """What stands in for `Tracking`; how runs ended is added to ``ended``."""
+def untracked(ended: list[Outcome], kept: dict[str, object] | None = None) -> Callable[[str | None], Any]:
+    """What stands in for `Tracking`; how runs ended is added to ``ended``, parameters and texts to ``kept``."""
+    told = {} if kept is None else kept
 
     @contextmanager
     def run(_name: str, **_: object) -> Iterator[Any]:
         nothing = lambda *_, **__: None  # noqa: E731
-        yield SimpleNamespace(id="run", params=nothing, dataset=nothing, folder=nothing, end=ended.append)
+        yield SimpleNamespace(
+            id="run",
+            params=told.update,
+            dataset=nothing,
+            folder=nothing,
+            text=lambda text, name: told.update({name: text}),
+            end=ended.append,
+        )
 
     return lambda _uri: SimpleNamespace(run=run)
