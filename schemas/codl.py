@@ -1,4 +1,4 @@
-"""Settings and figures of constraint-driven learning. They stand apart: kernels are named by the settings they import."""
+"""Settings and figures of constraint-driven learning; apart, since kernels are named by the settings they import."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class CodlSettings(Settings):
 class Cycle(Figures):
     """One cycle: the pool labelled, and the model learned from it. The first, 0, is of labelled documents alone.
 
-    ``changed`` is the share of the pool's tokens whose label is another than in the cycle before, ``penalty`` (nats) what
-    the constraints charge its labels; null in cycle 0. ``accuracy`` is the share of tokens of the development corpus
-    that the cycle's model labels right under its constraints, null without one.
+    ``changed`` is the share of the pool's tokens whose label is another than in the cycle before (1 in the first),
+    ``penalty`` (nats) what the constraints charge its labels, ``certified`` the share of its documents with a proof;
+    null in cycle 0. ``accuracy`` is the share of tokens of the development corpus that the cycle's model labels right
+    under its constraints, null without one.
     """
 
     number: int
@@ -39,8 +40,6 @@ class Cycle(Figures):
     penalty: float | None = None
     certified: float | None = None
     accuracy: float | None = None
-    model: str
-    constraints: str | None = None
 
 
 class CodlReport(Figures):

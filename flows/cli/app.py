@@ -27,6 +27,7 @@ from flows.cli.arguments import (
     print_json,
 )
 from flows.cli.clusters_cli import app as clusters_app
+from flows.cli.codl_cli import EXAMPLE, codl
 from flows.cli.constraints_cli import app as constraints_app
 from flows.cli.corpus_cli import app as corpus_app
 from flows.cli.failures import Exit, reported
@@ -54,6 +55,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(clusters_app, name="clusters")
+app.command(epilog=EXAMPLE)(codl)
 app.add_typer(constraints_app, name="constraints")
 export = typer.Typer(help="Write models for other programs.", no_args_is_help=True)
 app.add_typer(export, name="export")

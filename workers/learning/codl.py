@@ -28,7 +28,7 @@ from schemas.settings import HmmSettings
 from workers.constraints.declared import DeclaredConstraints
 from workers.learning.crf.chains import Gold
 from workers.learning.hmm_counts import Counts, counted, estimated
-from workers.learning.penalties import PenaltySettings, count_rows, odds, with_weights
+from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
 from workers.learning.trainers.hmm import Read, read_words
 from workers.learning.trainers.trainer import Seen
 from workers.models.folder import begin
@@ -125,7 +125,8 @@ def counted_weights(
 ) -> dict[str, float]:
     """The log odds of every constraint, by name, see `workers.learning.penalties`."""
     counts = count_rows(constraints, [labelled], labels)
-    return {name: found.weight(odds, PenaltySettings(held=settings.held)) for name, found in counts.items()}
+    odds, chosen = PENALTIES["odds"], OddsSettings(held=settings.held)
+    return {name: found.weight(odds, chosen) for name, found in counts.items()}
 
 
 def changed(before: Labels, after: Labels) -> float:
