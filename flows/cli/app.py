@@ -157,6 +157,9 @@ def train(
     start_from: Annotated[
         Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --option start_from=.")
     ] = None,
+    unlabelled: Annotated[
+        str | None, typer.Option(help="Corpus to learn from without its labels. As --option unlabelled=.")
+    ] = None,
     option: Options = None,
     tune: Annotated[
         bool,
@@ -180,7 +183,7 @@ def train(
         from flows.train import train as run_training
         from workers.learning.trainers.registry import trainer_named
 
-        named = {"features": features, "clusters": clusters, "start_from": start_from}
+        named = {"features": features, "clusters": clusters, "start_from": start_from, "unlabelled": unlabelled}
         named["gazetteers"] = ",".join(gazetteer) if gazetteer else None
         pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(option or [])]
         settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
