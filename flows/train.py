@@ -33,7 +33,7 @@ from schemas.document import Document
 from schemas.labels import LabelError
 from schemas.run import SelectionRow, TrainReport
 from schemas.secrets import masked_errors
-from schemas.settings import Settings, TrainerSettings
+from schemas.settings import HmmSettings, Settings, TrainerSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.plan import plan
@@ -102,7 +102,8 @@ def train(
         alias=alias,
         tracking=tracking,
     )
-    check_apart(request.out, request.corpus)
+    for place in _corpora(request).values():
+        check_apart(request.out, place)
     return train_model(request)
 
 
@@ -129,7 +130,8 @@ def _train(request: Request, out: Path) -> TrainReport:
         if trials:
             request = request.model_copy(update={"settings": best_of(trials).settings})
         run.params(_params(request))
-        run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="training")
+        for context, place in _corpora(request).items():
+            run.dataset(name=place, digest=dataset_digest(plan(place)), source=place, context=context)
         tuned = _tune(request, documents) if request.consistency else None
         figures = {} if tuned is None else tuned.figures
         with staged(out) as folder:
@@ -190,6 +192,13 @@ def _fit(documents: Sequence[Document], request: Request, out: Path, title: str)
             done = iteration.number
 
         return trainer_named(request.trainer).train(documents, settings=request.settings, out=out, progress=show)
+
+
+def _corpora(request: Request) -> dict[str, str]:
+    """The places of what a training reads, by what for."""
+    settings = request.settings
+    unlabelled = settings.unlabelled if isinstance(settings, HmmSettings) else None
+    return {"training": request.corpus} | ({} if unlabelled is None else {"unlabelled": corpus_place(unlabelled)})
 
 
 def _params(request: Request) -> dict[str, object]:

@@ -21,7 +21,7 @@ from flows.tracking.tracking import PENALTIES_FILE
 from flows.train import Request, train_model
 from schemas.document import Document
 from schemas.run import TrainReport
-from schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings
+from schemas.settings import CrfSettings, HmmSettings, PerceptronSettings, SgdSettings, TrainerSettings
 from tests.made_runs import HashModel
 from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
@@ -115,6 +115,11 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     [
         (("--trainer", "magic"), "no trainer is called 'magic'; there are crfsuite"),
         (("--option", "magic=1"), f"--option magic=1: want NAME=VALUE; options of trainer {DEFAULT}: features, c"),
+        (
+            ("--unlabelled", "pool"),
+            f"--option unlabelled=pool: want NAME=VALUE; options of trainer {DEFAULT}: features",
+        ),
+        (("--trainer", "hmm", "--option", "em=hard"), "options of trainer hmm: em: give an unlabelled corpus, too"),
         (("--option", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),
     ],
 )
@@ -152,3 +157,20 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
     shown = Console(width=100, record=True, file=io.StringIO())
     shown.print(selection_table(report.selection))
     assert len(shown.export_text().splitlines()) == 1 + len(report.selection)
+
+
+def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[dict[str, Any]]()
+    monkeypatch.setattr(flows.train, "Tracking", untracked([], read=read))
+    for name, seed in (("corpus", 0), ("pool", 1)):
+        write_corpus(synthesize(12, seed=seed, kind="news"), tmp_path / name, source="test")
+    settings = HmmSettings(unlabelled=str(tmp_path / "pool"), iterations=2)
+    corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
+    request = Request(corpus=corpus, out=out, trainer="hmm", settings=settings, consistency=False)
+    report: TrainReport = train_model.fn(request)
+    assert report.figures["iterations"] == 2
+    assert [(Path(entry["name"]).name, entry["context"]) for entry in read] == [
+        ("corpus", "training"),
+        ("pool", "unlabelled"),
+    ]
+    assert len({entry["digest"] for entry in read}) == 2

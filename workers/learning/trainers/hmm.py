@@ -85,7 +85,7 @@ def read_words(labelled: list[Document], others: list[Document], labels: LabelSe
     """Numbers the words of both; ``others`` need no labels."""
     batch, beside = (Batch.of([_words_alone(document) for document in part]) for part in (labelled, others))
     assert batch.labels is not None
-    strings = batch.columns[TOKENS].strings() + (beside.columns[TOKENS].strings() if others else [])
+    strings = batch.columns[TOKENS].strings() + beside.columns[TOKENS].strings()
     words, place = np.unique(strings, return_inverse=True)
     shapes, kind = np.unique([shape(word) for word in words], return_inverse=True)
     gold = Gold(batch.sentence_bounds, labels.encode(batch.labels.strings()), len(labels))
