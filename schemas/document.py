@@ -25,9 +25,9 @@ class Column:
     @classmethod
     def encode(cls, strings: Sequence[str]) -> Column:
         """Distinct strings in order of first appearance."""
-        codes: dict[str, int] = {}
-        flat = np.fromiter((codes.setdefault(s, len(codes)) for s in strings), np.int32, len(strings))
-        return cls(flat, tuple(codes))
+        values = tuple(dict.fromkeys(strings))
+        codes = dict(zip(values, range(len(values)), strict=True))
+        return cls(np.fromiter(map(codes.__getitem__, strings), np.int32, len(strings)), values)
 
     def __len__(self) -> int:
         return len(self.codes)

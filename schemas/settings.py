@@ -380,6 +380,23 @@ class CoOccurrenceSettings(ClusterSettings):
     dimensions: int = Field(100, ge=1, description="Of the vector that stands for a word's contexts.")
 
 
+class BrownSettings(Settings):
+    """How words are put into a tree by the words that stand before and after them."""
+
+    clusters: int = Field(320, ge=2, le=2_000, description="Classes that words are put into, the leaves of the tree.")
+    prefixes: tuple[int, ...] = Field(
+        (4, 6, 10, 20), min_length=1, description="Lengths of first bits: one clustering for each."
+    )
+    words: int = Field(60_000, ge=1, description="The most frequent words, at most so many; others have no cluster.")
+    least_count: int = Field(5, ge=1, description="Words seen fewer times have no cluster.")
+
+    @model_validator(mode="after")
+    def _lengths_differ(self) -> Self:
+        if len(set(self.prefixes)) != len(self.prefixes) or not 1 <= min(self.prefixes) <= max(self.prefixes) <= 30:
+            raise ValueError("prefixes: give different lengths of 1 to 30")
+        return self
+
+
 class AgreementSettings(Settings):
     """How strong the prior is that a document gets from what a model says elsewhere in the corpus."""
 

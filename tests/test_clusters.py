@@ -67,7 +67,7 @@ def test_words_that_stand_between_the_same_words_come_together() -> None:
     nested += [["Mr", str(rng.choice(people)), "said", "so"] for _ in range(400)]
     chosen = CoOccurrenceSettings(clusters=(6,), dimensions=6)
     batch = Batch.of([Document.build("d", nested)])
-    words = frequent_words(WordCounts.of(batch).words, chosen)
+    words = frequent_words(WordCounts.of(batch).words, least_count=5, most=100, clusters=6)
     contexts = contexts_of(words, chosen)
     points = vectors(contexts.count(batch), contexts, chosen)
     table = clustered(words, points, chosen)
@@ -79,7 +79,7 @@ def test_words_that_stand_between_the_same_words_come_together() -> None:
 
 def test_too_few_words_are_named() -> None:
     with pytest.raises(FewWordsError, match="2 words for 1000 clusters"):
-        frequent_words(Counter(a=9, b=5, c=1), CoOccurrenceSettings())
+        frequent_words(Counter(a=9, b=5, c=1), least_count=5, most=10, clusters=1000)
     with pytest.raises(FewWordsError, match="1 words for 2 clusters"):
         clustered(["a"], np.ones((1, 2)), ClusterSettings(clusters=(2,)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -12,12 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.cli.label_cli import _texts
 from flows.commands.label import open_labeller
 from schemas.document import Batch, Document
 from schemas.errors import DocumentError
 from schemas.labelled import LabelledText
 from schemas.run import RunSettings
-from schemas.settings import CrfSettings
+from schemas.settings import CrfSettings, TextReaderSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.corpus.parquet import CorpusError
 from workers.labelling.labelled import check_settings, label_batch
@@ -53,6 +55,22 @@ def call(*arguments: object, code: int = 0, given: bytes | None = None) -> Any:
     result = CliRunner().invoke(app, ["label", *map(str, arguments)], input=given)
     assert result.exit_code == code, result.output
     return result
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_each_line_of_a_terminal_is_a_text(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"Ada wrote.\n \nShe left London.\n")))
+    labeller, settings = open_labeller(str(model)), TextReaderSettings()
+    texts = _texts(None, [])
+    read = [labeller.read(raw, settings) for raw in texts]
+    assert [(one.doc_id, one.tokens) for one in read] == [
+        ("line 1", ["Ada", "wrote", "."]),
+        ("line 3", ["She", "left", "London", "."]),
+    ]
 
 
 def test_a_text_is_the_same_from_an_argument_a_file_standard_input_and_python(model: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_words_are_found_in_their_order(text: str) -> None:
     words = tokenizer(text)
     if not words:
         with pytest.raises(DocumentError, match="f finds no word in it"):
-            own.cut(text)
+            own([text])
         return
     cut = own([text, "b"])
     assert cut.tokens.strings() == [*words, "b"]

@@ -15,6 +15,7 @@ from schemas.settings import TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Put words into clusters, which features can look at.")
 
+Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")]
 Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 
 
@@ -22,7 +23,7 @@ Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 @takes(TextSettings)
 def learn(
     *,
-    corpus: Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")],
+    corpus: Corpora,
     out: Out,
     option: Options = None,
     ray: Ray = None,
@@ -39,6 +40,30 @@ def learn(
         chosen = parse_options(option or [], CoOccurrenceSettings, owner="clusters learn")
         text = TextSettings.model_validate(settings)
         report = clusters.learn(corpus, out, chosen, text=text, ray=ray, workers=workers)
+        _show(report, as_json=as_json)
+
+
+@app.command(epilog="Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet")
+@takes(TextSettings)
+def brown(
+    *,
+    corpus: Corpora,
+    out: Out,
+    option: Options = None,
+    ray: Ray = None,
+    workers: Workers = None,
+    as_json: Json = False,
+    settings: dict[str, Any],
+) -> None:
+    """Learn a tree of Brown clusters from text, counted on Ray; its first bits are clusters of several sizes."""
+    with reported():
+        from flows.commands import clusters
+        from flows.options import parse_options
+        from schemas.settings import BrownSettings
+
+        chosen = parse_options(option or [], BrownSettings, owner="clusters brown")
+        text = TextSettings.model_validate(settings)
+        report = clusters.learn_tree(corpus, out, chosen, text=text, ray=ray, workers=workers)
         _show(report, as_json=as_json)
 
 

@@ -42,7 +42,10 @@ def label(
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
-    """Label a text, a file or standard input in this process: no corpus, no cluster. With --json an object a text."""
+    """Label a text, a file or standard input in this process: no corpus, no cluster. With --json an object a text.
+
+    At a terminal every line is a text and is answered at once, with the model loaded.
+    """
     with reported():
         from flows.commands.label import open_labeller
         from flows.options import run_settings, text_settings
@@ -56,7 +59,8 @@ def label(
             settings=chosen,
             tracking=tracking,
         )
-        for document in [labeller.read(raw, reading) for raw in _texts(text, file or [])]:
+        for raw in _texts(text, file or []):
+            document = labeller.read(raw, reading)
             found = labeller.document(document)
             if explain:
                 found = found.model_copy(update={"explanation": labeller.explain(document)})
@@ -76,9 +80,12 @@ def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
         yield RawText("text", os.fsencode(text))
     elif files:
         yield from map(raw_file, files)
+    elif sys.stdin.isatty():
+        say("each line is a text of its own; Ctrl-D ends")
+        for number, line in enumerate(sys.stdin.buffer, 1):
+            if line.strip():
+                yield RawText(f"line {number}", line)
     else:
-        if sys.stdin.isatty():
-            say("type a text; a line with Ctrl-D alone ends it")
         yield RawText("standard input", sys.stdin.buffer.read())
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from flows.cluster.cluster import cluster
+from flows.cluster.cluster import Cluster, cluster
 from flows.cluster.counting import count_all
 from flows.jobs import corpus_place, folder_place
 from flows.progress import meter
 from schemas.reports import ClusterReport
-from schemas.settings import ClusterSettings, CoOccurrenceSettings, TextSettings
+from schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
 from workers.corpus.plan import plan
 from workers.corpus.shards import DEFAULT_TEXT
 from workers.features.clusters import Clusters, write_clusters
+from workers.learning.brown import bigrams_of, brown_clusters
 from workers.learning.vectors import read_vectors
 from workers.learning.word_clusters import clustered, frequent_words, vectors
-from workers.learning.word_counts import ContextCounts, WordCounts, contexts_of
+from workers.learning.word_counts import ContextCounts, Contexts, WordCounts, contexts_of
 from workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
 
 
@@ -36,16 +39,58 @@ def learn(
     a file raise.
     """
     folder_place(str(out))
-    shards = [shard for corpus in corpora for shard in plan(corpus_place(corpus), text=text)]
+    chosen = partial(
+        frequent_words,
+        least_count=settings.least_count,
+        most=settings.words,
+        clusters=max(settings.clusters),
+    )
     with cluster(ray, workers=workers) as running:
-        counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
-        words = frequent_words(counts.words, settings)
-        contexts = contexts_of(words, settings)
-        parts = ContextsParts(contexts, text)
-        pairs = ContextCounts.merge(count_all(running, CONTEXTS, shards, parts, title="counting contexts"))
+        counted = _counted(corpora, running, text, chosen, partial(contexts_of, settings=settings))
     with meter("clustering", None):
-        found = clustered(words, vectors(pairs, contexts, settings), settings)
-    return _written(found, out, tokens=counts.tokens)
+        found = clustered(counted.contexts.words, vectors(counted.pairs, counted.contexts, settings), settings)
+    return _written(found, out, tokens=counted.tokens)
+
+
+def learn_tree(
+    corpora: Sequence[str],
+    out: Path,
+    settings: BrownSettings,
+    *,
+    text: TextSettings = DEFAULT_TEXT,
+    ray: str | None = None,
+    workers: int | None = None,
+) -> ClusterReport:
+    """Brown clusters of the words of corpora; as `learn`."""
+    folder_place(str(out))
+    chosen = partial(frequent_words, least_count=settings.least_count, most=settings.words, clusters=settings.clusters)
+    with cluster(ray, workers=workers) as running:
+        counted = _counted(corpora, running, text, chosen, bigrams_of)
+    with meter("clustering words", len(counted.contexts.words)) as bar:
+        found = brown_clusters(counted.pairs, counted.contexts, settings, bar.advance)
+    return _written(found, out, tokens=counted.tokens)
+
+
+class _Counted(NamedTuple):
+    tokens: int
+    contexts: Contexts
+    pairs: ContextCounts
+
+
+def _counted(
+    corpora: Sequence[str],
+    running: Cluster,
+    text: TextSettings,
+    chosen: Callable[[Mapping[str, int]], list[str]],
+    around: Callable[[Sequence[str]], Contexts],
+) -> _Counted:
+    """How often the ``chosen`` of all words stand with what is ``around`` them."""
+    shards = [shard for corpus in corpora for shard in plan(corpus_place(corpus), text=text)]
+    counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
+    contexts = around(chosen(counts.words))
+    parts = ContextsParts(contexts, text)
+    pairs = count_all(running, CONTEXTS, shards, parts, title="counting contexts")
+    return _Counted(counts.tokens, contexts, ContextCounts.merge(pairs))
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings) -> ClusterReport:

@@ -37,20 +37,20 @@ class FewWordsError(InputError):
     """Text with too few words to be put into so many clusters."""
 
 
-def frequent_words(counts: Mapping[str, int], settings: CoOccurrenceSettings) -> list[str]:
+def frequent_words(counts: Mapping[str, int], *, least_count: int, most: int, clusters: int) -> list[str]:
     """The words that get clusters, the most frequent first, equals in the order of their letters.
 
     Raises `FewWordsError` where they are fewer than the clusters.
     """
-    words = [word for word, count in counts.items() if count >= settings.least_count]
+    words = [word for word, count in counts.items() if count >= least_count]
     words.sort(key=lambda word: (-counts[word], word))
-    return _enough(words[: settings.words], settings)
+    return _enough(words[:most], clusters)
 
 
-def _enough(words: list[str], settings: ClusterSettings) -> list[str]:
-    if len(words) < max(settings.clusters):
+def _enough(words: list[str], clusters: int) -> list[str]:
+    if len(words) < clusters:
         raise FewWordsError(
-            f"there are {len(words)} words for {max(settings.clusters)} clusters; give more text, or fewer --clusters"
+            f"there are {len(words)} words for {clusters} clusters; give more text, or fewer --option clusters"
         )
     return words
 
@@ -78,7 +78,7 @@ def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -
 
     Raises `FewWordsError` where there are fewer words than clusters.
     """
-    _enough(list(words), settings)
+    _enough(list(words), max(settings.clusters))
     length = np.linalg.norm(points, axis=1, keepdims=True)
     unit = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
     codes = [_k_means(unit, size, settings.seed) for size in settings.clusters]

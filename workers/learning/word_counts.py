@@ -1,6 +1,6 @@
 """What word clusters are learned from: how often words occur, and what stands around the frequent ones.
 
-A context of a word is a frequent word, or the edge of the sentence, at one of the four places nearest to it. No library
+A context of a word is a frequent word, or the edge of the sentence, at one of the places near it. No library
 of clusters is imported here, since every worker of a run imports its tasks.
 """
 
@@ -92,18 +92,19 @@ def _summed(pair: Ints, times: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class Contexts:
-    """Pairs of one of V words and one of 4 · (C + 1) contexts: a frequent word or the sentence's edge at a place."""
+    """Pairs of one of V words and one of P · (C + 1) contexts: a frequent word or the sentence's edge at a place."""
 
     words: Sequence[str]
     contexts: int
+    places: tuple[int, ...] = PLACES
 
     @property
     def shape(self) -> tuple[int, int]:
         """Of the table of counts."""
-        return len(self.words), len(PLACES) * (self.contexts + 1)
+        return len(self.words), len(self.places) * (self.contexts + 1)
 
     def count(self, batch: Batch, *, rejected: int = 0) -> ContextCounts:
-        """How often each word has each context in the documents of a batch; pair w · 4 · (C + 1) + context."""
+        """How often each word has each context in the documents of a batch; pair w · P · (C + 1) + context."""
         words, codes = _words(batch)
         number = np.array([self._number.get(word, -1) for word in words], np.int64)
         pair, times = self._pairs(number[codes], batch.sentence_starts)
@@ -115,7 +116,7 @@ class Contexts:
 
     def _pairs(self, words: Ints, starts: Ints) -> tuple[Ints, Ints]:
         sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(words))))
-        keys = [self._keys(words, sentence, nth, place) for nth, place in enumerate(PLACES)]
+        keys = [self._keys(words, sentence, nth, place) for nth, place in enumerate(self.places)]
         pair, times = np.unique(np.concatenate(keys), return_counts=True)
         return pair, times.astype(np.int64)
 

@@ -35,7 +35,7 @@ from workers.compiling.kernel import kernel_in_place
 Mask = NDArray[np.bool_]
 
 REFERENCE = "a"
-CHECKED = 64
+CHECKED = 512
 AT_ONCE = 64
 """Words that go through the function in one sentence."""
 MOST_BYTES = 2**28

@@ -6,10 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.document import Column
 from schemas.errors import USERS_CODE_RAISES, DocumentError
+from schemas.potentials import Ints
+from workers.compiling.kernel import kernel_in_place
 from workers.corpus.readers.tokenizer import Tokenized
+
+Ids = NDArray[np.int32]
+Characters = NDArray[np.uint32]
 
 
 class OwnTokenizer(NamedTuple):
@@ -19,37 +25,74 @@ class OwnTokenizer(NamedTuple):
     function: Callable[[str], Any]
 
     def __call__(self, texts: Sequence[str]) -> Tokenized:
-        """Tokens of all texts, in order. Raises `DocumentError` as `cut` does."""
+        """Tokens of all texts, in order; each starts at the first of its characters that is left, after the one before.
+
+        Raises `DocumentError` where the function cannot take a text, gives no words, or words that are not there.
+        """
         words: list[str] = []
-        places: list[int] = []
-        doc_starts = np.zeros(len(texts) + 1, np.int64)
-        for i, text in enumerate(texts):
-            found, at = self.cut(text)
-            words += found
-            places += at
-            doc_starts[i + 1] = len(words)
-        start = np.array(places, np.int32)
-        length = np.fromiter(map(len, words), np.int32, len(words))
+        ends = [0]
+        for text in texts:
+            words += self._cut(text)
+            ends.append(len(words))
+        wrong = [word for word in words if not isinstance(word, str) or not word]
+        if wrong:
+            raise DocumentError(f"{self.name} gave {wrong[0]!r}, which is no word")
+        doc_starts, length = np.array(ends, np.int64), _lengths(words)
+        start = np.zeros(len(words), np.int32)
+        lost = find_words(_characters(texts), _lengths(texts), _characters(words), length, doc_starts, start)
+        if lost >= 0:
+            raise DocumentError(
+                f"{self.name} gave {words[lost]!r}, which the text does not have from character {start[lost]} on"
+            )
         return Tokenized(Column.encode(words), doc_starts, doc_starts[:-1], start, start + length)
 
-    def cut(self, text: str) -> tuple[list[str], list[int]]:
-        """The words of a text, and the characters that they start at: the first that is left for each, in their order.
-
-        Raises `DocumentError` where the function cannot take the text, gives no words, or words that are not there.
-        """
+    def _cut(self, text: str) -> list[Any]:
         try:
             words = list(self.function(text))
         except USERS_CODE_RAISES as error:
             raise DocumentError(f"{self.name} cannot take it: {type(error).__name__}: {error}") from error
         if not words:
             raise DocumentError(f"{self.name} finds no word in it")
-        places, end = [], 0
-        for word in words:
-            if not isinstance(word, str) or not word:
-                raise DocumentError(f"{self.name} gave {word!r}, which is no word")
-            start = text.find(word, end)
-            if start < 0:
-                raise DocumentError(f"{self.name} gave {word!r}, which the text does not have from character {end} on")
-            places.append(start)
-            end = start + len(word)
-        return words, places
+        return words
+
+
+def _lengths(strings: Sequence[str]) -> Ids:
+    return np.fromiter(map(len, strings), np.int32, len(strings))
+
+
+def _characters(strings: Sequence[str]) -> Characters:
+    """The code points of all strings, one after the other."""
+    return np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+@kernel_in_place
+def find_words(text: Characters, text_length: Ids, word: Characters, length: Ids, doc_starts: Ints, start: Ids) -> int:
+    """Writes where each word starts in its text; returns the first that is not left there, or −1.
+
+    Text i, of ``text_length[i]`` characters, has the words from ``doc_starts[i]`` up to ``doc_starts[i + 1]``.
+    """
+    begin = read = 0
+    for i in range(len(text_length)):
+        here, end = begin, begin + text_length[i]
+        for k in range(doc_starts[i], doc_starts[i + 1]):
+            start[k] = here - begin
+            here = _found(text, here, end, word, read, length[k])
+            if here < 0:
+                return k
+            start[k] = here - begin
+            here += length[k]
+            read += length[k]
+        begin = end
+    return -1
+
+
+@kernel_in_place
+def _found(text: Characters, here: int, end: int, word: Characters, first: int, length: int) -> int:
+    """Where a word stands in the text from ``here`` up to ``end``, or −1."""
+    for place in range(here, end - length + 1):
+        same = 0
+        while same < length and text[place + same] == word[first + same]:
+            same += 1
+        if same == length:
+            return place
+    return -1

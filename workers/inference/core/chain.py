@@ -27,8 +27,8 @@ def viterbi(potentials: Potentials) -> Labels:
 def best_labels(potentials: Potentials) -> tuple[Labels, Floats]:
     """The labels of `viterbi`, and the nats (S,) that they score in each sentence."""
     p = potentials
-    found: tuple[Labels, Floats] = _viterbi(p.unary, p.transition, sentence_bounds(p))
-    return found
+    bounds = sentence_bounds(p)
+    return _traced(_forward_max(p.unary, p.transition, bounds), p.transition, bounds)
 
 
 def viterbi_score(potentials: Potentials) -> float:
@@ -103,50 +103,47 @@ def sentence_bounds(potentials: Potentials) -> Ints:
 
 
 @kernel
-def _viterbi(unary: Floats, transition: Floats, bounds: Ints) -> tuple[Labels, Floats]:
-    count, width = unary.shape
+def _traced(forward: Floats, transition: Floats, bounds: Ints) -> tuple[Labels, Floats]:
+    """The best labels back from the end of each sentence, and their scores, by its forward max messages.
+
+    The label before is looked for again, among the L that stood before one label: what was best for all L of them was
+    never written down, so that the forward pass has no branch and runs in vectors.
+    """
+    count, width = forward.shape
     labels = np.zeros(count, np.int32)
     scores = np.zeros(len(bounds) - 1)
-    back = np.zeros((count, width), np.int32)
-    into = np.ascontiguousarray(transition.T)
-    now = np.empty(width)
-    before = np.empty(width)
     for s in range(len(bounds) - 1):
         first, last = bounds[s], bounds[s + 1] - 1
-        now[:] = unary[first]
-        for t in range(first + 1, last + 1):
-            before, now = now, before
-            for label in range(width):
-                best, source = before[0] + into[label, 0], 0
-                for previous in range(1, width):
-                    value = before[previous] + into[label, previous]
-                    if value > best:
-                        best, source = value, previous
-                now[label] = best + unary[t, label]
-                back[t, label] = source
-        label = 0
-        for other in range(1, width):
-            if now[other] > now[label]:
-                label = other
-        scores[s] = now[label]
-        for t in range(last, first - 1, -1):
+        label = int(np.argmax(forward[last]))
+        scores[s] = forward[last, label]
+        labels[last] = label
+        for t in range(last - 1, first - 1, -1):
+            best, source = forward[t, 0] + transition[0, label], 0
+            for previous in range(1, width):
+                value = forward[t, previous] + transition[previous, label]
+                if value > best:
+                    best, source = value, previous
+            label = source
             labels[t] = label
-            label = back[t, label]
     return labels, scores
 
 
 @kernel
 def _forward_max(unary: Floats, transition: Floats, bounds: Ints) -> Floats:
     count, width = unary.shape
-    forward = np.empty((count, width))
+    forward = np.full((count, width), -np.inf)
     for s in range(len(bounds) - 1):
         forward[bounds[s]] = unary[bounds[s]]
         for t in range(bounds[s] + 1, bounds[s + 1]):
+            before, best, own = forward[t - 1], forward[t], unary[t]
+            for previous in range(width):
+                score, row = before[previous], transition[previous]
+                for label in range(width):
+                    value = score + row[label]
+                    # max() would ask for NaN too, at twice the time.
+                    best[label] = value if value > best[label] else best[label]  # noqa: FURB136
             for label in range(width):
-                best = -np.inf
-                for previous in range(width):
-                    best = max(best, forward[t - 1, previous] + transition[previous, label])
-                forward[t, label] = best + unary[t, label]
+                best[label] += own[label]
     return forward
 
 
