@@ -369,21 +369,21 @@ def test_csp_is_exact_over_its_candidates(seed: int) -> None:
     assert top - decoded.bound <= loss.min() + 1e-9
 
 
-def charged_once(problem: Problem, labels: Labels) -> float:
-    """What a labelling costs where a broken row costs its weight however badly it is broken, a row at a time."""
-    rows, total = problem.rows, replace(problem, rows=LinearRows.none()).score(labels).penalty
-    for r in range(len(rows)):
-        activity = 0.0
-        for e in range(rows.pointer[r], rows.pointer[r + 1]):
-            t = rows.position[e]
-            before = rows.previous[e] == ANY or rows.previous[e] == labels[t - 1]
-            activity += rows.coefficient[e] * bool(before and rows.label[e] == labels[t])
-        total += rows.weight[r] if activity > rows.bound[r] + 1e-6 else 0.0
-    return float(total)
+def charged_once(problem: Problem, labellings: Labels) -> Floats:
+    """What labellings (M, N) cost where a broken row costs its weight however badly it breaks, an entry at a time."""
+    rows, alone = problem.rows, replace(problem, rows=LinearRows.none())
+    activity = np.zeros((len(labellings), len(rows)))
+    for e, r in enumerate(rows.row_of_entry.tolist()):
+        t = rows.position[e]
+        before = rows.previous[e] == ANY or labellings[:, t - 1] == rows.previous[e]
+        activity[:, r] += rows.coefficient[e] * (before & (labellings[:, t] == rows.label[e]))
+    costs = np.where(activity > rows.bound + 1e-6, rows.weight, 0.0).sum(axis=1)
+    others: list[float] = [alone.score(y).penalty for y in labellings] if problem.agreements else [0.0]
+    return np.asarray(costs + others)
 
 
-def by_degree(problem: Problem, labels: Labels) -> float:
-    return problem.score(labels).penalty
+def by_degree(problem: Problem, labellings: Labels) -> Floats:
+    return np.array([problem.score(y).penalty for y in labellings])
 
 
 READINGS = {"degree": by_degree, "once": charged_once}
@@ -396,7 +396,7 @@ def near_best(problem: Problem, tau: float, reading: str) -> tuple[float, float]
     local = local_scores(problem.potentials, labellings)
     possible = np.isfinite(local)
     penalty = np.full(len(local), np.inf)
-    penalty[possible] = [READINGS[reading](problem, y) for y in labellings[possible]]
+    penalty[possible] = READINGS[reading](problem, labellings[possible])
     allowance = (1.0 - tau) * (local.max() - local[possible].min())
     loss = local.max() - local
     near = loss <= max(allowance, loss[np.isfinite(penalty)].min()) + 1e-9
@@ -413,7 +413,7 @@ def test_two_stage_solves_its_programme_and_penalty_never_rises_as_tau_falls(see
         config = TwoStageSettings.model_validate({"tau": tau, "violations": reading})
         decoded = two_stage.solve(problem, config=config, rng=document_rng(0, ""))
         penalty, local = near_best(problem, tau, reading)
-        charged = READINGS[reading](problem, decoded.labels)
+        charged = float(READINGS[reading](problem, decoded.labels[None])[0])
         assert charged == pytest.approx(penalty, abs=1e-5)
         assert decoded.local == pytest.approx(local, abs=1e-5)
         assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
@@ -438,7 +438,7 @@ def test_prices_prove_answers_of_two_stages_and_bound_the_rest(reading: str) -> 
         problem = all_rows(seed)
         labellings = all_labellings(len(problem), len(problem.labels))
         local = local_scores(problem.potentials, labellings)
-        penalty = np.array([READINGS[reading](problem, y) for y in labellings])
+        penalty = READINGS[reading](problem, labellings)
         search = Search(problem, budget=UNLIMITED, incumbent=None)
         if search.objective == -np.inf or search.closed:
             continue
@@ -473,7 +473,7 @@ def test_two_stage_solves_its_programme_over_rows_alone(seed: int, reading: str)
         config = TwoStageSettings.model_validate({"tau": tau, "violations": reading})
         decoded = two_stage.solve(problem, config=config, rng=document_rng(0, ""))
         penalty, local = near_best(problem, tau, reading)
-        assert READINGS[reading](problem, decoded.labels) == pytest.approx(penalty, abs=1e-5)
+        assert READINGS[reading](problem, decoded.labels[None]) == pytest.approx(penalty, abs=1e-5)
         assert decoded.local == pytest.approx(local, abs=1e-5)
         assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
 
