@@ -45,6 +45,8 @@ OUT = {
     "workers/learning/folds.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/stacked.py": "trains: what it learns is in the model's digest",
     "workers/learning/vectors.py": "trains: the clusters are in the model's digest",
+    "workers/learning/codl.py": "trains: what it learns is in the model's digest",
+    "schemas/codl.py": "settings of training, which are in the model's digest",
     "workers/learning/brown.py": "trains: the clusters are in the model's digest",
     "workers/learning/word_clusters.py": "trains: the clusters are in the model's digest",
     "workers/learning/word_counts.py": "trains: the clusters are in the model's digest",
