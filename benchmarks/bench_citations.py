@@ -22,7 +22,7 @@ from schemas.decoded import Decoded, Status
 from schemas.document import Batch
 from workers.inference.core.engine import document_rng
 from workers.inference.registry import SOLVERS
-from workers.learning.penalties import PENALTIES, PenaltySettings, count_rows
+from workers.learning.penalties import PENALTIES, count_rows
 
 SHOWN = ("odds", "fersini")
 TAUS = (1.0, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98, 0.97, 0.96, 0.95, 0.9, 0.8, 0.5)
@@ -110,7 +110,9 @@ def main() -> None:
     found = citations()
     if options.count:
         for title, counts in count_rows(found.constraints, [Batch.of(found.train)], found.model.labels).items():
-            weights = "  ".join(f"{name} {counts.weight(PENALTIES[name], PenaltySettings()):5.2f}" for name in SHOWN)
+            weights = "  ".join(
+                f"{name} {counts.weight(PENALTIES[name], PENALTIES[name].settings()):5.2f}" for name in SHOWN
+            )
             print(f"{title:28}{counts.rows:>7} rows {counts.vacuous:>6} vacuous {counts.broken:>4} broken  {weights}")
         return
     task = citation_task(found)

@@ -26,14 +26,14 @@ from schemas.document import Document
 from schemas.settings import PerceptronSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_writer import constraints_text
-from workers.learning.penalties import PenaltySettings
+from workers.learning.penalties import OddsSettings
 from workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from workers.learning.trainers.registry import trainer_named
 
 FEATURES = "fields"
 STRENGTH = 12.0
 """What counted weights are multiplied by: the perceptron's scores are no nats."""
-HELD = PenaltySettings(held=50.0)
+HELD = OddsSettings(held=50.0)
 ENGINES = ("beam", "certify")
 PUBLISHED = {5: (50.14, 66.36, 64.79, 61.65), 10: (59.90, 72.91, 68.52, 69.64), 20: (68.26, 77.28, 72.79, 78.46)}
 PUBLISHED |= {300: (89.83, 91.63, 87.83, 93.89)}

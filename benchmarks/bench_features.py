@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=SETS, help="feature sets; the first is the base of comparisons")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--trainer", default="sgd")
+    parser.add_argument("--name", default="features", help="of the figures")
     parser.add_argument("--c2", nargs="+", type=float, default=[1.0])
     chosen = parser.parse_args()
     corpus = chosen.corpus or labelled_corpora().train
@@ -62,7 +63,7 @@ def main() -> None:
             rows.append(row)
             interval = f"{gain.difference:+.2%} ({gain.low:+.2%} to {gain.high:+.2%})"
             print(f"{name:32} c2 {c2:<5g} F1 {row['f1']:.2%}  {interval}  {row['cpu_seconds']:.0f} CPU s", flush=True)
-    save("features", {"corpus": str(corpus), "folds": chosen.folds, "trainer": chosen.trainer, "rows": rows})
+    save(chosen.name, {"corpus": str(corpus), "folds": chosen.folds, "trainer": chosen.trainer, "rows": rows})
 
 
 if __name__ == "__main__":

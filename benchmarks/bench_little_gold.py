@@ -26,7 +26,7 @@ from schemas.settings import CitationSettings, HmmSettings, PerceptronSettings, 
 from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.readers.citations import read_citations
 from workers.learning.folds import fold_of
-from workers.learning.penalties import PenaltySettings, count_rows, odds, with_weights
+from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
 from workers.learning.trainers.registry import trainer_named
 
 SIZES = (5, 10, 20)
@@ -91,7 +91,7 @@ def accuracies(found: Citations, train: Sequence[Document], name: str, settings:
     """Of the model alone, and under constraints weighed with each of `HELD`."""
     learned = learned_from(found, train, name, settings)
     alone = citation_task(learned)
-    under = [citation_task(learned, weighed(learned, train, PenaltySettings(held=held))) for held in HELD]
+    under = [citation_task(learned, weighed(learned, train, OddsSettings(held=held))) for held in HELD]
     return [decode(alone, "viterbi").accuracy(alone), *(decode(task, "certify").accuracy(task) for task in under)]
 
 
@@ -106,11 +106,13 @@ def learned_from(found: Citations, train: Sequence[Document], name: str, setting
 
 
 def weighed(
-    found: Citations, train: Sequence[Document], settings: PenaltySettings, *, strength: float = 1.0
+    found: Citations, train: Sequence[Document], settings: OddsSettings, *, strength: float = 1.0
 ) -> DeclaredConstraints:
     """The constraints at so many times the weights that these documents give."""
     counts = count_rows(found.constraints, [Batch.of(train)], found.model.labels)
-    return with_weights(found.constraints, {t: strength * count.weight(odds, settings) for t, count in counts.items()})
+    return with_weights(
+        found.constraints, {t: strength * count.weight(PENALTIES["odds"], settings) for t, count in counts.items()}
+    )
 
 
 def by_strength(found: Citations, name: str, settings: TrainerSettings) -> dict[str, float]:
@@ -121,7 +123,7 @@ def by_strength(found: Citations, name: str, settings: TrainerSettings) -> dict[
         inside, outside = ([d for d, f in zip(found.train, fold, strict=True) if (f != k) == w] for w in (True, False))
         learned = learned_from(found._replace(dev=outside), inside, name, settings)
         for strength in STRENGTHS:
-            task = citation_task(learned, weighed(learned, inside, PenaltySettings(), strength=strength))
+            task = citation_task(learned, weighed(learned, inside, OddsSettings(), strength=strength))
             right[strength] += decode(task, "certify").accuracy(task) * task.tokens
         tokens += task.tokens
     return {str(strength): 100.0 * count / tokens for strength, count in right.items()}

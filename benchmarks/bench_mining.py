@@ -22,7 +22,7 @@ from problems import Citations, citation_task, citations
 from schemas.document import Batch
 from workers.constraints.declared import DeclaredConstraints
 from workers.learning.mining import MiningSettings, Rule, candidates, declared, in_documents, kept_of, significant
-from workers.learning.penalties import PENALTIES, PenaltySettings, count_rows, with_weights
+from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
 from workers.learning.rule_counts import Kind, RuleCounts
 
 
@@ -30,7 +30,7 @@ def weighed(found: Citations, rules: Sequence[Rule], *, scale: float = 1.0) -> D
     """The rules with the weights that a mined file has, times ``scale``."""
     constraints = declared(rules, found.model.labels)
     degrees = count_rows(constraints, [Batch.of(found.train)], found.model.labels)
-    odds, chosen = PENALTIES["odds"], PenaltySettings()
+    odds, chosen = PENALTIES["odds"], OddsSettings()
     weights = {rule.name: scale * in_documents(rule, degrees[rule.name].degree).weight(odds, chosen) for rule in rules}
     return with_weights(constraints, weights)
 

@@ -29,6 +29,7 @@ RELAXATION = "workers/inference/relaxation/relaxation.py"
 ROW_BOUND = "workers/inference/core/row_bound.py"
 ROW_DUAL = "workers/inference/relaxation/row_dual.py"
 STEPS = "workers/inference/relaxation/ascent.py"
+VIOLATIONS = "workers/inference/two_stage/violations.py"
 
 SECOND_BEST = "tests/test_second_best.py"
 BY_PRICES = (
@@ -58,6 +59,14 @@ BY_GROUPS = (
     "tests/test_relaxation.py::test_counts_beyond_the_limit_are_bounded_together",
 )
 BY_ROWS = ("tests/test_row_dual.py",)
+BY_TWO_STAGE = tuple(
+    f"tests/test_search.py::test_{name}"
+    for name in (
+        "two_stage_solves_its_programme_over_rows_alone",
+        "prices_prove_answers_of_two_stages_and_bound_the_rest",
+        "no_labelling_has_a_higher_degree_than_is_reckoned",
+    )
+)
 BY_SEARCH = (
     f"{SECOND_BEST}::test_a_search_starts_with_all_labels_of_what_is_a_little_better",
     "tests/test_search.py::test_the_loss_of_a_prefix_is_admissible_and_exact_at_the_end",
@@ -148,9 +157,16 @@ SEARCHED = [
 SOLVED = [
     (LATTICE, "(best[:, None, None] - gain)[where])", "0.0 * (best[:, None, None] - gain)[where])"),
     (LATTICE, "(best[:, None] - gain)[where])", "2.0 * (best[:, None] - gain)[where])"),
-    (LATTICE, "if most <= bound + SLACK_TOLERANCE:", "if most <= bound + 1.0:"),
+    (LATTICE, "if row.most > row.bound + SLACK_TOLERANCE:", "if row.most > row.bound + 1.0:"),
     (MODEL, "units = int(np.floor(cost * self.scale))", "units = int(np.ceil(cost * self.scale))"),
     (MODEL, "units = np.floor(costs * self.scale)", "units = np.ceil(costs * self.scale)"),
+]
+
+CHARGED = [
+    (VIOLATIONS, "return rows.weight / np.where(most", "return rows.weight * np.where(most"),
+    (VIOLATIONS, "np.maximum.at(best, place, amount)", "np.minimum.at(best, place, amount)"),
+    (VIOLATIONS, "rows.weight[broken].sum()", "rows.weight.sum()"),
+    (LATTICE, "held - math.ceil(row.most * factor)))", "-1))"),
 ]
 
 CHECKED = [
@@ -230,6 +246,7 @@ GROUPS_OF_CHANGES = (
     (MARGINS, BY_CONFIDENCE),
     (LISTED, BY_N_BEST),
     (SOLVED, BY_CPSAT),
+    (CHARGED, BY_TWO_STAGE),
     (GROUPED, BY_GROUPS),
     (COMPONENT, BY_COMPONENTS),
     (ROWS, BY_ROWS),

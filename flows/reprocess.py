@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,6 +51,7 @@ from workers.evaluation.measures import MEASURES
 from workers.evaluation.measures import figures as measure_figures
 from workers.evaluation.named_counts import MatchCounts
 from workers.labelling.labelled import check_settings
+from workers.learning.known_weights import known_weights
 from workers.models.model import score_column
 from workers.remote.label import LABEL, LabelParts
 
@@ -149,8 +151,18 @@ def label_corpus(request: Request) -> RunReport:
             answer = _report(request, report, work, run, seconds=time.monotonic() - started)
             failure = _failure(answer, shards, done)
             failures = work.errors or ((str(failure),) if failure else ())
-            _conclude(answer, run, Outcome.now(metrics_of(report) | _speed(work), failures=failures), tracking, failure)
+            figures = metrics_of(report) | _speed(work) | weights_of(constraints)
+            _conclude(answer, run, Outcome.now(figures, failures=failures), tracking, failure)
             return answer
+
+
+def weights_of(constraints: ConstraintSet) -> dict[str, float]:
+    """MLflow's figures of what is soft: nats, and the interval where counts are known."""
+    figures: dict[str, float] = {}
+    for known in known_weights(constraints):
+        ends = {"": known.weight, "/low": known.low, "/high": known.high}
+        figures |= {f"weight/{known.name}{end}": x for end, x in ends.items() if x is not None and math.isfinite(x)}
+    return figures
 
 
 def _sources(request: Request) -> Sources:

@@ -18,17 +18,30 @@ from flows.prefect.private_flow import private_flow
 from flows.progress import meter
 from flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from flows.sources import read_documents
-from flows.tracking.tracking import ALIAS, MODEL_FOLDER, Outcome, Registered, Run, Tracking, TrackingError
+from flows.tracking.tracking import (
+    ALIAS,
+    MODEL_FOLDER,
+    PENALTIES_FILE,
+    Outcome,
+    Registered,
+    Run,
+    Tracking,
+    TrackingError,
+)
 from flows.tuning import Tuned, pair_counts, tune_consistency
 from schemas.document import Document
 from schemas.labels import LabelError
 from schemas.run import SelectionRow, TrainReport
 from schemas.secrets import masked_errors
-from schemas.settings import Settings, TrainerSettings
+from schemas.settings import HmmSettings, Settings, TrainerSettings
+from workers.constraints.constraint_file import load_constraints
+from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.plan import plan
 from workers.learning.folds import place_of
+from workers.learning.known_weights import known_weights_text
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.selection import Trial, best_of, select
+from workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from workers.learning.trainers.registry import DEFAULT, trainer_named
 from workers.learning.trainers.trainer import Iteration, TrainingError
 from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
@@ -89,7 +102,8 @@ def train(
         alias=alias,
         tracking=tracking,
     )
-    check_apart(request.out, request.corpus)
+    for place in _corpora(request).values():
+        check_apart(request.out, place)
     return train_model(request)
 
 
@@ -116,7 +130,8 @@ def _train(request: Request, out: Path) -> TrainReport:
         if trials:
             request = request.model_copy(update={"settings": best_of(trials).settings})
         run.params(_params(request))
-        run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="training")
+        for context, place in _corpora(request).items():
+            run.dataset(name=place, digest=dataset_digest(plan(place)), source=place, context=context)
         tuned = _tune(request, documents) if request.consistency else None
         figures = {} if tuned is None else tuned.figures
         with staged(out) as folder:
@@ -126,6 +141,8 @@ def _train(request: Request, out: Path) -> TrainReport:
             extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
             update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras)
         try:
+            run.params({"model_kind": manifest.kind, "learning": _learning(request.settings)})
+            _log_penalties(run, out, tuned)
             registered = _register(tracking, run, out, request)
             run.end(Outcome.now(metrics | {"seconds": time.monotonic() - started}))
         except TrackingError as error:
@@ -177,9 +194,31 @@ def _fit(documents: Sequence[Document], request: Request, out: Path, title: str)
         return trainer_named(request.trainer).train(documents, settings=request.settings, out=out, progress=show)
 
 
+def _corpora(request: Request) -> dict[str, str]:
+    """The places of what a training reads, by what for."""
+    settings = request.settings
+    unlabelled = settings.unlabelled if isinstance(settings, HmmSettings) else None
+    return {"training": request.corpus} | ({} if unlabelled is None else {"unlabelled": corpus_place(unlabelled)})
+
+
 def _params(request: Request) -> dict[str, object]:
     given = {"corpus": request.corpus, "held_out": request.held_out, "trainer": request.trainer}
     return given | request.settings.model_dump()
+
+
+def _learning(settings: TrainerSettings) -> str:
+    """Whether the model was learned under constraints, and how: Chang et al.'s names, l without."""
+    given = settings.model_dump(include={"constraints", "learn"})
+    return str(given["learn"]) if given.get("constraints") else "l"
+
+
+def _log_penalties(run: Run, out: Path, tuned: Tuned | None) -> None:
+    """What the label consistency, and the constraints that were learned with the model, cost."""
+    learned = out / CONSTRAINTS_FILE
+    sets: list[ConstraintSet] = [] if tuned is None else [tuned.consistency]
+    sets += [load_constraints(learned)] if learned.is_file() else []
+    if sets:
+        run.text(known_weights_text(sets), PENALTIES_FILE)
 
 
 def _register(tracking: Tracking, run: Run, out: Path, request: Request) -> Registered | None:

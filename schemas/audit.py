@@ -68,7 +68,8 @@ class CountedWeight(Figures):
     """A constraint's weight from gold, in nats a unit of degree, with the interval in which it lies with 95 %.
 
     Of its rows ``rows`` have their antecedent in gold, ``vacuous`` do not and say nothing; ``broken`` are broken, by
-    ``degree`` units together. ``before`` is the declared weight (inf: hard); a hard one is not changed.
+    ``degree`` units together. Of an agreement they are pairs of spans. ``before`` is the declared weight (inf: hard); a
+    hard one is not changed. Weight and interval are those of the counts times ``factor``, which is held to be known.
     """
 
     name: str
@@ -80,6 +81,35 @@ class CountedWeight(Figures):
     vacuous: int
     broken: int
     degree: float
+    factor: float = 1.0
+
+
+class KnownWeight(Figures):
+    """A constraint's weight in nats (inf: hard), and the 95 % interval of what was counted, where that is known."""
+
+    name: str
+    weight: float
+    low: float | None = None
+    high: float | None = None
+
+
+class TuningReport(Figures):
+    """Factors chosen on ``documents`` held out from counts and model, by template, in so many ``trials``.
+
+    ``before`` and ``after`` are the ``figure`` of a ``measure`` (a fraction) on these documents under the weights as
+    counted and times the factors; the gain lies between ``low`` and ``high`` with 95 %, but they were chosen by it.
+    """
+
+    base: str
+    documents: int
+    trials: int
+    measure: str
+    figure: str
+    factors: dict[str, float]
+    before: float
+    after: float
+    low: float
+    high: float
 
 
 class WeighReport(Figures):
@@ -93,7 +123,9 @@ class WeighReport(Figures):
     rejected: int
     penalty: str
     constraints: tuple[CountedWeight, ...]
+    tuning: TuningReport | None
     out: str | None
+    mlflow_run: str | None
 
 
 class LabelChange(Figures):

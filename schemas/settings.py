@@ -236,8 +236,7 @@ class FeatureSettings(TrainerSettings):
 
     features: str = Field(
         "core+pos+mentions+entities",
-        description="Feature sets by name, joined by +: finkel, rich, fields, core, pos, sentence, mentions, clusters, "
-        "gazetteer, entities.",
+        description="Feature sets by name, joined by +, see `concord features`.",
     )
     clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
     gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
@@ -312,10 +311,37 @@ class SgdSettings(GradientSettings):
     seed: int = Field(0, ge=0, description="Decides in which order sentences are taken.")
 
 
-class HmmSettings(TrainerSettings):
-    """How a hidden Markov model is counted."""
+class CountingSettings(TrainerSettings):
+    """What trainers share that count."""
 
     labels: tuple[str, ...] = Field((), description="Labels that it knows besides, where few documents lack some.")
+
+
+class HmmSettings(CountingSettings):
+    """How a hidden Markov model is counted, and learns on from documents without labels."""
+
+    unlabelled: str | None = Field(None, description="Corpus whose words it learns from as well, without labels.")
+    em: Literal["soft", "hard"] = Field(
+        "soft", description="What an unlabelled token counts for: all labels by their probability, or the best one."
+    )
+    mixing: Literal["models", "counts"] = Field(
+        "models", description="What is mixed: probabilities learned from either corpus, or counts of both."
+    )
+    gamma: float = Field(0.9, ge=0, le=1, description="Mixing models: share of the one of labelled documents.")
+    weight: float = Field(0.1, gt=0, le=1, description="Mixing counts: what an unlabelled token counts for.")
+    iterations: int = Field(10, ge=1, description="Times that the unlabelled corpus is labelled, at most.")
+    change: float = Field(1e-4, ge=0, description="Ends where the loss changes by less, in nats a token.")
+
+    @model_validator(mode="after")
+    def _has_what_it_mixes(self) -> Self:
+        changed = {name for name, field in HmmSettings.model_fields.items() if getattr(self, name) != field.default}
+        if self.unlabelled is None and changed - {"labels"}:
+            raise ValueError(f"{', '.join(sorted(changed - {'labels'}))}: give an unlabelled corpus, too")
+        return self
+
+
+class Hmm2Settings(CountingSettings):
+    """How a hidden Markov model of the second order is counted."""
 
 
 class StackedSettings(SgdSettings):
@@ -508,4 +534,9 @@ class TwoStageSettings(CpSatSettings):
 
     tau: float = Field(
         0.99, ge=0, le=1, description="τ: share of the local score, from worst to best, that stage two must keep."
+    )
+    violations: Literal["degree", "once"] = Field(
+        "degree",
+        description="What a broken row costs: its weight times its degree, or, however badly it breaks, "
+        "once its weight.",
     )

@@ -10,12 +10,27 @@ from typing import Any
 from flows.tracking.tracking import Outcome
 
 
-def untracked(ended: list[Outcome]) -> Callable[[str | None], Any]:
-    """What stands in for `Tracking`; how runs ended is added to ``ended``."""
+def untracked(
+    ended: list[Outcome], kept: dict[str, object] | None = None, read: list[dict[str, Any]] | None = None
+) -> Callable[[str | None], Any]:
+    """What stands in for `Tracking`: how runs ended is added to ``ended``, parameters and texts to ``kept``, and the
+    corpora that they read to ``read``."""
+    told = {} if kept is None else kept
+
+    def dataset(**given: Any) -> None:
+        if read is not None:
+            read.append(given)
 
     @contextmanager
     def run(_name: str, **_: object) -> Iterator[Any]:
         nothing = lambda *_, **__: None  # noqa: E731
-        yield SimpleNamespace(id="run", params=nothing, dataset=nothing, folder=nothing, end=ended.append)
+        yield SimpleNamespace(
+            id="run",
+            params=told.update,
+            dataset=dataset,
+            folder=nothing,
+            text=lambda text, name: told.update({name: text}),
+            end=ended.append,
+        )
 
     return lambda _uri: SimpleNamespace(run=run)

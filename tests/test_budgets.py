@@ -33,6 +33,7 @@ LOOK = 2_000
 STEPS = {
     "viterbi": PASS,
     "constrained-viterbi": PASS,
+    "posterior": PASS,
     "gibbs": NAME,
     "discrepancy": NOTHING,
     "beam": NOTHING,
@@ -47,7 +48,7 @@ STEPS = {
 }
 """Units of its own work by which each engine may exceed a budget: what it cannot leave half done."""
 
-WHOLE = ("viterbi", "constrained-viterbi", "beam")
+WHOLE = ("viterbi", "constrained-viterbi", "posterior", "beam")
 """Engines that may be done within any budget: in one pass, or where nothing in the beam can better the start."""
 
 every_engine = pytest.mark.parametrize("engine", list(SOLVERS))

@@ -11,11 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import flows.tracking.tracking
 from flows.cli.constraints_cli import app
+from flows.tracking.tracking import PENALTIES_FILE, Outcome
 from schemas.audit import CheckReport, Explanation, WeighReport
 from schemas.columns import table_from_documents
 from schemas.document import Document
 from schemas.settings import CrfSettings, IngestSettings
+from tests.made_tracking import untracked
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.ingestion import write_corpus
@@ -163,12 +166,49 @@ def test_a_corpus_without_gold_labels_cannot_be_weighed_on(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--penalty", "odd"], "no penalty is called 'odd'; there are odds, fersini, fixed, hard"),
+        (["--penalty", "odd"], "no penalty is called 'odd'; there are odds, fersini, bayes, fixed, hard, tuned"),
         (["--option", "held=-1"], "held"),
-        (["--option", "hold=1"], "options of penalty odds: held, nats"),
+        (["--penalty", "tuned"], "goes together with --model and --held-out: give all three or none"),
+        (["--model", "m"], "goes together with --model and --held-out: give all three or none"),
+        (["--penalty", "tuned", "--option", "base=tuned"], "no penalty that is counted is called 'tuned'"),
+        (["--option", "hold=1"], "options of penalty odds: held"),
     ],
 )
 def test_penalties_that_are_not_there_are_told(arguments: list[str], said: str, file: Path, corpus: Path) -> None:
     result = CliRunner().invoke(app, ["weigh", str(file), "--corpus", str(corpus), *arguments])
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_weights_are_tuned_on_held_out_documents_and_tracked(
+    file: Path, corpus: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, object] = {}
+    ended: list[Outcome] = []
+    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked(ended, kept))
+    held_out = tmp_path / "held-out"
+    write_corpus(synthesize(15, seed=4, kind="citations"), held_out, source="made up", layout=IngestSettings())
+    out = tmp_path / "tuned.yaml"
+    given = ["weigh", file, "--corpus", corpus, "--penalty", "tuned", "--held-out", held_out, "--model", model]
+    report = WeighReport.model_validate(json.loads(run(*given, "--out", out, "--tracking", "x", "--json")))
+    tuning = report.tuning
+    assert tuning is not None
+    assert (tuning.documents, tuning.base, report.mlflow_run) == (15, "odds", "run")
+    assert tuning.after >= tuning.before
+    assert tuning.factors.keys() == {"starts_with", "should_be_tagged"}
+    start = report.constraints[0]
+    counted = WeighReport.model_validate(json.loads(run("weigh", file, "--corpus", corpus, "--json"))).constraints[0]
+    assert start.factor == tuning.factors["starts_with"]
+    assert (start.low, start.high) == pytest.approx((counted.low * start.factor, counted.high * start.factor))
+    assert load_constraints(out).templates[0].weight == start.weight  # type: ignore[attr-defined]
+    assert kept["penalty"] == "tuned"
+    assert json.loads(str(kept[PENALTIES_FILE]))["constraints"][0]["low"] == start.low
+    assert ended[0].metrics["held_out/after"] == tuning.after
+    assert "times factors, the best of" in run(*given)
+
+
+def test_a_figure_that_the_measure_has_not_is_told(file: Path, corpus: Path, model: Path) -> None:
+    given = ["--penalty", "tuned", "--held-out", str(corpus), "--model", str(model), "--option", "figure=f1"]
+    result = CliRunner().invoke(app, ["weigh", str(file), "--corpus", str(corpus), *given])
+    assert result.exit_code == 2
+    assert "measure labels has no figure 'f1'; it has accuracy" in result.stderr

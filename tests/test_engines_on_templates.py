@@ -67,17 +67,23 @@ def test_each_template_alone(engine: str, weight: float | str) -> None:
         judge(engine, problem_under(rng, labels, (declared,), SHAPES[turn % len(SHAPES)]))
 
 
+def random_mixture(rng: np.random.Generator, labels: LabelSet) -> tuple[Template, ...]:
+    """Two to five templates for `BIO` or `PLAIN`, hard and soft."""
+    own = [entry for entry in ALL if entry[0] is labels]
+    chosen = rng.choice(len(own), size=int(rng.integers(2, 6)), replace=False)
+    mixed = []
+    for i in chosen.tolist():
+        weight = "hard" if rng.random() < 0.25 else float(rng.uniform(0.1, 3.0))
+        mixed.append(template(own[i][1], fields_of(*own[i]) | {"name": f"c{i}"}, weight))
+    return tuple(mixed)
+
+
 @pytest.mark.parametrize("engine", list(SOLVERS))
 def test_random_mixtures_of_hard_and_soft(engine: str) -> None:
     rng = np.random.default_rng(15)
     outcomes = []
     for turn in range(40):
         labels = (BIO, PLAIN)[turn % 2]
-        own = [entry for entry in ALL if entry[0] is labels]
-        chosen = rng.choice(len(own), size=int(rng.integers(2, 6)), replace=False)
-        mixed = []
-        for i in chosen.tolist():
-            weight = "hard" if rng.random() < 0.25 else float(rng.uniform(0.1, 3.0))
-            mixed.append(template(own[i][1], fields_of(*own[i]) | {"name": f"c{i}"}, weight))
-        outcomes.append(judge(engine, problem_under(rng, labels, tuple(mixed), SHAPES[turn % len(SHAPES)])))
+        mixture = random_mixture(rng, labels)
+        outcomes.append(judge(engine, problem_under(rng, labels, mixture, SHAPES[turn % len(SHAPES)])))
     assert set(outcomes) == {True, False}

@@ -18,10 +18,12 @@ from workers.features.derived import (
     document_place,
     document_topic,
     sentence_case,
+    sentence_edge,
     sentence_opening,
     sentence_size,
 )
 from workers.features.extractors import EXTRACTORS, SEPARATOR, Pieces, clean, kind, pattern, shape
+from workers.features.gazetteers import Gazetteer
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
 from workers.features.templates import (
     ANSWER_COLUMNS,
@@ -35,6 +37,7 @@ from workers.features.templates import (
     Source,
     Window,
     feature_set,
+    lists_of,
 )
 
 LABELS = 5
@@ -78,11 +81,19 @@ def _expected(rows: list[list[str]], table: dict[str, np.ndarray]) -> np.ndarray
     return np.array([sum((table[a] for a in row if a in table), np.zeros(LABELS)) for row in rows]).reshape(-1, LABELS)
 
 
+LISTED = Gazetteer.of([((("a",), "x:1"), "0"), ((("a",), "y:3+"), None), ((("ab",), "x:2"), None)])
+
+
+def example(name: str) -> FeatureSet:
+    """A feature set by name, with a small list where it reads one."""
+    return feature_set(name, lists=dict.fromkeys(lists_of(name), LISTED))
+
+
 @pytest.mark.parametrize("name", sorted(FEATURE_SETS))
 @settings(max_examples=25, deadline=None)
 @given(nested=documents, seed=st.integers(0, 2**32 - 1))
 def test_scorer_sums_the_weights_of_the_attributes(name: str, nested: Nested, seed: int) -> None:
-    features, corpus = feature_set(name), _documents(nested)
+    features, corpus = example(name), _documents(nested)
     maker = AttributeMaker(features)
     rows = [row for d in corpus for row in maker(d)]
     weights, table = _weights(features, rows, np.random.default_rng(seed))
@@ -165,7 +176,7 @@ def test_windows_and_conjunctions_need_one_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "features", [feature_set(name) for name in (*FEATURE_SETS, "rich+core+mentions")], ids=lambda f: f.name
+    "features", [example(name) for name in (*FEATURE_SETS, "rich+core+mentions")], ids=lambda f: f.name
 )
 def test_template_names_are_distinct_and_end_at_the_equals_sign(features: FeatureSet) -> None:
     names = [t.name for t in features.templates]
@@ -182,6 +193,8 @@ def test_derived_columns() -> None:
     assert sentence_size(Batch.of([Document.build("g", [["a"] * 20])])).strings() == ["12"] * 20
     assert sentence_opening(batch).strings() == ["SOCCER"] * 3 + ["Stocks"] * 4 + ["he"] * 3 + ["1"]
     assert document_topic(batch).strings() == ["soccer"] * 10 + ["1"]
+    ends = ["first", "inside", "last", "first", "inside", "inside", "last", "first", "inside", "last", "only"]
+    assert sentence_edge(batch).strings() == ends
     empty = Batch.of([Document.build("e", [])])
     assert all(len(derive(empty)) == 0 for derive in DERIVED.values())
 
@@ -209,3 +222,18 @@ def test_weights_stay_read_only_through_pickle() -> None:
     for name, array in vars(copy).items():
         assert not array.flags.writeable
         np.testing.assert_array_equal(array, getattr(weights, name))
+
+
+def test_what_a_published_feature_set_reads() -> None:
+    corpus = [Document.build("d", [["Xy", "12", "b"] + ["w"] * 12])]
+    rows = AttributeMaker(example("fersini"))(corpus[0])
+    assert rows[0] == ["tokens[0]=Xy", "tokens.kind[0]=capitalised", "edge[0]=first", "seen-only[0]="]
+    rows = AttributeMaker(example("finkel-tf"))(corpus[0])
+    assert "tokens[1:9]=b" in rows[1]
+    assert "tokens[-9:-1]=b" in rows[11]
+    assert "tokens[-9:-1]=b" not in rows[12]
+    assert not any(a.startswith("pos") for row in rows for a in row)
+    long = [Document.build("d", [["abcdefghijklmnopqrstuvwxyz" * 2]])]
+    grams = {a for a in AttributeMaker(example("finkel-tf-all"))(long[0])[0] if "all-ngrams" in a}
+    framed = f"<{long[0].tokens[0][:40]}>"
+    assert grams == {f"tokens.all-ngrams[0]={framed[i:j]}" for i in range(42) for j in range(i + 2, 43)}

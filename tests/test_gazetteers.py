@@ -19,7 +19,7 @@ from schemas.settings import CrfSettings, FeatureSettings
 from tests.test_incidence import rows_of
 from workers.features.attributes import AttributeMaker
 from workers.features.gazetteer_files import GazetteerFileError, read_entries, read_gazetteer, write_gazetteer
-from workers.features.gazetteers import CASES, ENTITIES, GAZETTEER, LONGEST, Entry, Gazetteer, column_names
+from workers.features.gazetteers import CASES, ENTITIES, GAZETTEER, LONGEST, SEEN, Entry, Gazetteer, column_names
 from workers.features.incidence import incidence
 from workers.features.scorer import Scorer, compile_weights
 from workers.features.templates import FeatureSetError, feature_set
@@ -251,3 +251,20 @@ def test_a_missing_a_foreign_and_an_empty_file_are_one_message(tmp_path: Path) -
     (tmp_path / "l.tsv").write_text("\n")
     with pytest.raises(GazetteerFileError, match=r"l\.tsv: there are no phrases in it"):
         features_of(FeatureSettings(features="gazetteer", gazetteers=(str(tmp_path / "l.tsv"),)), CORPUS)
+
+
+def test_words_are_told_with_their_labels_and_not_what_a_document_alone_has_said() -> None:
+    corpus = [
+        Document.build("a", [["x", "y", "x", "z"]], labels=[["A", "B", "A", "A"]]),
+        Document.build("b", [["x", "y", "u"]], labels=[["A", "A", "B"]]),
+    ]
+    features = features_of(FeatureSettings(features="fersini"), corpus)
+    told = [[a.partition("=")[2] for row in AttributeMaker(features)(d) for a in row if "seen" in a] for d in corpus]
+    assert told == [["A:3+", "A:1", "A:3+", ""], ["A:3+", "B:1", ""]]
+    finished = feature_set("fersini", lists={SEEN: features.lists[SEEN].for_all})
+    plain = Document.build("c", [["y", "u", "X"]])
+    assert [row[-1] for row in AttributeMaker(finished)(plain)] == [
+        "seen-only[0]=A:1,B:1",
+        "seen-only[0]=B:1",
+        "seen-only[0]=",
+    ]

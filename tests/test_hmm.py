@@ -18,6 +18,7 @@ from schemas.settings import HmmSettings
 from tests.model_mutations import mend_hashes
 from workers.features.extractors import shape
 from workers.learning.crf.chains import Gold
+from workers.learning.hmm_counts import counted, estimated
 from workers.learning.trainers import hmm
 from workers.models.folder import MANIFEST, ModelError
 from workers.models.hmm import STRINGS_FILE, HmmModel, load, save
@@ -98,7 +99,7 @@ def test_probabilities_add_up_to_one(text: list[list[tuple[str, int]]]) -> None:
     _, kind = np.unique([shape(word) for word in words], return_inverse=True)
     labels = np.array([label for row in text for _, label in row], np.int32)
     bounds = np.cumsum([0, *map(len, text)])
-    found = hmm.estimated(hmm.counted(Gold(bounds, labels, 4), place, len(words)), kind)
+    found = estimated(counted(Gold(bounds, labels, 4), place, len(words)), kind)
     emitted = np.exp(found.word).sum(axis=0) + np.exp(found.shape).sum(axis=0)
     assert emitted == pytest.approx(np.ones(4))
     assert np.exp(found.initial).sum() == pytest.approx(1.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.document import Batch
-from tests.test_features import LABELS, Nested, _documents, _expected, documents
+from tests.test_features import LABELS, Nested, _documents, _expected, documents, example
 from workers.features import incidence as module
 from workers.features.attributes import AttributeMaker
 from workers.features.incidence import Incidence, Lists, end_to_end, incidence, side_by_side
@@ -31,7 +31,7 @@ def spelled(nested: Nested, features: FeatureSet) -> list[list[str]]:
 @settings(max_examples=25, deadline=None)
 @given(nested=documents)
 def test_the_attributes_are_those_that_are_spelled_out(name: str, nested: Nested) -> None:
-    features = feature_set(name)
+    features = example(name)
     found = incidence(Batch.of(_documents(nested)), features)
     assert [sorted(row) for row in rows_of(found)] == [sorted(row) for row in spelled(nested, features)]
     names = found.attributes.names().to_pylist()
@@ -53,7 +53,7 @@ def test_conjunctions_of_too_many_values_for_one_number(nested: Nested) -> None:
 @settings(max_examples=10, deadline=None)
 @given(nested=documents, seed=st.integers(0, 2**32 - 1))
 def test_weights_score_as_those_of_the_strings(name: str, nested: Nested, seed: int) -> None:
-    features, batch, rng = feature_set(name), Batch.of(_documents(nested)), np.random.default_rng(seed)
+    features, batch, rng = example(name), Batch.of(_documents(nested)), np.random.default_rng(seed)
     attributes = incidence(batch, features).attributes
     kept = rng.random(len(attributes)) < 0.8
     some = attributes.only(kept)

@@ -35,7 +35,7 @@ from workers.learning.mining import (
     kept_of,
     significant,
 )
-from workers.learning.penalties import PENALTIES, PenaltySettings
+from workers.learning.penalties import COUNTED
 from workers.learning.rule_counts import Kind, RuleCounts, order_verdicts
 from workers.learning.run_order import Runs
 from workers.synthesis.made_up import synthesize
@@ -260,11 +260,11 @@ def test_an_implied_rule_stays_where_it_is_plainly_surer() -> None:
     assert [r.first for r in mined(counted(documents, labels), labels, chosen)] == ["before"]
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", COUNTED)
 def test_weights_are_those_of_documents(penalty: str) -> None:
     rows = in_documents(Rule(Kind.ONCE, "a", "", 40, 4, 0.5), 8.0)
-    whole = PENALTIES[penalty](40, 4, PenaltySettings())
-    assert rows.weight(PENALTIES[penalty], PenaltySettings()) == whole / 2.0
+    cost = COUNTED[penalty]
+    assert rows.weight(cost, cost.settings()) == cost.nats(40, 4, cost.settings()) / 2.0
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -18,16 +19,19 @@ import flows.reprocess
 from flows.cli.failures import Exit, reported
 from flows.cluster.pool import Done
 from flows.jobs import NothingLabelledError, ShardsFailedError
-from flows.reprocess import Request, label_corpus
+from flows.reprocess import Request, label_corpus, weights_of
 from flows.runfolder.published import published
 from flows.tracking.tracking import Outcome
 from schemas.columns import REJECTS as REJECTS_LAYOUT
 from schemas.run import RunReport, RunSettings
 from tests.made_runs import HashModel, consistency, rejects_in
 from tests.made_tracking import untracked
+from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from workers.constraints.templates.presence import StartsWith
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.shards import Shard
 from workers.labelling.output import REJECTS
+from workers.learning.known_weights import known_weights
 from workers.remote.task import P, R, Task
 from workers.storage.files import OutputError
 from workers.synthesis.made_up import synthesize
@@ -171,3 +175,16 @@ def test_a_disk_that_is_full_or_read_only_is_one_line_and_the_same_run_goes_on_w
 def seen(out: Path) -> dict[str, bytes]:
     found = [out / "manifest.json", *(out / "predictions").iterdir()]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
+
+
+def test_mlflow_is_told_what_each_constraint_costs() -> None:
+    declared = DeclaredConstraints(
+        (StartsWith(name="s", labels=("O",), weight=1.5), StartsWith(name="h", labels=("O",), weight=math.inf))
+    )
+    told = weights_of(JoinedConstraints((consistency(), declared)))
+    known = {w.name: w for w in known_weights(consistency())}
+    assert told["weight/s"] == 1.5
+    assert not any(name.startswith(("weight/h", "weight/s/")) for name in told)
+    for name, weight in known.items():
+        assert (told[f"weight/{name}"], told[f"weight/{name}/low"]) == (weight.weight, weight.low)
+    assert len(told) == 1 + 3 * len(known) > 1

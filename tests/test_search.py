@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from schemas.decoded import Budget, Decoded, Status
-from schemas.labels import Labels, LabelSet
+from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet, Scheme
 from schemas.potentials import Floats, Potentials
 from schemas.problem import ANY, LinearRows, Problem
 from schemas.settings import (
@@ -35,6 +36,8 @@ from tests.oracle import (
     random_rows,
     random_words,
 )
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.templates.order import PresencePrecedence
 from workers.inference.chains import constrained_viterbi
 from workers.inference.core.agreement import codec
 from workers.inference.core.chain import viterbi
@@ -48,6 +51,7 @@ from workers.inference.search.partial import Partial, chain_loss, expand, pop, p
 from workers.inference.search.variation import DRAWS, breed
 from workers.inference.two_stage import engine as two_stage
 from workers.inference.two_stage.price import Band
+from workers.inference.two_stage.violations import Violations, most_degrees
 
 SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")
 
@@ -365,13 +369,34 @@ def test_csp_is_exact_over_its_candidates(seed: int) -> None:
     assert top - decoded.bound <= loss.min() + 1e-9
 
 
-def near_best(problem: Problem, tau: float) -> tuple[float, float]:
+def charged_once(problem: Problem, labellings: Labels) -> Floats:
+    """What labellings (M, N) cost where a broken row costs its weight however badly it breaks, an entry at a time."""
+    rows, alone = problem.rows, replace(problem, rows=LinearRows.none())
+    activity = np.zeros((len(labellings), len(rows)))
+    for e, r in enumerate(rows.row_of_entry.tolist()):
+        t = rows.position[e]
+        before = rows.previous[e] == ANY or labellings[:, t - 1] == rows.previous[e]
+        activity[:, r] += rows.coefficient[e] * (before & (labellings[:, t] == rows.label[e]))
+    costs = np.where(activity > rows.bound + 1e-6, rows.weight, 0.0).sum(axis=1)
+    others: list[float] = [alone.score(y).penalty for y in labellings] if problem.agreements else [0.0]
+    return np.asarray(costs + others)
+
+
+def by_degree(problem: Problem, labellings: Labels) -> Floats:
+    return np.array([problem.score(y).penalty for y in labellings])
+
+
+READINGS = {"degree": by_degree, "once": charged_once}
+readings = pytest.mark.parametrize("reading", READINGS)
+
+
+def near_best(problem: Problem, tau: float, reading: str) -> tuple[float, float]:
     """Least penalty near the local optimum, and the best local score with it, by enumeration."""
     labellings = all_labellings(len(problem), len(problem.labels))
     local = local_scores(problem.potentials, labellings)
     possible = np.isfinite(local)
     penalty = np.full(len(local), np.inf)
-    penalty[possible] = [problem.score(y).penalty for y in labellings[possible]]
+    penalty[possible] = READINGS[reading](problem, labellings[possible])
     allowance = (1.0 - tau) * (local.max() - local[possible].min())
     loss = local.max() - local
     near = loss <= max(allowance, loss[np.isfinite(penalty)].min()) + 1e-9
@@ -379,17 +404,20 @@ def near_best(problem: Problem, tau: float) -> tuple[float, float]:
     return least, float(local[near & (penalty <= least + 1e-9)].max())
 
 
+@readings
 @pytest.mark.parametrize("seed", range(12))
-def test_two_stage_solves_its_programme_and_penalty_never_rises_as_tau_falls(seed: int) -> None:
+def test_two_stage_solves_its_programme_and_penalty_never_rises_as_tau_falls(seed: int, reading: str) -> None:
     problem = small(seed)
     penalties = []
     for tau in (1.0, 0.95, 0.7, 0.0):
-        decoded = two_stage.solve(problem, config=TwoStageSettings(tau=tau), rng=document_rng(0, ""))
-        penalty, local = near_best(problem, tau)
-        assert decoded.penalty == pytest.approx(penalty, abs=1e-5)
+        config = TwoStageSettings.model_validate({"tau": tau, "violations": reading})
+        decoded = two_stage.solve(problem, config=config, rng=document_rng(0, ""))
+        penalty, local = near_best(problem, tau, reading)
+        charged = float(READINGS[reading](problem, decoded.labels[None])[0])
+        assert charged == pytest.approx(penalty, abs=1e-5)
         assert decoded.local == pytest.approx(local, abs=1e-5)
         assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
-        penalties.append(decoded.penalty)
+        penalties.append(charged)
     assert all(b <= a + 1e-6 for a, b in pairwise(penalties))
 
 
@@ -403,18 +431,20 @@ def all_rows(seed: int) -> Problem:
     return Problem(potentials, labels, ("a", "b", "c"), rows)
 
 
-def test_prices_prove_answers_of_two_stages_and_bound_the_rest() -> None:
+@readings
+def test_prices_prove_answers_of_two_stages_and_bound_the_rest(reading: str) -> None:
     proven = pruned = 0
     for seed in range(40):
         problem = all_rows(seed)
         labellings = all_labellings(len(problem), len(problem.labels))
         local = local_scores(problem.potentials, labellings)
-        penalty = np.array([problem.score(y).penalty for y in labellings])
+        penalty = READINGS[reading](problem, labellings)
         search = Search(problem, budget=UNLIMITED, incumbent=None)
         if search.objective == -np.inf or search.closed:
             continue
         for width in (1.0, 5.0, 25.0):
-            band = Band(search, search.viterbi, width, 1e-6)
+            violations = Violations(search.problem, once=reading == "once")
+            band = Band(search, violations, search.viterbi, width, 1e-6)
             band.narrow()
             near = np.flatnonzero(local >= local.max() - width)
             least = penalty[near].min()
@@ -435,15 +465,38 @@ def test_prices_prove_answers_of_two_stages_and_bound_the_rest() -> None:
     assert pruned > 5
 
 
+@readings
 @pytest.mark.parametrize("seed", range(30))
-def test_two_stage_solves_its_programme_over_rows_alone(seed: int) -> None:
+def test_two_stage_solves_its_programme_over_rows_alone(seed: int, reading: str) -> None:
     problem = all_rows(100 + seed)
     for tau in (0.97, 0.9, 0.6, 0.0):
-        decoded = two_stage.solve(problem, config=TwoStageSettings(tau=tau), rng=document_rng(0, ""))
-        penalty, local = near_best(problem, tau)
-        assert decoded.penalty == pytest.approx(penalty, abs=1e-5)
+        config = TwoStageSettings.model_validate({"tau": tau, "violations": reading})
+        decoded = two_stage.solve(problem, config=config, rng=document_rng(0, ""))
+        penalty, local = near_best(problem, tau, reading)
+        assert READINGS[reading](problem, decoded.labels[None]) == pytest.approx(penalty, abs=1e-5)
         assert decoded.local == pytest.approx(local, abs=1e-5)
         assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
+
+
+def test_a_row_that_breaks_badly_costs_once_or_by_its_degree() -> None:
+    """Three B before two A: once two nats, by degree six."""
+    labels = LabelSet(("A", "B"), Scheme.PLAIN)
+    batch = Batch.of([Document.build("d", [["x"] * 5])])
+    declared = DeclaredConstraints((PresencePrecedence(first=("A",), second=("B",), weight=1.0),))
+    ground = declared.ground(batch, labels)[0]
+    potentials = Potentials(np.zeros((5, 2)), np.zeros((2, 2)), np.array([0]))
+    problem = Prepared(potentials, labels, declared.names, ground.rows, ground.agreements)
+    y = np.array([1, 1, 1, 0, 0], np.int32)
+    assert Violations(problem, once=False).penalty(y) == 6.0
+    assert Violations(problem, once=True).penalty(y) == 2.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_labelling_has_a_higher_degree_than_is_reckoned(seed: int) -> None:
+    problem = all_rows(300 + seed)
+    most = most_degrees(problem.rows)
+    for y in all_labellings(len(problem), len(problem.labels)):
+        assert (problem.rows.degree(y) <= np.maximum(most, 0.0) + 1e-9).all()
 
 
 def test_two_stage_at_one_is_viterbi_whatever_the_sign_of_the_scores() -> None:

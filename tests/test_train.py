@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,17 @@ from flows.cli.app import app
 from flows.cli.failures import Exit
 from flows.cli.tables import selection_table
 from flows.runfolder.runfolder import RunFolderError, locked
+from flows.tracking.tracking import PENALTIES_FILE
 from flows.train import Request, train_model
 from schemas.document import Document
 from schemas.run import TrainReport
-from schemas.settings import CrfSettings, SgdSettings, TrainerSettings
+from schemas.settings import CrfSettings, HmmSettings, PerceptronSettings, SgdSettings, TrainerSettings
 from tests.made_runs import HashModel
 from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import CorpusError
+from workers.learning.known_weights import known_weights
+from workers.learning.saved_consistency import saved_consistency
 from workers.learning.trainers.registry import DEFAULT, TRAINERS
 from workers.learning.trainers.trainer import Progress, Seen, Trainer
 from workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
@@ -82,11 +86,40 @@ def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     assert (manifest.digest, manifest.features) == (report.model_digest, "")
 
 
+def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, object] = {}
+    monkeypatch.setattr(flows.train, "Tracking", untracked([], kept))
+    write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    settings = SgdSettings(features="finkel-nopos", passes=1)
+    request = Request(corpus=str(tmp_path / "corpus"), out=str(tmp_path / "m"), trainer="sgd", settings=settings)
+    train_model.fn(request)
+    assert (kept["model_kind"], kept["learning"], kept["trainer"]) == ("crf", "l", "sgd")
+    consistency = saved_consistency(tmp_path / "m")
+    assert consistency is not None
+    known = json.loads(str(kept.get(PENALTIES_FILE, "[]")))
+    assert known == [json.loads(w.model_dump_json()) for w in known_weights(consistency)]
+
+    (tmp_path / "rules.yaml").write_text("constraints:\n- {template: starts_with, name: s, labels: O, weight: 1}\n")
+    under = PerceptronSettings(features="finkel-nopos", passes=1, constraints=str(tmp_path / "rules.yaml"))
+    request = request.model_copy(update={"trainer": "perceptron", "settings": under, "consistency": False})
+    train_model.fn(request)
+    assert (kept["model_kind"], kept["learning"]) == ("crf", "wcibt")
+    ((name, low),) = [(row["name"], row["low"]) for row in json.loads(str(kept[PENALTIES_FILE]))]
+    assert (name, low) == ("s", None)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--trainer", "magic"), "no trainer is called 'magic'; there are crfsuite"),
         (("--option", "magic=1"), f"--option magic=1: want NAME=VALUE; options of trainer {DEFAULT}: features, c"),
+        (
+            ("--unlabelled", "pool"),
+            f"--option unlabelled=pool: want NAME=VALUE; options of trainer {DEFAULT}: features",
+        ),
+        (("--trainer", "hmm", "--option", "em=hard"), "options of trainer hmm: em: give an unlabelled corpus, too"),
         (("--option", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),
     ],
 )
@@ -124,3 +157,20 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
     shown = Console(width=100, record=True, file=io.StringIO())
     shown.print(selection_table(report.selection))
     assert len(shown.export_text().splitlines()) == 1 + len(report.selection)
+
+
+def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[dict[str, Any]]()
+    monkeypatch.setattr(flows.train, "Tracking", untracked([], read=read))
+    for name, seed in (("corpus", 0), ("pool", 1)):
+        write_corpus(synthesize(12, seed=seed, kind="news"), tmp_path / name, source="test")
+    settings = HmmSettings(unlabelled=str(tmp_path / "pool"), iterations=2)
+    corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
+    request = Request(corpus=corpus, out=out, trainer="hmm", settings=settings, consistency=False)
+    report: TrainReport = train_model.fn(request)
+    assert report.figures["iterations"] == 2
+    assert [(Path(entry["name"]).name, entry["context"]) for entry in read] == [
+        ("corpus", "training"),
+        ("pool", "unlabelled"),
+    ]
+    assert len({entry["digest"] for entry in read}) == 2

@@ -20,6 +20,7 @@ from workers.inference.core import prepared
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search
 from workers.inference.two_stage.price import FIRST_PRICE, Band
+from workers.inference.two_stage.violations import Violations
 from workers.labelling.labelled import Labelled, label_batch
 from workers.synthesis.made_up import synthesize
 
@@ -95,7 +96,7 @@ def test_prices_on_a_penalty_share_one_chain(calls: Calls) -> None:
         search = Search(all_rows(seed), budget=UNLIMITED, incumbent=None)
         if search.closed or search.objective == -np.inf:
             continue
-        band = Band(search, search.viterbi, 5.0, 1e-6)
+        band = Band(search, Violations(search.problem, once=False), search.viterbi, 5.0, 1e-6)
         band.narrow()
         prices += band.price != FIRST_PRICE
     assert prices > 2

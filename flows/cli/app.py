@@ -27,6 +27,7 @@ from flows.cli.arguments import (
     print_json,
 )
 from flows.cli.clusters_cli import app as clusters_app
+from flows.cli.codl_cli import EXAMPLE, codl
 from flows.cli.constraints_cli import app as constraints_app
 from flows.cli.corpus_cli import app as corpus_app
 from flows.cli.failures import Exit, reported
@@ -54,6 +55,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(clusters_app, name="clusters")
+app.command(epilog=EXAMPLE)(codl)
 app.add_typer(constraints_app, name="constraints")
 export = typer.Typer(help="Write models for other programs.", no_args_is_help=True)
 app.add_typer(export, name="export")
@@ -157,6 +159,9 @@ def train(
     start_from: Annotated[
         Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --option start_from=.")
     ] = None,
+    unlabelled: Annotated[
+        str | None, typer.Option(help="Corpus to learn from without its labels. As --option unlabelled=.")
+    ] = None,
     option: Options = None,
     tune: Annotated[
         bool,
@@ -180,7 +185,7 @@ def train(
         from flows.train import train as run_training
         from workers.learning.trainers.registry import trainer_named
 
-        named = {"features": features, "clusters": clusters, "start_from": start_from}
+        named = {"features": features, "clusters": clusters, "start_from": start_from, "unlabelled": unlabelled}
         named["gazetteers"] = ",".join(gazetteer) if gazetteer else None
         pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(option or [])]
         settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")

@@ -16,6 +16,9 @@ from schemas.settings import TextSettings
 app = typer.Typer(no_args_is_help=True, help="Find constraints in a corpus, check a file of them, or explain it.")
 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
+Penalty = Annotated[
+    str, typer.Option(help="What a broken row costs: odds, fersini, bayes, fixed, hard, or (to weigh) tuned.")
+]
 
 
 @app.command(epilog="Example: concord constraints check constraints.yaml --corpus corpora/dev/ --model models/cite/")
@@ -65,16 +68,35 @@ def weigh(
     *,
     corpus: Corpus,
     out: Annotated[Path | None, typer.Option(help="The same constraints with these weights, as a new file.")] = None,
-    penalty: Annotated[str, typer.Option(help="What a broken row costs: odds, fersini, fixed or hard.")] = "odds",
+    penalty: Penalty = "odds",
     option: Options = None,
+    model: Annotated[str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: whose answers tune.")] = None,
+    held_out: Annotated[
+        str | None, typer.Option(help="Labelled corpus that neither the counts nor the model have seen: tunes.")
+    ] = None,
+    seed: Seed = 0,
+    tracking: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Count what each constraint should cost, on documents with gold labels."""
+    """Count what each constraint should cost, on documents with gold labels; tuned: times what helps on others.
+
+    With --tracking the weights and their intervals are kept in a run of MLflow.
+    """
     with reported():
         from flows.cli.constraints_tables import weigh_lines, weigh_table
-        from flows.commands.constraints import weigh_file
+        from flows.commands.weighing import weigh_file
 
-        report = weigh_file(file, corpus, penalty=penalty, options=option or [], out=out)
+        report = weigh_file(
+            file,
+            corpus,
+            penalty=penalty,
+            options=option or [],
+            out=out,
+            model=model,
+            held_out=held_out,
+            seed=seed,
+            tracking=tracking,
+        )
         if as_json:
             print_json(report.model_dump_json())
             return
@@ -90,7 +112,7 @@ def mine(
     corpus: Annotated[str, typer.Argument(help="Parquet corpus with gold labels: a file, a folder or a URI.")],
     *,
     out: Annotated[Path, typer.Option(help="YAML file for the rules that are found.")],
-    penalty: Annotated[str, typer.Option(help="What a broken row costs: odds, fersini, fixed or hard.")] = "odds",
+    penalty: Penalty = "odds",
     option: Options = None,
     seed: Seed = 0,
     ray: Ray = None,

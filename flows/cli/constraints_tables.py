@@ -8,7 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.cli.plain_tables import figures_table, text_table
-from schemas.audit import Breaches, CheckReport, ConstraintEffect, Explanation, LabelChange, MineReport, WeighReport
+from schemas.audit import (
+    Breaches,
+    CheckReport,
+    ConstraintEffect,
+    Explanation,
+    LabelChange,
+    MineReport,
+    TuningReport,
+    WeighReport,
+)
 from schemas.reports import EntryReport
 
 SHOWN = 12
@@ -59,12 +68,24 @@ def weigh_lines(report: WeighReport) -> Iterator[str]:
     if report.without_gold or report.rejected:
         yield f"left out: {report.without_gold:,} documents without gold labels, {report.rejected:,} rejected rows"
     yield "vacuous rows hold for want of what they speak of; they are no evidence and do not count"
+    if report.tuning is not None:
+        yield from _tuning_lines(report.tuning)
     for row in report.constraints:
         if not row.rows:
             yield f"warning: {row.name}: gold never has what it speaks of; its weight rests on nothing"
         elif row.weight == 0.0:
             yield f"warning: {row.name}: gold breaks it more than it keeps it; it weighs nothing"
     yield "nothing was written; --out FILE keeps these weights" if report.out is None else f"weights in {report.out}"
+
+
+def _tuning_lines(tuning: TuningReport) -> Iterator[str]:
+    factors = ", ".join(f"{family} × {factor:g}" for family, factor in tuning.factors.items())
+    tried = f"the best of {tuning.trials} on {tuning.documents:,} held-out documents"
+    yield f"{tuning.base} times factors, {tried}: {factors}"
+    yield (
+        f"{tuning.figure} of {tuning.measure} there {tuning.before:.2%} as counted, {tuning.after:.2%} with them "
+        f"(gain {tuning.low:+.2%} to {tuning.high:+.2%}, on the documents they were chosen on)"
+    )
 
 
 def mine_table(report: MineReport) -> Table:

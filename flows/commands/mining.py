@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flows.cluster.cluster import cluster
 from flows.cluster.counting import count_all
-from flows.commands.constraints import DIGITS
+from flows.commands.weighing import DIGITS
 from flows.jobs import corpus_place, folder_place
 from schemas.audit import MinedRule, MineReport
 from schemas.labels import LabelSet
@@ -30,7 +30,7 @@ from workers.learning.mining import (
     kept_of,
     significant,
 )
-from workers.learning.penalties import PenaltySettings, penalty_named, with_weights
+from workers.learning.penalties import COUNTED, Penalty, PenaltyError, penalty_named, with_weights
 from workers.learning.rule_counts import RuleCounts
 from workers.remote.count import COUNT, CountParts
 from workers.remote.mining import ROWS, RULES, RowsCounted, RowsParts, RulesParts
@@ -54,7 +54,7 @@ def mine(
     `ClusterError`, and what reading the corpus and writing raise.
     """
     folder_place(str(out))
-    penalty_named(penalty)
+    cost = _counted(penalty)
     shards = plan(corpus_place(corpus), text=text)
     with cluster(ray, workers=workers) as running:
         read = count_all(running, COUNT, shards, CountParts(text), title="reading labels")
@@ -67,7 +67,7 @@ def mine(
         constraints = declared(kept, labels)
         written = RowsParts(labels, constraints, text)
         rows = RowsCounted.merge(count_all(running, ROWS, shards, written, title="weighing")) if kept else None
-    weighed = [] if rows is None else [_weighed(rule, rows.rows[rule.name].degree, penalty) for rule in kept]
+    weighed = [] if rows is None else [_weighed(rule, rows.rows[rule.name].degree, cost) for rule in kept]
     if rows is not None:
         write_whole(out, _text(constraints, weighed).encode())
     return MineReport(
@@ -94,8 +94,15 @@ class _Weighed(NamedTuple):
     comment: str
 
 
-def _weighed(rule: Rule, degree: float, penalty: str) -> _Weighed:
-    cost, settings, rows = penalty_named(penalty), PenaltySettings(), in_documents(rule, degree)
+def _counted(penalty: str) -> Penalty:
+    """A penalty that counts alone decide. Raises `PenaltyError`."""
+    if penalty_named(penalty) not in COUNTED.values():
+        raise PenaltyError(f"{penalty} needs a model: mine without it, then weigh the file that is mined")
+    return COUNTED[penalty]
+
+
+def _weighed(rule: Rule, degree: float, cost: Penalty) -> _Weighed:
+    settings, rows = cost.settings(), in_documents(rule, degree)
     low, high = rows.interval(cost, settings)
     report = MinedRule(
         name=rule.name,

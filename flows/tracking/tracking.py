@@ -32,6 +32,8 @@ T = TypeVar("T")
 EXPERIMENT = "concord"
 ALIAS = "champion"
 MODEL_FOLDER = "model"
+PENALTIES_FILE = "penalties.json"
+"""Artifact: what each constraint costs, with the interval of what was counted."""
 FAILURES = "failures"
 """Tag of a run that failed: its reasons, a line each."""
 
@@ -116,6 +118,10 @@ class Run:
     def folder(self, path: Path, name: str) -> None:
         """Uploads a folder as artifacts."""
         self._tracking.ask(lambda client: client.log_artifacts(self.id, str(path), name), seconds=COPY_SECONDS)
+
+    def text(self, text: str, name: str) -> None:
+        """Uploads a text as an artifact."""
+        self._tracking.ask(lambda client: client.log_text(self.id, text, name))
 
     def end(self, outcome: Outcome) -> None:
         """Logs figures and tags, and that the run has ended. The same outcome twice is the same as once."""

@@ -11,9 +11,10 @@ from schemas.document import TOKENS, Batch, Column
 from schemas.errors import InputError
 from workers.features.gazetteers import GAZETTEER_COLUMNS, READINGS
 from workers.features.mentions import MENTION_COLUMNS, mention_columns
-from workers.features.templates import CASE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
+from workers.features.templates import CASE, EDGE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
 
 CASES = ("upper", "title", "mixed")
+EDGES = ("inside", "first", "last", "only")
 PLACES = tuple(str(i) for i in range(10))
 SIZES = tuple(str(i) for i in range(13))
 
@@ -49,6 +50,14 @@ def sentence_opening(batch: Batch) -> Column:
     return Column(np.repeat(words.codes[batch.sentence_starts], _sentence_lengths(batch)), words.values)
 
 
+def sentence_edge(batch: Batch) -> Column:
+    """Whether each token is the first one of its sentence, the last one, both or neither."""
+    code = np.zeros(batch.token_count, np.int32)
+    code[batch.sentence_starts] += 1
+    code[batch.sentence_bounds[1:] - 1] += 2
+    return Column(code, EDGES)
+
+
 def document_place(batch: Batch) -> Column:
     """The tenth of its document that each token is in."""
     lengths = np.diff(batch.doc_starts)
@@ -77,6 +86,7 @@ DERIVED: dict[str, Callable[[Batch], Column]] = {
     CASE: sentence_case,
     SIZE: sentence_size,
     OPENING: sentence_opening,
+    EDGE: sentence_edge,
     PLACE: document_place,
     TOPIC: document_topic,
 }

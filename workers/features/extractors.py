@@ -117,6 +117,7 @@ EXTRACTORS: dict[str, Extractor] = {
     "digits": Extractor(digits),
     "kind": Extractor(kind),
     "ngrams": Extractor(framed, Pieces.SUBSTRINGS, 2, 6),
+    "all-ngrams": Extractor(framed, Pieces.SUBSTRINGS, 2, LONGEST_FRAMED + 2),
     "prefixes": Extractor(same, Pieces.PREFIXES, 1, 4),
     "suffixes": Extractor(same, Pieces.SUFFIXES, 1, 4),
 }

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from schemas.document import TOKENS, Batch, Column
 from workers.features.extractors import same
 
-GAZETTEER, ENTITIES = LISTS = ("gazetteer", "entities")
-"""Lists that features read: of the user's files, and of the entities that a model has learned from."""
+GAZETTEER, ENTITIES, SEEN = LISTS = ("gazetteer", "entities", "seen")
+"""Lists that features read: of the user's files, and of the entities and the words that a model has learned from."""
 CASES: dict[str, Callable[[str], str]] = {"": str.lower, "-cased": same}
 """How words are compared: in lower case, or as they are written."""
-READINGS = {source + case: (source, case) for source in LISTS for case in CASES}
+READINGS = {source + case: (source, case) for source in (GAZETTEER, ENTITIES) for case in CASES}
+READINGS[SEEN] = SEEN, "-cased"
 """Ways to look a list up, by the names of their feature sets."""
 ROLES = ("-only", "-first", "-inside", "-last")
 """What a word is in a phrase, as the names of columns say it."""

@@ -16,7 +16,15 @@ from schemas.document import TOKENS
 from schemas.errors import UsageError
 from workers.features.clusters import Clusters, read_clusters
 from workers.features.extractors import EXTRACTORS, Extractor, Pieces
-from workers.features.gazetteers import ENTITIES, GAZETTEER, READINGS, Gazetteer, column_names
+from workers.features.gazetteers import (
+    ENTITIES,
+    GAZETTEER,
+    GAZETTEER_COLUMNS,
+    READINGS,
+    SEEN,
+    Gazetteer,
+    column_names,
+)
 from workers.features.mentions import MENTION_COLUMNS
 
 BEFORE, AFTER = "<s>", "</s>"
@@ -30,6 +38,8 @@ SIZE = "size"
 """Derived column: the number of tokens of the sentence, up to 12."""
 OPENING = "opening"
 """Derived column: the first word of the sentence."""
+EDGE = "edge"
+"""Derived column: whether the token is the first or last one of its sentence."""
 TOPIC = "topic"
 """Derived column: the document's first word in lower case; newswire opens with its desk's name."""
 
@@ -166,17 +176,29 @@ def _sequences(source: Source, offsets: Sequence[tuple[int, ...]]) -> tuple[Temp
 
 
 _NEIGHBOURS = ((-1, 0), (0, 1), (-1, 0, 1))
+_NGRAMS, _ALL_NGRAMS = Source(TOKENS, "ngrams"), Source(TOKENS, "all-ngrams")
 
-FINKEL_WORDS: tuple[Template, ...] = (
-    *_singles(WORD, -1, 0, 1),
-    Single(Source(TOKENS, "ngrams")),
-    *_singles(SHAPE, -1, 0, 1),
-    *_sequences(SHAPE, _NEIGHBOURS),
-    Window(WORD, -4, -1),
-    Window(WORD, 1, 4),
-)
-"""Finkel et al. (2005) table 2 without the tags. "Surrounding sequence" is read as the pairs and
-the triple around the current token; n-grams are the substrings of 2 to 6 characters."""
+
+def _finkel(ngrams: Source, window: int) -> tuple[Template, ...]:
+    """Finkel et al. (2005) table 2 without the tags: which substrings, and how many words of either side count.
+
+    "Surrounding sequence" is read as the pairs and the triple around the current token.
+    """
+    return (
+        *_singles(WORD, -1, 0, 1),
+        Single(ngrams),
+        *_singles(SHAPE, -1, 0, 1),
+        *_sequences(SHAPE, _NEIGHBOURS),
+        Window(WORD, -window, -1),
+        Window(WORD, 1, window),
+    )
+
+
+FINKEL_WORDS = _finkel(_NGRAMS, 4)
+"""The column of named entities; the paper takes substrings of all lengths there, these have 2 to 6 characters."""
+
+FINKEL_TF = _finkel(_NGRAMS, 9)
+"""The column of templates to fill, such as seminars: no tags, and nine words of either side."""
 
 FINKEL_TAGS: tuple[Template, ...] = (*_singles(TAG, -1, 0, 1), *_sequences(TAG, _NEIGHBOURS))
 
@@ -244,9 +266,19 @@ FIELDS: tuple[Template, ...] = (
 )
 """For citations and addresses: short documents of ordered fields, in which marks and numbers tell."""
 
+FERSINI: tuple[Template, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN}-only"))),)
+"""Fersini et al. (2014) §4: word, its class, whether it starts or ends the text, and its counts by label in the
+training documents, of which none is an unknown word. The paper's counts are values of features; here, where features
+are 0 or 1, they are once, twice, and three times or more. What they call edges are a CRF's transitions."""
+
 FEATURE_SETS: dict[str, tuple[Template, ...]] = {
     "finkel": FINKEL_WORDS + FINKEL_TAGS,
     "finkel-nopos": FINKEL_WORDS,
+    "finkel-all": _finkel(_ALL_NGRAMS, 4) + FINKEL_TAGS,
+    "finkel-tf": FINKEL_TF,
+    "finkel-tf-all": _finkel(_ALL_NGRAMS, 9),
+    "fersini": FERSINI,
+    SEEN: (Single(Source(f"{SEEN}-only")),),
     "rich": RICH_WORDS + RICH_TAGS,
     "rich-nopos": RICH_WORDS,
     "fields": FIELDS,
@@ -279,6 +311,11 @@ SUMMARIES = {
     "rich-nopos": "core+sentence",
     "finkel": "the features of Finkel et al. (2005); needs the column pos",
     "finkel-nopos": "the same without tags",
+    "finkel-all": "the same as finkel, with substrings of all lengths",
+    "finkel-tf": "the features of Finkel et al. (2005) for filling templates: no tags, nine words of either side",
+    "finkel-tf-all": "the same with substrings of all lengths",
+    "fersini": "the features of Fersini et al. (2014): the word, its class, its counts by label, the ends of sentences",
+    SEEN: "with which labels, and how often, the training documents have the word",
     "fields": "for citations and addresses: short documents of ordered fields",
 }
 """For people, in the order in which they might try them."""
@@ -302,7 +339,10 @@ def list_templates(reading: str) -> tuple[Template, ...]:
 
 def lists_of(name: str) -> set[str]:
     """Those of `LISTS` that the parts of a name read."""
-    return {READINGS[part][0] for part in name.split("+") if part in READINGS}
+    parts = name.split("+")
+    columns = {c for part in parts for c in FeatureSet(part, FEATURE_SETS.get(part, ())).columns}
+    readings = {GAZETTEER_COLUMNS[c] for c in columns if c in GAZETTEER_COLUMNS} | (READINGS.keys() & set(parts))
+    return {READINGS[reading][0] for reading in readings}
 
 
 def feature_set(
@@ -328,9 +368,9 @@ def feature_set(
 def _part(name: str, clusters: Clusters | None) -> tuple[Template, ...]:
     if name == CLUSTERS and clusters is not None:
         return cluster_templates(clusters)
-    if name in READINGS:
+    if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
     if name not in FEATURE_SETS:
-        known = ", ".join(sorted([*FEATURE_SETS, CLUSTERS, *READINGS]))
+        known = ", ".join(sorted({*FEATURE_SETS, CLUSTERS, *READINGS}))
         raise FeatureSetError(f"unknown feature set {name!r}; there are {known}, and those joined by '+'")
     return FEATURE_SETS[name]

@@ -1,7 +1,8 @@
-"""The features that a trainer's settings name, with the files and the entities that they read."""
+"""The features that a trainer's settings name, with the files, the entities and the words that they read."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from schemas.document import Document
 from schemas.labels import LabelSet
 from schemas.settings import FeatureSettings
 from workers.features.gazetteer_files import GazetteerFileError, read_entries
-from workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, Entry, Gazetteer
+from workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN, Entry, Gazetteer
 from workers.features.templates import FeatureSet, feature_set, lists_of
 from workers.learning.trainers.trainer import gold_of
 
@@ -17,15 +18,18 @@ from workers.learning.trainers.trainer import gold_of
 def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> FeatureSet:
     """The features to learn from these documents with.
 
-    Raises `FeatureSetError`, and what reading the files of the features raises; `TrainingError` where the entities of a
-    document without labels are asked for.
+    Raises `FeatureSetError`, and what reading the files of the features raises; `TrainingError` where the entities or
+    words of a document without labels are asked for.
     """
     lists = {}
     if settings.gazetteers:
         entries = (entry for path in settings.gazetteers for entry in _phrases(Path(path).expanduser()))
         lists[GAZETTEER] = Gazetteer.of((entry, None) for entry in entries)
-    if ENTITIES in lists_of(settings.features):
+    read = lists_of(settings.features)
+    if ENTITIES in read:
         lists[ENTITIES] = Gazetteer.of(_entities(documents))
+    if SEEN in read:
+        lists[SEEN] = Gazetteer.of(_seen(documents))
     return feature_set(settings.features, settings.clusters, lists)
 
 
@@ -45,3 +49,20 @@ def _entities(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
         for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True):
             if end - start <= LONGEST:
                 yield (tuple(words[start:end]), labels.types[kind]), document.doc_id
+
+
+MOST_COUNTED = 3
+"""A word that has a label so many times, or more, is told so."""
+
+
+def _seen(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
+    """Each word with each of its labels and how often it has it, and the ids of the documents that it is in."""
+    pairs = [Counter(zip(document.tokens, gold_of(document), strict=True)) for document in documents]
+    total = Counter[tuple[str, str]]()
+    for own in pairs:
+        total.update(own)
+    for document, own in zip(documents, pairs, strict=True):
+        for word, label in own:
+            times = total[word, label]
+            counted = str(times) if times < MOST_COUNTED else f"{MOST_COUNTED}+"
+            yield ((word,), f"{label}:{counted}"), document.doc_id

@@ -6,33 +6,41 @@ that gold never breaks stays soft:
 
     odds      log((n − b + ½ + h) / (b + ½)): how much likelier a row holds than breaks, never below 0
     fersini   −log((b + ½) / (n + 1)): the surprise of a broken row
+    bayes     −log(max(b, 1) / n): the same as counted, made for agreements
     fixed     the same for every constraint
     hard      inf
+    tuned     one of the others, times a factor for each template: `workers.learning.tuned_weights`
 
 Chang, Ratinov & Roth (2008) §4 count odds; h are rows imagined to have held before anything was seen: constraints hold
 by default (§3.3), which tells where little is labelled. Fersini et al. (2014) eq. 30 prints the logarithm of the share
 of rows that hold, which is never above 0 and would reward what it is to punish. Their words for it are the logarithm of
-how likely a violation is, and that, negated, is computed.
+how likely a violation is, and that, negated, is computed. Finkel, Grenager & Manning (2005) §5.1 estimate how likely
+two spans of the same words differ in type, a count of 0 taken as 1, and charge it for each word of the span.
 
 A row can break by more than one unit, so its nats are spread over the units of degree that a broken row has in gold.
-The interval of a weight is that of the share b / n, by Wilson (1927).
+Agreements are counted by pairs of spans, whatever their length: a pair is a row, and a unit of degree (a word of a
+pair) costs what a pair says, as in the paper. The interval of a weight is that of the share b / n, by Wilson (1927).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, NamedTuple
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field, field_validator
 
 from schemas.document import Batch
 from schemas.errors import UsageError
-from schemas.labels import LabelSet
+from schemas.labels import LabelSet, Spans
+from schemas.problem import NamedSpans, Relation, SpanAgreement
 from schemas.settings import Settings
 from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.template import RowTemplate
+from workers.constraints.rows import Mask
+from workers.constraints.templates.template import AgreementTemplate, RowTemplate
 
 PRIOR = 0.5
 """Rows that hold, and rows that break, taken as seen before anything is counted."""
@@ -43,18 +51,27 @@ QUANTILE = 1.959963984540054
 Nats = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
+class PenaltyError(UsageError):
+    """A penalty that is not there, or that is not for what is asked."""
+
+
 class PenaltySettings(Settings):
-    """``held``: imagined rows of every constraint that held (odds). ``nats``: of a broken row (fixed)."""
-
-    held: Nats = 0.0
-    nats: Nats = 1.0
+    """Base of every penalty's options; also the options of a penalty that has none."""
 
 
-Penalty = Callable[[float, float, PenaltySettings], float]
-"""(n, b, settings) to the nats of a broken row."""
+class OddsSettings(PenaltySettings):
+    """Chang et al.'s odds."""
+
+    held: Nats = Field(0.0, description="Imagined rows of every constraint that held.")
 
 
-def odds(rows: float, broken: float, settings: PenaltySettings) -> float:
+class FixedSettings(PenaltySettings):
+    """One number."""
+
+    nats: Nats = Field(1.0, description="What a broken row costs.")
+
+
+def odds(rows: float, broken: float, settings: OddsSettings) -> float:
     """Chang et al. (2008) §4; 0 where gold breaks more rows than it keeps."""
     return max(0.0, math.log((rows - broken + PRIOR + settings.held) / (broken + PRIOR)))
 
@@ -65,7 +82,13 @@ def fersini(rows: float, broken: float, settings: PenaltySettings) -> float:
     return -math.log((broken + PRIOR) / (rows + 2.0 * PRIOR))
 
 
-def fixed(rows: float, broken: float, settings: PenaltySettings) -> float:
+def bayes(rows: float, broken: float, settings: PenaltySettings) -> float:
+    """Finkel et al. (2005) §5.1; 0 where nothing was seen."""
+    del settings
+    return math.log(max(rows, 1.0) / max(broken, 1.0))
+
+
+def fixed(rows: float, broken: float, settings: FixedSettings) -> float:
     """The same for all, whatever was counted."""
     del rows, broken
     return settings.nats
@@ -77,11 +100,60 @@ def hard(rows: float, broken: float, settings: PenaltySettings) -> float:
     return math.inf
 
 
-PENALTIES: dict[str, Penalty] = {"odds": odds, "fersini": fersini, "fixed": fixed, "hard": hard}
+class Penalty(NamedTuple):
+    """A registry entry: (n, b, settings) to the nats of a broken row, its options, and one line of help."""
+
+    nats: Callable[[float, float, Any], float]
+    settings: type[PenaltySettings]
+    summary: str
 
 
-class PenaltyError(UsageError):
-    """A penalty that is not there."""
+COUNTED: dict[str, Penalty] = {
+    "odds": Penalty(odds, OddsSettings, "how much likelier it holds than breaks"),
+    "fersini": Penalty(fersini, PenaltySettings, "the surprise of a broken row"),
+    "bayes": Penalty(bayes, PenaltySettings, "the same as counted; for agreements"),
+    "fixed": Penalty(fixed, FixedSettings, "the same for all"),
+    "hard": Penalty(hard, PenaltySettings, "nothing may break it"),
+}
+"""Those that counts alone decide."""
+
+
+def _counted(name: str) -> str:
+    if name not in COUNTED:
+        raise ValueError(f"no penalty that is counted is called {name!r}; there are {', '.join(COUNTED)}")
+    return name
+
+
+class TunedSettings(PenaltySettings):
+    """Weights that are counted, times one factor for each template, chosen on documents that the model has not seen."""
+
+    base: Annotated[str, AfterValidator(_counted)] = Field("odds", description="What is counted first.")
+    measure: str = Field("labels", description="By what the factors are chosen, see `concord evaluate`.")
+    figure: str = Field("accuracy", description="Which figure of that measure, such as f1 or macro_f1.")
+    engine: str = Field("certify", description="What answers meanwhile.")
+    factors: tuple[Nats, ...] = Field(
+        (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), min_length=2, description="What is tried, ascending, 1 among them."
+    )
+
+    @field_validator("factors")
+    @classmethod
+    def _ascend_through_one(cls, factors: tuple[float, ...]) -> tuple[float, ...]:
+        if 1.0 not in factors or any(b <= a for a, b in pairwise(factors)):
+            raise ValueError("give ascending factors, 1 among them")
+        return factors
+
+
+def tuned(rows: float, broken: float, settings: TunedSettings) -> float:
+    """What is counted, before the factors."""
+    base = COUNTED[settings.base]
+    return base.nats(rows, broken, base.settings())
+
+
+TUNED = "tuned"
+PENALTIES: dict[str, Penalty] = COUNTED | {
+    TUNED: Penalty(tuned, TunedSettings, "counted, times a factor for each template, chosen on held-out documents")
+}
+"""Every way to weigh constraints by name: a new one is a function, its settings and one line here."""
 
 
 def penalty_named(name: str) -> Penalty:
@@ -92,7 +164,7 @@ def penalty_named(name: str) -> Penalty:
 
 
 class RowCounts(NamedTuple):
-    """A constraint's rows in gold: n with their antecedent, others without, b broken, and the degree of all."""
+    """A constraint's rows (or pairs) in gold: n with their antecedent, others without, b broken, and all degrees."""
 
     rows: int
     vacuous: int
@@ -101,12 +173,12 @@ class RowCounts(NamedTuple):
 
     def weight(self, penalty: Penalty, settings: PenaltySettings) -> float:
         """Nats a unit of degree."""
-        return penalty(self.rows, self.broken, settings) / self._units
+        return penalty.nats(self.rows, self.broken, settings) / self._units
 
     def interval(self, penalty: Penalty, settings: PenaltySettings) -> tuple[float, float]:
         """The weights at both ends of the interval in which the share of broken rows lies with 95 %."""
         least, most = wilson(self.broken, self.rows)
-        low, high = (penalty(self.rows, share * self.rows, settings) / self._units for share in (most, least))
+        low, high = (penalty.nats(self.rows, share * self.rows, settings) / self._units for share in (most, least))
         return low, high
 
     @property
@@ -127,26 +199,67 @@ def wilson(count: float, total: float) -> tuple[float, float]:
 
 
 def count_rows(constraints: DeclaredConstraints, batches: Iterable[Batch], labels: LabelSet) -> dict[str, RowCounts]:
-    """Counts of every constraint that grounds to rows, by name, on documents with gold labels.
+    """Counts of every constraint by name, on documents with gold labels; pairs of an agreement count as rows.
 
     Raises `ValueError` for a batch without gold labels and `LabelError` for labels that are not in ``labels``.
     """
+    charged = _charged(constraints)
     totals = np.zeros((4, len(constraints.names)))
     for batch in batches:
         if batch.labels is None:
             raise ValueError(f"documents {batch.doc_ids[0]!r} and after have no gold labels to count on")
         gold = labels.encode(batch.labels.strings())
-        grounds, antecedents = constraints.ground(batch, labels), constraints.antecedents(batch, labels)
-        for i, (ground, antecedent) in enumerate(zip(grounds, antecedents, strict=True)):
-            own = gold[batch.doc_starts[i] : batch.doc_starts[i + 1]]
+        grounds, antecedents = charged.ground(batch, labels), charged.antecedents(batch, labels)
+        for document, ground, antecedent in zip(batch, grounds, antecedents, strict=True):
+            own, gold = gold[: len(document)], gold[len(document) :]
             there, degree = antecedent.degree(own) > 0, ground.rows.degree(own)
             for total, amount in zip(totals, (there, ~there, degree > 0, degree), strict=True):
                 total += np.bincount(ground.rows.constraint, amount, len(total))
-    found = {
+            spans = labels.spans(own, document.sentence_starts)
+            for agreement in ground.agreements:
+                pairs, broken = _pairs(agreement, spans)
+                totals[:, agreement.constraint] += pairs, 0.0, broken, broken
+    return {
         name: RowCounts(int(n), int(vacuous), int(b), degree)
         for name, (n, vacuous, b, degree) in zip(constraints.names, totals.T.tolist(), strict=True)
     }
-    return {name: found[name] for name, _ in row_weights(constraints)}
+
+
+def _charged(constraints: DeclaredConstraints) -> DeclaredConstraints:
+    """The same constraints where agreements cost something, so that one sees what breaks them."""
+    named = zip(constraints.templates, constraints.titles, strict=True)
+    templates = (
+        t.model_copy(update={"name": title} | ({"weight": 1.0} if isinstance(t, AgreementTemplate) else {}))
+        for t, title in named
+    )
+    return DeclaredConstraints(tuple(templates), constraints.origins)
+
+
+def _pairs(agreement: SpanAgreement, spans: Spans) -> tuple[float, float]:
+    """Pairs of spans that an agreement speaks of, and those of them that it charges.
+
+    It speaks of pairs of its types in its relation; where the relation is itself what is charged (spans that differ,
+    places left out), of pairs of the same key too.
+    """
+    named, costly = NamedSpans.of(agreement.key, spans), agreement.cost > 0
+    counts = replace(agreement, per_token=False).pair_counts(named)
+    if agreement.relation is Relation.CONTAINED:
+        return float(counts[_joined(costly)].sum()), float(counts[costly].sum())
+    if agreement.relation is Relation.EXACT:
+        return float(np.triu(counts)[_joined(costly)].sum()), float(np.triu(counts)[costly].sum())
+    like = replace(agreement, relation=Relation.EXACT, cost=np.zeros((len(costly), len(costly))), per_token=False)
+    same = np.triu(like.pair_counts(named))
+    if agreement.relation is Relation.UNLABELLED:
+        broken = float(counts[costly].sum())
+        return broken + float(same[costly | costly.T].sum()), broken
+    broken = float(np.triu(counts)[costly].sum())
+    return broken + float(same[costly].sum()), broken
+
+
+def _joined(costly: Mask) -> Mask:
+    """(T, T) pairs of the types among which some pair costs something."""
+    held = costly.any(axis=0) | costly.any(axis=1)
+    return np.outer(held, held)
 
 
 def row_weights(constraints: DeclaredConstraints) -> Iterator[tuple[str, float]]:
@@ -156,12 +269,22 @@ def row_weights(constraints: DeclaredConstraints) -> Iterator[tuple[str, float]]
             yield title, template.weight
 
 
+def declared_weights(constraints: DeclaredConstraints) -> Iterator[tuple[str, float]]:
+    """Name and declared weight (inf: hard) of every constraint: rows and agreements."""
+    for title, template in zip(constraints.titles, constraints.templates, strict=True):
+        if isinstance(template, WEIGHED):
+            yield title, template.weight
+
+
+WEIGHED = RowTemplate, AgreementTemplate
+
+
 def with_weights(constraints: DeclaredConstraints, weights: Mapping[str, float]) -> DeclaredConstraints:
     """The same constraints with other weights in nats, by name; those not named and hard ones keep theirs."""
     named = zip(constraints.templates, constraints.titles, strict=True)
     templates = tuple(
         t.model_copy(update={"name": title, "weight": weights[title]})
-        if isinstance(t, RowTemplate) and title in weights and math.isfinite(t.weight)
+        if isinstance(t, WEIGHED) and title in weights and math.isfinite(t.weight)
         else t.model_copy(update={"name": title})
         for t, title in named
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from workers.constraints.constraint_set import build_problems
 from workers.evaluation.conlleval import EntityCounts
 from workers.inference.core.engine import document_rng
 from workers.inference.sampling import gibbs
+from workers.learning.climbing import Point, alike, climb
 from workers.models.model import Model
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
@@ -52,7 +53,7 @@ def tune_scales(
     settings = config or GibbsSettings(sweeps=20)
     tuning = _Tuning(tuple(scales), settings, seed, progress, {})
     grounded = [(_HeldOut.of(documents, model, LabelConsistency(counts)), counts) for counts in counted]
-    held_out, counts = max(grounded, key=lambda given: max(trial.f1 for trial in tuning.alike(*given)))
+    held_out, counts = max(grounded, key=lambda given: tuning.alike(*given).f1)
     best = tuning.climb(held_out, counts)
     return LabelConsistency(counts, best.scales), list(tuning.trials.values())
 
@@ -76,36 +77,23 @@ class _Tuning(NamedTuple):
                 self.progress(self.trials[name])
         return self.trials[name]
 
-    def alike(self, held_out: _HeldOut, counts: PairCounts) -> list[ScaleTrial]:
-        """The trials with one scale for all families, from the lowest until one is worse than the one before."""
-        trials: list[ScaleTrial] = []
-        for scale in self.scales:
-            trials.append(self.attempt(held_out, counts, Scales(scale, scale, scale)))
-            if len(trials) > 1 and trials[-1].f1 < trials[-2].f1:
-                break
-        return trials
+    def alike(self, held_out: _HeldOut, counts: PairCounts) -> ScaleTrial:
+        """The best trial with one scale for all families."""
+        best = alike(self.scales, len(Scales._fields), self._worth(held_out, counts))
+        return self.attempt(held_out, counts, Scales(*best))
 
     def climb(self, held_out: _HeldOut, counts: PairCounts) -> ScaleTrial:
         """Tries what is beside the best trial, until nothing there is better than it."""
-        best = max(self.alike(held_out, counts), key=_worth)
-        while True:
-            beside = [self.attempt(held_out, counts, chosen) for chosen in self._beside(best.scales)]
-            better = max(beside, key=_worth)
-            if _worth(better) <= _worth(best):
-                return best
-            best = better
+        best = climb(self.alike(held_out, counts).scales, self.scales, self._worth(held_out, counts))
+        return self.attempt(held_out, counts, Scales(*best))
 
-    def _beside(self, chosen: Scales) -> Iterator[Scales]:
-        """The next scales of one family after the other, down and up."""
-        for family in Scales._fields:
-            place = self.scales.index(getattr(chosen, family))
-            for near in (place - 1, place + 1):
-                if 0 <= near < len(self.scales):
-                    yield chosen._replace(**{family: self.scales[near]})
+    def _worth(self, held_out: _HeldOut, counts: PairCounts) -> Callable[[Point], tuple[float, float]]:
+        """F1, and of equals the smaller scales."""
 
+        def worth(point: Point) -> tuple[float, float]:
+            return self.attempt(held_out, counts, Scales(*point)).f1, -sum(point)
 
-def _worth(trial: ScaleTrial) -> tuple[float, float]:
-    return trial.f1, -sum(trial.scales)
+        return worth
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,12 +86,14 @@ def build_model(
     allowed: NDArray[np.bool_] | None = None,
     spans: Spans | None = None,
     tolerance: float = TOLERANCE,
+    once: bool = False,
 ) -> LatticeModel:
     """The model of ``problem`` with labels restricted to ``allowed`` (N, L), hinted with ``start`` (N,).
 
     Where ``spans`` is given, only these can cost anything by agreement: leave out those that no
     better labelling can have. Rounding the local scores loses less than ``tolerance`` nats over the
-    document, and only ever raises the bound. Raises `NoLabellingError`.
+    document, and only ever raises the bound. Soft rows cost their weight times their degree, or, ``once``, their weight
+    where they are broken. Raises `NoLabellingError`.
     """
     p = problem.potentials
     alive = np.isfinite(p.unary) if allowed is None else allowed & np.isfinite(p.unary)
@@ -101,18 +104,18 @@ def build_model(
     scale = _scale(p, alive, tolerance)
     while True:
         try:
-            return _build(problem, alive, start, spans, scale)
+            return _build(problem, alive, start, spans, scale, once=once)
         except CostOverflowError:
             scale /= 2.0**4
 
 
 def _build(
-    problem: Problem, alive: NDArray[np.bool_], start: Labels, spans: Spans | None, scale: float
+    problem: Problem, alive: NDArray[np.bool_], start: Labels, spans: Spans | None, scale: float, *, once: bool
 ) -> LatticeModel:
     draft = ModelDraft(scale)
     lattice = _add_lattice(draft, problem.potentials, alive, start)
     local = dict(draft.costs)
-    _add_rows(draft, problem.rows, lattice, problem.rows.degree(start))
+    _add_rows(draft, problem.rows, lattice, problem.rows.degree(start), once=once)
     if problem.agreements:
         add_agreements(draft, problem, lattice.token, lattice.edge, start=start, spans=spans)
     return LatticeModel(draft.finish(), lattice.token, lattice.offset, scale, local)
@@ -179,42 +182,70 @@ def _add_edges(
     return math.fsum(best)
 
 
-def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: Floats) -> None:
-    """Every row with a slack that costs its weight; hard rows have none. What `SLACK_TOLERANCE` allows is free."""
+def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: Floats, *, once: bool) -> None:
+    """Every row that can be broken, what `SLACK_TOLERANCE` allows being free; hard ones cannot be lifted."""
     pairs = lattice.edge[rows.position, rows.previous, rows.label]
     variables = np.where(rows.previous == ANY, lattice.token[rows.position, rows.label], pairs)
     for r in np.flatnonzero(rows.weight > 0).tolist():
         part = slice(int(rows.pointer[r]), int(rows.pointer[r + 1]))
-        _add_row(
-            draft,
-            variables[part],
-            rows.coefficient[part],
-            bound=float(rows.bound[r]),
-            weight=float(rows.weight[r]),
-            degree=float(degrees[r]),
-        )
+        row = _Row(variables[part], rows.coefficient[part], float(rows.bound[r]), float(rows.weight[r]))
+        if row.most > row.bound + SLACK_TOLERANCE:
+            add = _add_held_row if once or math.isinf(row.weight) else _add_row
+            add(draft, row, float(degrees[r]))
 
 
-def _add_row(
-    draft: ModelDraft, variables: Variables, coefficients: Floats, *, bound: float, weight: float, degree: float
-) -> None:
-    most = float(coefficients[(variables != FALSE) & (coefficients > 0)].sum())
-    if most <= bound + SLACK_TOLERANCE:
-        return
-    factor = _integral_factor(np.append(coefficients, bound))
-    hard, tolerance = math.isinf(weight), 0.0
-    cost = weight / (factor or 1.0)
+class _Row(NamedTuple):
+    """Σ coefficient · variable ≤ bound, at a weight in nats."""
+
+    variables: Variables
+    coefficients: Floats
+    bound: float
+    weight: float
+
+    @property
+    def most(self) -> float:
+        """What Σ cannot exceed."""
+        return float(self.coefficients[(self.variables != FALSE) & (self.coefficients > 0)].sum())
+
+    def terms(self, factor: float) -> list[tuple[int, int]]:
+        """Variables and integral coefficients, in units of 1 ÷ ``factor``."""
+        units = np.floor(self.coefficients * factor + UNIT_ROUNDING).astype(np.int64)
+        return list(zip(self.variables.tolist(), units.tolist(), strict=True))
+
+    @property
+    def integral_factor(self) -> float | None:
+        """The smallest of a few factors that makes all numbers integral up to `INTEGRAL_DRIFT`, or None."""
+        numbers = np.append(self.coefficients, self.bound)
+        for factor in (1.0, 2.0, 4.0, 8.0, 10.0, 16.0, 100.0, 1000.0):
+            scaled = numbers * factor
+            if np.abs(scaled - np.round(scaled)).sum() <= INTEGRAL_DRIFT * factor:
+                return factor
+        return None
+
+
+def _add_held_row(draft: ModelDraft, row: _Row, degree: float) -> None:
+    """A row that holds; a soft one may be lifted, however far, for its weight (Fersini et al. 2014, eq. 26 and 29)."""
+    factor, tolerance = row.integral_factor, 0.0
     if factor is None:
-        # Real coefficients: units of one in the objective, or far finer than a row's tolerance.
-        factor = FINEST / max(1.0, float(np.abs(coefficients).sum())) if hard else weight * draft.scale
-        cost, tolerance = 1.0 / draft.scale, SLACK_TOLERANCE
-    units = np.floor(coefficients * factor + UNIT_ROUNDING).astype(np.int64)
-    terms = list(zip(variables.tolist(), units.tolist(), strict=True))
-    limit, held = (math.ceil(b * factor - UNIT_ROUNDING) for b in (bound, bound + tolerance))
-    if hard:
-        draft.at_most(terms, held)
-        return
-    largest = max(0, math.ceil(most * factor) - limit)
+        # Real coefficients: units that are far finer than a row's tolerance.
+        factor, tolerance = FINEST / max(1.0, float(np.abs(row.coefficients).sum())), SLACK_TOLERANCE
+    held, terms = math.ceil((row.bound + tolerance) * factor - UNIT_ROUNDING), row.terms(factor)
+    if math.isfinite(row.weight):
+        lifted = draft.variable(hint=int(degree > 0), cost=row.weight)
+        terms.append((lifted, held - math.ceil(row.most * factor)))
+    draft.at_most(terms, held)
+
+
+def _add_row(draft: ModelDraft, row: _Row, degree: float) -> None:
+    """A soft row with a slack that costs its weight a unit."""
+    factor, tolerance = row.integral_factor, 0.0
+    cost = row.weight / (factor or 1.0)
+    if factor is None:
+        # Real coefficients: units of one in the objective.
+        factor, cost, tolerance = row.weight * draft.scale, 1.0 / draft.scale, SLACK_TOLERANCE
+    terms = row.terms(factor)
+    limit, held = (math.ceil(b * factor - UNIT_ROUNDING) for b in (row.bound, row.bound + tolerance))
+    largest = max(0, math.ceil(row.most * factor) - limit)
     slack = draft.variable(
         hint=min(largest, max(0, math.ceil(degree * factor - UNIT_ROUNDING))), upper=largest, cost=cost
     )
@@ -224,12 +255,3 @@ def _add_row(
         draft.at_most([(slack, 1), (broken, -largest)], 0)
         terms.append((broken, held - limit))
     draft.at_most(terms, held, unless=slack)
-
-
-def _integral_factor(numbers: Floats) -> float | None:
-    """The smallest of a few factors that makes all numbers integral up to `INTEGRAL_DRIFT`, or None."""
-    for factor in (1.0, 2.0, 4.0, 8.0, 10.0, 16.0, 100.0, 1000.0):
-        scaled = numbers * factor
-        if np.abs(scaled - np.round(scaled)).sum() <= INTEGRAL_DRIFT * factor:
-            return factor
-    return None

@@ -8,7 +8,7 @@ depends on how the potentials are normalised. Here scores count from the worst p
 
 so that τ = 1 is the Viterbi optimum, τ = 0 any possible labelling, and adding a constant to a
 token's potentials changes nothing. Of the labellings with the least penalty the one with the best
-local score is returned.
+local score is returned. A broken row costs by its degree, or as in the paper once (`violations`).
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ from workers.inference.cpsat.engine import LatticeSolution, solve_model
 from workers.inference.cpsat.lattice import build_model
 from workers.inference.numerics import UNIT_SLACK
 from workers.inference.two_stage.price import Band
+from workers.inference.two_stage.violations import Violations
 
 
 class _Stages:
     """One model after another, solved for one objective each, within one budget."""
 
-    def __init__(self, search: Search, config: TwoStageSettings, seed: int) -> None:
-        self.search, self.config, self.seed = search, config, seed
+    def __init__(self, search: Search, violations: Violations, config: TwoStageSettings, seed: int) -> None:
+        self.search, self.violations, self.config, self.seed = search, violations, config, seed
         self.solving = 0
         self.finished = True
 
     def build(self, start: Labels, allowed: NDArray[np.bool_] | None = None) -> None:
         """A model of the labels ``allowed`` (N, L), hinted with ``start`` (N,)."""
         problem, tolerance = self.search.problem, self.config.tolerance / 2.0
-        lattice = build_model(problem, start=start, allowed=allowed, tolerance=tolerance)
+        once = self.violations.once
+        lattice = build_model(problem, start=start, allowed=allowed, tolerance=tolerance, once=once)
         self.lattice = replace(lattice, offset=0.0)
         self.offset = lattice.offset
         objective = lattice.model.proto.objective
@@ -88,9 +90,8 @@ class _Stages:
     def _solved(self, solution: LatticeSolution, costs: dict[int, int]) -> bool:
         """Is the labelling within the tolerance of the bound on these costs?"""
         assert solution.labels is not None
-        problem = self.search.problem
-        local = problem.potentials.score(solution.labels)
-        value = self.offset - local if costs is self.local else problem.score(solution.labels).penalty
+        local = self.search.problem.potentials.score(solution.labels)
+        value = self.offset - local if costs is self.local else self.violations.penalty(solution.labels)
         return value <= -solution.bound + 2.0 * self.config.tolerance
 
 
@@ -104,8 +105,8 @@ def solve(
 ) -> Decoded:
     """Fersini's programme, exact within ``config.tolerance`` nats: then the status is `Status.FEASIBLE` or better.
 
-    It is another objective than `Problem.score`'s, so the answer may score below the Viterbi
-    labelling; an ``incumbent`` that scores higher by `Problem.score` is returned in its place.
+    It is another objective than `Problem.score`'s, which charges by the degree in any case, so the answer may score
+    below the Viterbi labelling; an ``incumbent`` that scores higher by `Problem.score` is returned in its place.
     `Status.TIMEOUT` says that CP-SAT was stopped. Hard constraints come first: where none of the
     near labellings keeps them, the bound on the local score gives way just so far that one does. Over rows
     alone prices answer most documents and prune the others. Work is in milliseconds of CP-SAT's
@@ -116,7 +117,8 @@ def solve(
         return _answer(search, search.viterbi, incumbent, finished=search.closed)
     band = (1.0 - config.tau) * (search.top - worst_score(problem.potentials))
     start = search.viterbi
-    stages = _Stages(search, config, int(rng.integers(2**31)))
+    violations = Violations(search.problem, config.violations == "once")
+    stages = _Stages(search, violations, config, int(rng.integers(2**31)))
     if search.objective == -np.inf:
         stages.build(start)
         nearest = stages.least(stages.local)
@@ -125,7 +127,7 @@ def solve(
         if nearest.labels is None or not stages.finished:
             return _answer(search, start if nearest.labels is None else nearest.labels, incumbent, finished=False)
         band, start = max(band, search.top - problem.potentials.score(nearest.labels)), nearest.labels
-    near = _Near(search, config, start, band)
+    near = _Near(search, violations, config.tolerance, start, band)
     if near.proven or search.spent:
         return _answer(search, near.labels, incumbent, finished=near.proven)
     best = _second_stage(stages, near)
@@ -135,11 +137,10 @@ def solve(
 class _Near:
     """Labellings within ``band`` nats of the local optimum: the best known, and which labels others can have."""
 
-    def __init__(self, search: Search, config: TwoStageSettings, start: Labels, band: float) -> None:
-        self.labels, self.width, self.proven = start, band, False
+    def __init__(self, search: Search, violations: Violations, tolerance: float, start: Labels, band: float) -> None:
+        self.labels, self.width, self.tolerance, self.proven = start, band, tolerance, False
         self.loss = search.top - _document_scores(search.problem)
-        self.tolerance = config.tolerance
-        self.priced = None if search.problem.agreements else Band(search, start, band, config.tolerance)
+        self.priced = None if search.problem.agreements else Band(search, violations, start, band, tolerance)
         if self.priced is not None:
             self.priced.narrow()
             self.labels, self.proven = self.priced.best.labels, self.priced.proven
@@ -178,12 +179,12 @@ def _second_stage(stages: _Stages, near: _Near) -> Labels:
     first = stages.least(stages.penalty)
     if first.labels is None or not stages.finished:
         return near.labels if first.labels is None else first.labels
-    penalty = search.problem.score(first.labels).penalty
+    penalty = stages.violations.penalty(first.labels)
     near.narrow_to(first.labels, search.top - search.problem.potentials.score(first.labels))
     stages.build(near.labels, near.allowed())
     stages.at_most(stages.penalty, penalty)
     second = stages.least(stages.local)
-    if second.labels is None or search.problem.score(second.labels).penalty > penalty + tolerance:
+    if second.labels is None or stages.violations.penalty(second.labels) > penalty + tolerance:
         return first.labels
     return second.labels
 

@@ -1,7 +1,8 @@
 """Rows alone: the least penalty near the local optimum, by a price on the penalty.
 
-For a price λ > 0 let V(λ) = min_y loss(y) + λ · penalty(y), loss being nats below the local optimum. A
-labelling y with loss(y) ≤ B has
+For a price λ > 0 let V(λ) = min_y loss(y) + λ · charge(y), loss being nats below the local optimum, and charge the
+penalty, or what is charged by the degree and never is more than that (`Violations.unit_weights`). A labelling y with
+loss(y) ≤ B has
 
     penalty(y) ≥ (V(λ) − B) / λ,
 
@@ -9,7 +10,8 @@ and V(λ) is the ordinary problem with all weights times λ, which `row_dual` so
 has the least penalty of all that lose no more than it does, and the least loss of all that cost no
 more. So the price is raised until the solution leaves the band of B nats, and then set so that the
 last solutions on both sides cost the same (the corners of the lower hull of loss and penalty).
-Where no corner meets the floor, V(λ) still tells which labels a better labelling may have.
+Where no corner meets the floor, V(λ) still tells which labels a better labelling may have. Where the charge is less
+than the penalty a corner proves something only if both are the same there.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from schemas.labels import Labels
 from schemas.problem import Problem
 from workers.inference.core.incumbent import Search
 from workers.inference.relaxation.row_dual import dual_bound, prove_rows
+from workers.inference.two_stage.violations import Violations
 
 FIRST_PRICE = 1.0
 PRICE_STEP = 10.0
@@ -39,29 +42,31 @@ STEPS = 200
 
 @dataclass
 class Corner:
-    """The solution for one price: nats below the local optimum, penalty in nats, and whether it is proven."""
+    """The solution for one price: nats below the local optimum, penalty and charge, and whether it is proven."""
 
     labels: Labels
     loss: float
     penalty: float
+    charge: float
     price: float
     proven: bool
 
     def at(self, price: float) -> float:
-        """loss + price · penalty."""
-        return self.loss + price * self.penalty
+        """loss + price · charge."""
+        return self.loss + price * self.charge
 
 
 @dataclass
 class Band:
     """Labellings of ``search.problem`` (rows alone) within ``width`` nats of the local optimum.
 
-    ``best`` is the least penalty found among them, at the least loss; ``floor`` (nats) is below that
-    of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing hard. Work is added
-    to ``search``.
+    ``violations`` says what they cost. ``best`` is the least penalty found among them, at the least loss; ``floor``
+    (nats) is below that of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing
+    hard. Work is added to ``search``.
     """
 
     search: Search
+    violations: Violations
     nearest: Labels
     width: float
     tolerance: float
@@ -70,7 +75,7 @@ class Band:
     price: float = FIRST_PRICE
 
     def __post_init__(self) -> None:
-        self.best = self._corner(self.nearest, 0.0, proven=True)
+        self.best = self._corner(self.nearest, 0.0, bound=np.inf, proven=True)
 
     @property
     def proven(self) -> bool:
@@ -101,7 +106,7 @@ class Band:
 
     def narrow_to(self, labels: Labels) -> None:
         """Narrows the band to labellings that lose and cost no more than ``labels`` (N,)."""
-        self.best = self._corner(labels, 0.0, proven=False)
+        self.best = self._corner(labels, 0.0, bound=np.inf)
         self.width = self.best.loss
 
     def allowed(self) -> NDArray[np.bool_]:
@@ -127,7 +132,7 @@ class Band:
         floor = (search.top - bound - self.width) / price
         if floor > self.floor:
             self.floor, self.price = floor, price
-        return self._corner(run.labels, price, proven=bound - run.objective <= self.tolerance)
+        return self._corner(run.labels, price, bound=bound)
 
     def _take(self, corner: Corner) -> None:
         better = corner.penalty < self.best.penalty - self.tolerance
@@ -136,16 +141,19 @@ class Band:
             self.best = corner
 
     def _at(self, price: float) -> Problem:
-        rows = self.search.problem.rows
-        return self.search.problem.with_rows(replace(rows, weight=price * rows.weight))
+        problem = self.search.problem
+        return problem.with_rows(replace(problem.rows, weight=price * self.violations.unit_weights))
 
-    def _corner(self, labels: Labels, price: float, *, proven: bool) -> Corner:
-        score = self.search.problem.score(labels)
-        return Corner(labels, self.search.top - score.local, score.penalty, price, proven)
+    def _corner(self, labels: Labels, price: float, *, bound: float, proven: bool = False) -> Corner:
+        """``bound`` is above local score − price · charge of every labelling, in nats."""
+        local, penalty = self.search.problem.potentials.score(labels), self.violations.penalty(labels)
+        charge = self._at(1.0).score(labels).penalty
+        proven = proven or bound - (local - price * penalty) <= self.tolerance
+        return Corner(labels, self.search.top - local, penalty, charge, price, proven)
 
 
 def _crossing(inside: Corner, outside: Corner) -> float:
     """The price at which both cost the same; between their own prices where there is none."""
-    if inside.penalty > outside.penalty:
-        return (outside.loss - inside.loss) / (inside.penalty - outside.penalty)
+    if inside.charge > outside.charge:
+        return (outside.loss - inside.loss) / (inside.charge - outside.charge)
     return outside.price / PRICE_STEP if inside.price == 0.0 else float(np.sqrt(inside.price * outside.price))

@@ -1,98 +1,119 @@
-"""A hidden Markov model by counting, smoothed by Witten and Bell: learned in no time, and from few documents.
+"""A hidden Markov model by counting, and by expectation maximisation: learned in no time, and from few documents.
 
-Of counts c(i, ·) of T kinds, C in all, and a coarser distribution q over the same things,
-
-    p(j | i) = (c(i, j) + T · q(j)) / (C + T)
-
-(Witten & Bell 1991): the more kinds of things were seen, the likelier is another. Labels back off to how often each is
-there, words to their shape, shapes to one another; a label that was never seen has q alone, so all stays finite. Chang,
-Ratinov & Roth (2008) name no smoothing for their HMM, and it decides everything.
+Counts are smoothed as in `workers.learning.hmm_counts`. Documents without labels can be learned from as well, see
+`workers.learning.expectation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
-from schemas.potentials import Floats, Ints
+from schemas.potentials import Ints
 from schemas.settings import HmmSettings
+from workers.corpus.plan import plan
+from workers.corpus.shards import read_batch
 from workers.features.extractors import shape
-from workers.learning.crf.chains import Gold, transition_counts
-from workers.learning.trainers.trainer import Iteration, Progress, Seen
+from workers.learning.crf.chains import Gold
+from workers.learning.expectation import Words, improved
+from workers.learning.hmm_counts import Counts, counted, estimated
+from workers.learning.trainers.trainer import Iteration, Progress, Seen, TrainingError
 from workers.models.folder import begin
 from workers.models.hmm import HmmModel, Tables, save
 
 NAME = "hmm"
 
 
-class Counts(NamedTuple):
-    """How often: ``initial`` (L,) a label opens a sentence, ``transition`` (L, L) follows another, ``word`` (L, V) goes
-    with each word."""
+class Read(NamedTuple):
+    """What there is to count: words and shapes by name, the shape of each word (V,), labelled chains, and their words
+    (N,), then the words of unlabelled documents."""
 
-    initial: Floats
-    transition: Floats
-    word: Floats
+    words: list[str]
+    shapes: list[str]
+    shape_of: Ints
+    gold: Gold
+    word: Ints
+    unlabelled: Words
 
 
 def train(
     documents: Iterable[Document], *, settings: HmmSettings, out: Path, progress: Progress | None = None
 ) -> HmmModel:
-    """See `workers.learning.trainers.trainer.Train`."""
+    """See `workers.learning.trainers.trainer.Train`. Raises `CorpusError` for an unlabelled corpus that is none."""
     seen, kept = Seen((TOKENS,)), []
     for document in documents:
         seen.gold(document)
         kept.append(document)
+    others, rejected = ([], 0) if settings.unlabelled is None else unlabelled(settings.unlabelled)
+    for document in others:
+        seen.beside(document)
     training = seen.training(NAME, settings)
     begin(out)
-    labels, batch = LabelSet.infer(seen.names.union(settings.labels)), Batch.of(kept)
+    labels = LabelSet.infer(seen.names.union(settings.labels))
+    read = read_words(kept, others, labels)
+    counts = counted(read.gold, read.word, len(read.words))
+    if settings.unlabelled is None:
+        tables = estimated(counts, read.shape_of)
+        report(progress, Iteration(1, 1))
+    else:
+        tables, figures = _maximised(counts, read, labels, settings, progress)
+        training |= figures | {"unlabelled_rejected": rejected}
+    return save(out, labels, read.words, read.shapes, tables, settings=settings, training=training)
+
+
+def unlabelled(corpus: str) -> tuple[list[Document], int]:
+    """The documents of a corpus that can be read, and how many cannot.
+
+    Raises `CorpusError`, and `TrainingError` where there is no token.
+    """
+    documents, rejected = list[Document](), 0
+    for shard in plan(corpus):
+        batch, rejects = read_batch(shard)
+        documents += batch
+        rejected += len(rejects)
+    if not any(map(len, documents)):
+        raise TrainingError(f"{corpus}: there is no token in the unlabelled corpus")
+    return documents, rejected
+
+
+def read_words(labelled: list[Document], others: list[Document], labels: LabelSet) -> Read:
+    """Numbers the words of both; ``others`` need no labels."""
+    batch, beside = (Batch.of([_words_alone(document) for document in part]) for part in (labelled, others))
     assert batch.labels is not None
-    words, place = np.unique(batch.columns[TOKENS].strings(), return_inverse=True)
+    strings = batch.columns[TOKENS].strings() + beside.columns[TOKENS].strings()
+    words, place = np.unique(strings, return_inverse=True)
     shapes, kind = np.unique([shape(word) for word in words], return_inverse=True)
     gold = Gold(batch.sentence_bounds, labels.encode(batch.labels.strings()), len(labels))
-    tables = estimated(counted(gold, place, len(words)), kind)
+    own, rest = np.split(place, [batch.token_count])
+    return Read(words.tolist(), shapes.tolist(), kind, gold, own, Words(beside.sentence_bounds, rest))
+
+
+def _words_alone(document: Document) -> Document:
+    return Document(document.doc_id, document.sentence_starts, {TOKENS: document.columns[TOKENS]}, document.labels)
+
+
+def _maximised(
+    counts: Counts, read: Read, labels: LabelSet, settings: HmmSettings, progress: Progress | None
+) -> tuple[Tables, dict[str, Any]]:
+    """The last model, and figures of it."""
+    losses = []
+    for step in improved(counts, read.shape_of, read.unlabelled, labels, settings):
+        losses.append(step.loss)
+        report(progress, Iteration(len(losses), settings.iterations, step.loss))
+    return step.tables, {
+        "unlabelled_tokens": len(read.unlabelled.word),
+        "iterations": len(losses),
+        "first_loss": losses[0],
+        "loss": losses[-1],
+    }
+
+
+def report(progress: Progress | None, iteration: Iteration) -> None:
+    """Tells of an iteration where somebody listens."""
     if progress is not None:
-        progress(Iteration(1, 1))
-    return save(out, labels, words.tolist(), shapes.tolist(), tables, settings=settings, training=training)
-
-
-def counted(gold: Gold, word: Ints, words: int) -> Counts:
-    """Counts of chains of labels, and of their words (N,), of ``words`` kinds."""
-    size, labels = gold.width, gold.labels.astype(np.int64)
-    together = np.bincount(labels * words + word, minlength=size * words).reshape(size, words)
-    opening = np.bincount(labels[gold.bounds[:-1]], minlength=size)
-    return Counts(opening.astype(np.float64), transition_counts(gold), together.astype(np.float64))
-
-
-def estimated(counts: Counts, shape_of: NDArray[np.int64]) -> Tables:
-    """The model of these counts; ``shape_of`` (V,) numbers the shape of each word."""
-    size, words = counts.word.shape
-    often = counts.word.sum(axis=1)
-    label = (often + 1.0) / (often.sum() + size)
-    shapes = int(shape_of.max(initial=-1)) + 1
-    by_shape = np.zeros((size, shapes + 1))
-    np.add.at(by_shape.T, shape_of, counts.word.T)
-    # Of the words of a shape one was never seen: it stands for all such.
-    kinds = np.append(np.bincount(shape_of, minlength=shapes), 0) + 1
-    other = witten_bell(by_shape, np.full(shapes + 1, 1.0 / (shapes + 1))) / kinds
-    coarser = np.concatenate([other[:, shape_of], other], axis=1)
-    seen = witten_bell(np.concatenate([counts.word, np.zeros_like(other)], axis=1), coarser)
-    found = np.log(seen.T)
-    return Tables(
-        np.log(witten_bell(counts.initial[None], label)[0]),
-        np.log(witten_bell(counts.transition, label)),
-        np.ascontiguousarray(found[:words]),
-        np.ascontiguousarray(found[words:]),
-    )
-
-
-def witten_bell(counts: Floats, coarser: Floats) -> Floats:
-    """(I, J) p(j | i) of counts (I, J); ``coarser`` is q: (J,), or (I, J) where it differs by row."""
-    kinds = np.maximum(np.count_nonzero(counts, axis=1)[:, None], 1)
-    smoothed: Floats = (counts + kinds * coarser) / (counts.sum(axis=1)[:, None] + kinds)
-    return smoothed
+        progress(iteration)

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from schemas.errors import UsageError
-from schemas.settings import CrfSettings, HmmSettings, LbfgsSettings, PerceptronSettings, SgdSettings, StackedSettings
-from workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, sgd, stacked
+from schemas.settings import (
+    CrfSettings,
+    Hmm2Settings,
+    HmmSettings,
+    LbfgsSettings,
+    PerceptronSettings,
+    SgdSettings,
+    StackedSettings,
+)
+from workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, sgd, stacked
 from workers.learning.trainers.trainer import Trainer
 
 DEFAULT = sgd.NAME
@@ -16,6 +24,7 @@ TRAINERS: dict[str, Trainer] = {
     sgd.NAME: Trainer(sgd.train, SgdSettings),
     perceptron.NAME: Trainer(perceptron.train, PerceptronSettings),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
+    hmm2.NAME: Trainer(hmm2.train, Hmm2Settings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
 }
 

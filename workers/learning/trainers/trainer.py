@@ -92,6 +92,12 @@ class Seen:
         self._digest.update(document.sentence_starts.astype("<i8").tobytes())
         return gold
 
+    def beside(self, document: Document) -> None:
+        """A document that is learned from without its labels: it is in the digest, and not in the counts."""
+        content = "\x00".join([document.doc_id, *document.tokens])
+        self._digest.update(content.encode("utf-8", "surrogatepass"))
+        self._digest.update(document.sentence_starts.astype("<i8").tobytes())
+
     def training(self, trainer: str, settings: Settings) -> dict[str, Any]:
         """The counts, the trainer's name, and the digest of documents and settings, for the manifest.
 

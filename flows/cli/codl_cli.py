@@ -1,0 +1,80 @@
+"""`concord codl`: learning on from what has no labels. Heavy imports stay inside the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flows.cli.arguments import Corpus, Json, Options, Ray, Tracking, Workers, print_json
+from flows.cli.failures import reported
+from flows.progress import say
+from schemas.codl import CodlReport, CodlSettings
+from schemas.run import RunSettings
+
+EXAMPLE = "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/"
+
+
+def codl(
+    *,
+    corpus: Corpus,
+    pool: Annotated[str, typer.Option(help="Corpus to learn on from; its labels are not looked at.")],
+    out: Annotated[Path, typer.Option(help="Folder for the cycles, on a disk that all workers see.")],
+    constraints: Annotated[
+        Path | None, typer.Option(help="YAML file of constraints that the pool should keep.")
+    ] = None,
+    dev: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None,
+    engine: Annotated[str, typer.Option(help="What labels the pool; see `concord engines`.")] = "certify",
+    option: Options = None,
+    n_best: Annotated[int, typer.Option(min=1, help="Labellings of each document to learn from.")] = 1,
+    ray: Ray = None,
+    workers: Workers = None,
+    tracking: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Learn a hidden Markov model from few labels, and on from a pool labelled under constraints, again and again.
+
+    The same command again goes on where it stopped.
+    """
+    with reported():
+        from flows.codl import codl as run_codl
+        from flows.options import parse_options
+        from flows.prefect.private_flow import UnwatchedError
+
+        settings = parse_options(option or [], CodlSettings, owner="codl")
+        labelling = RunSettings(engine=engine, n_best=n_best if n_best > 1 else 0)
+        try:
+            report = run_codl(
+                corpus,
+                pool,
+                str(out),
+                constraints=None if constraints is None else str(constraints.absolute()),
+                dev=dev,
+                settings=settings,
+                labelling=labelling,
+                ray=ray,
+                workers=workers,
+                tracking=tracking,
+            )
+        except UnwatchedError as error:
+            _show(error.report, as_json=as_json)
+            raise
+        _show(report, as_json=as_json)
+
+
+def _show(report: CodlReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.model_dump_json())
+        return
+    from flows.cli.codl_tables import cycles_table
+
+    Console().print(cycles_table(report.cycles))
+    last = report.cycles[-1].number
+    say(
+        f"learned from {report.documents:,} labelled documents and {report.pool:,} of the pool "
+        f"({report.rejected} rejected) in {last} cycles, {report.seconds:.0f} s; "
+        + ("the labels have settled" if report.settled else "labels still change: give more --cycles")
+    )
+    say(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")

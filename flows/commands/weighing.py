@@ -1,0 +1,203 @@
+"""What the constraints of a file should cost, counted on a corpus and tuned on held-out documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from flows.commands.constraints import gold_labels
+from flows.jobs import run_tags
+from flows.options import parse_options
+from flows.progress import meter
+from flows.sources import LateRegistry, open_model, read_documents
+from schemas.audit import CountedWeight, TuningReport, WeighReport
+from schemas.document import Batch
+from workers.constraints.constraint_file import load_constraints
+from workers.constraints.constraint_writer import constraints_text
+from workers.constraints.declared import DeclaredConstraints
+from workers.corpus.parquet import CorpusError
+from workers.corpus.plan import plan
+from workers.corpus.shards import Shard, read_batch
+from workers.evaluation.measures import MEASURES, check_measures
+from workers.learning.penalties import (
+    TUNED,
+    Penalty,
+    PenaltyError,
+    PenaltySettings,
+    RowCounts,
+    TunedSettings,
+    count_rows,
+    declared_weights,
+    penalty_named,
+    with_weights,
+)
+from workers.learning.tuned_weights import FactorTrial, families, tune_weights
+from workers.models.model import score_column
+from workers.storage.files import write_whole
+
+DIGITS = 3
+"""Decimals of nats that a file shows: counts say no more."""
+
+
+def weigh_file(
+    file: Path,
+    corpus: str,
+    *,
+    penalty: str,
+    options: Sequence[str],
+    out: Path | None,
+    model: str | None = None,
+    held_out: str | None = None,
+    seed: int = 0,
+    tracking: str | None = None,
+) -> WeighReport:
+    """The weights of a file's constraints counted on a corpus; ``out`` is the same file with them.
+
+    ``model`` and ``held_out`` are what the weights are tuned with. With ``tracking``, the address of MLflow, a run
+    there keeps them. Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold
+    labels, and what reading corpora, model and file and tracking raise.
+    """
+    cost = penalty_named(penalty)
+    settings = parse_options(options, cost.settings, owner=f"penalty {penalty}")
+    given = [place for place in (model, held_out) if place is not None]
+    if len(given) != (2 if isinstance(settings, TunedSettings) else 0):
+        raise PenaltyError(f"--penalty {TUNED} goes together with --model and --held-out: give all three or none")
+    constraints, shards = load_constraints(file), plan(corpus)
+    labels = gold_labels(corpus, shards)
+    constraints.bind(labels)
+    total = sum(shard.rows for shard in shards)
+    with meter("counting", total) as bar:
+        gold = _Gold(shards, bar.advance)
+        counts = count_rows(constraints, gold, labels)
+    weights = {name: count.weight(cost, settings) for name, count in counts.items()}
+    tuned = None
+    if model is not None and held_out is not None and isinstance(settings, TunedSettings):
+        as_counted = with_weights(constraints, weights)
+        tuned = _HeldOut(held_out, model, seed, tracking).tuned(as_counted, settings)
+    factors = {} if tuned is None else tuned.factors
+    family = families(constraints)
+    rows = [
+        _counted(name, before, counts[name], (cost, settings), factors.get(family[name], 1.0))
+        for name, before in declared_weights(constraints)
+    ]
+    if out is not None:
+        weighed = with_weights(constraints, {row.name: row.weight for row in rows})
+        write_whole(out, constraints_text(weighed, {row.name: _comment(row) for row in rows}).encode())
+    report = WeighReport(
+        documents=gold.documents,
+        without_gold=gold.without,
+        rejected=gold.rejected,
+        penalty=penalty,
+        constraints=tuple(rows),
+        tuning=tuned,
+        out=None if out is None else str(out),
+        mlflow_run=None,
+    )
+    return report if tracking is None else _tracked(report, file, corpus, shards, settings, tracking)
+
+
+class _HeldOut(NamedTuple):
+    """Documents that neither counts nor a model have seen, and the model."""
+
+    corpus: str
+    model: str
+    seed: int
+    tracking: str | None
+
+    def tuned(self, constraints: DeclaredConstraints, settings: TunedSettings) -> TuningReport:
+        """The factors of the families. Raises `CorpusError` without gold labels, and what reading raises."""
+        check_measures([settings.measure])
+        if settings.figure not in MEASURES[settings.measure].figures:
+            known = ", ".join(MEASURES[settings.measure].figures)
+            raise PenaltyError(f"measure {settings.measure} has no figure {settings.figure!r}; it has {known}")
+        opened = open_model(self.model, LateRegistry(self.tracking)).model
+        documents, _ = read_documents(plan(self.corpus, scores=score_column(opened)))
+        labelled = [document for document in documents if document.labels is not None]
+        if not labelled:
+            raise CorpusError(f"{self.corpus}: has no gold labels to tune on")
+        with meter("tuning", None) as bar:
+
+            def show(trial: FactorTrial) -> None:
+                said = ", ".join(f"{family} × {factor:g}" for family, factor in trial.factors.items() if factor != 1.0)
+                bar.advance(note=f"{said or 'as counted'}: {settings.figure} {trial.figure:.2%}")
+
+            found = tune_weights(
+                Batch.of(labelled), opened, constraints.bind(opened.labels), settings, seed=self.seed, progress=show
+            )
+        return TuningReport(
+            base=settings.base,
+            documents=len(labelled),
+            trials=found.trials,
+            measure=settings.measure,
+            figure=settings.figure,
+            factors=dict(found.factors),
+            before=found.base,
+            after=found.figure,
+            low=found.gain.low,
+            high=found.gain.high,
+        )
+
+
+def _tracked(
+    report: WeighReport, file: Path, corpus: str, shards: Sequence[Shard], settings: PenaltySettings, tracking: str
+) -> WeighReport:
+    """The report once MLflow has it."""
+    # It takes seconds to import.
+    from flows.runfolder.runfolder import dataset_digest
+    from flows.tracking.tracking import PENALTIES_FILE, Outcome, Tracking
+
+    with Tracking(tracking).run(f"{file.name} · {report.penalty}", tags=run_tags(job="weigh")) as run:
+        run.params({"constraints": file.name, "corpus": corpus, "penalty": report.penalty} | settings.model_dump())
+        run.dataset(name=corpus, digest=dataset_digest(shards), source=corpus, context="weigh")
+        run.text(report.model_dump_json(indent=1), PENALTIES_FILE)
+        tuning = report.tuning
+        gains = {} if tuning is None else {"held_out/before": tuning.before, "held_out/after": tuning.after}
+        run.end(Outcome.now({"documents": report.documents, "rejected": report.rejected} | gains))
+    return report.model_copy(update={"mlflow_run": run.id})
+
+
+@dataclass
+class _Gold:
+    """The batches of a corpus that have gold labels; counts documents with and without, and rows that are rejects."""
+
+    shards: Sequence[Shard]
+    progress: Callable[[int], None]
+    documents: int = 0
+    without: int = 0
+    rejected: int = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        for shard in self.shards:
+            batch, rejects = read_batch(shard)
+            self.rejected += len(rejects)
+            if batch.labels is None:
+                self.without += len(batch)
+            else:
+                self.documents += len(batch)
+                yield batch
+            self.progress(shard.rows)
+
+
+def _counted(
+    name: str, before: float, counts: RowCounts, penalty: tuple[Penalty, PenaltySettings], factor: float
+) -> CountedWeight:
+    low, high = counts.interval(*penalty)
+    weight = before if math.isinf(before) else round(factor * counts.weight(*penalty), DIGITS)
+    return CountedWeight(
+        name=name,
+        before=before,
+        weight=weight,
+        low=low if factor == 1.0 else factor * low,
+        high=high if factor == 1.0 else factor * high,
+        factor=factor,
+        **counts._asdict(),
+    )
+
+
+def _comment(row: CountedWeight) -> str:
+    share = f", {row.broken:,} of them broken" if row.broken else ", none broken"
+    factor = f", times {row.factor:g}" if row.factor != 1.0 else ""
+    return f"{row.rows:,} rows with their antecedent{share}{factor}; {row.low:.2f} to {row.high:.2f} nats"

@@ -1,0 +1,264 @@
+"""Constraint-driven learning: its mixtures against plain counts, and its cycles killed at any change of the disk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import flows.codl
+import flows.reprocess
+from flows.codl import CONSTRAINTS, DEV, MARKER, MODEL, POOL, Request, learn
+from flows.jobs import NothingLabelledError
+from flows.reprocess import label_corpus
+from flows.runfolder.published import published
+from flows.runfolder.runfolder import RunFolderError
+from schemas.codl import CodlReport, CodlSettings
+from schemas.columns import PREDICTIONS
+from schemas.document import Batch, Document
+from schemas.labels import Labels
+from schemas.potentials import Potentials
+from schemas.run import RunSettings
+from schemas.settings import HmmSettings
+from tests.in_process import Here
+from tests.kills import killed_before
+from tests.made_tracking import untracked
+from workers.constraints.constraint_file import parse_constraints
+from workers.corpus.ingestion import write_corpus
+from workers.inference.core.chain import viterbi
+from workers.labelling.output import PREDICTIONS as FOLDER
+from workers.learning.codl import Learner, Weights, changed, counted_weights, of_logarithms, of_probabilities
+from workers.learning.expectation import improved
+from workers.learning.hmm_counts import counted
+from workers.learning.penalties import declared_weights
+from workers.learning.trainers.trainer import TrainingError
+from workers.models.hmm import HmmModel, Tables
+from workers.models.loaders import load_model
+from workers.synthesis.made_up import synthesize
+
+GOLD = list(synthesize(6, seed=1, kind="citations"))
+POOLED = [Document(d.doc_id, d.sentence_starts, d.columns) for d in synthesize(15, seed=2, kind="citations")]
+RULES = """
+constraints:
+  - template: starts_with
+    name: starts with an author
+    labels: [author]
+    weight: 1.5
+  - template: appears_once
+    name: one title
+    labels: [title]
+    weight: 0.5
+"""
+FORBIDDING = """
+  - template: only_in
+    name: no word is anything but a note
+    tokens: {pattern: '.*'}
+    labels: [title]
+    weight: hard
+  - template: must_appear
+    name: a date
+    labels: [date]
+    weight: hard
+"""
+
+
+def learner(**options: object) -> Learner:
+    return Learner.of(GOLD, POOLED, CodlSettings.model_validate(options))
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
+def test_mixtures_are_those_of_the_formula(seed: int, gamma: float) -> None:
+    first, new = np.random.default_rng(seed).dirichlet(np.ones(4), size=2)
+    mixed = np.exp(of_probabilities(np.log(first), np.log(new), gamma))
+    np.testing.assert_allclose(mixed, gamma * first + (1.0 - gamma) * new, rtol=1e-12, atol=1e-300)
+    logs = of_logarithms(np.log(first), np.log(new), gamma)
+    np.testing.assert_allclose(np.exp(logs), first**gamma * new ** (1.0 - gamma), rtol=1e-12)
+
+
+def test_without_constraints_a_cycle_is_one_of_hard_em() -> None:
+    """Another implementation, which labels the pool itself."""
+    one = learner(gamma=0.6)
+    read = one.read
+    model = HmmSettings(unlabelled="pool", em="hard", mixing="models", gamma=0.6, iterations=2)
+    steps = list(
+        improved(counted(read.gold, read.word, len(read.words)), read.shape_of, read.unlabelled, one.labels, model)
+    )
+    tables = one.first
+    for step in steps:
+        tables = one.learned([_best(one, tables)])
+        for mine, other in zip(tables, step.tables, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-9)
+
+
+def _best(one: Learner, tables: Tables) -> Labels:
+    words = one.read.unlabelled
+    unary = tables.word[words.word]
+    unary[words.bounds[:-1]] += tables.initial
+    return viterbi(Potentials(unary, tables.transition, words.bounds[:-1]).legal(one.labels))
+
+
+def test_several_labellings_count_in_equal_parts() -> None:
+    one = learner(gamma=0.0)
+    rng = np.random.default_rng(0)
+    ways = [rng.integers(len(one.labels), size=len(one.read.unlabelled.word)).astype(np.int32) for _ in range(3)]
+    found = np.exp(one.learned([*ways, ways[0]]).transition)
+    twice = np.exp(one.learned([*ways, *ways, ways[0], ways[0]]).transition)
+    np.testing.assert_allclose(found, twice, rtol=1e-12)
+    assert not np.allclose(found, np.exp(one.learned(ways).transition))
+
+
+def test_penalties_are_mixed_like_the_model() -> None:
+    rules, gold = parse_constraints(RULES, file="rules"), Batch.of(GOLD)
+    labels = learner(labels=("editor", "note")).labels
+    bound = rules.bind(labels)
+    labelled = Batch.of(list(synthesize(9, seed=5, kind="citations")))
+    first, new = (counted_weights(bound, batch, labels, CodlSettings()) for batch in (gold, labelled))
+    assert first != new
+    for penalties, expected in (
+        ("learned", {name: 0.8 * first[name] + 0.2 * new[name] for name in first}),
+        ("first", first),
+        ("hard", dict.fromkeys(first, math.inf)),
+    ):
+        settings = CodlSettings.model_validate({"gamma": 0.8, "penalties": penalties})
+        weights = Weights.of(bound, gold, labels, settings)
+        assert dict(declared_weights(weights.learned(labelled, labels))) == pytest.approx(expected)
+        assert dict(declared_weights(weights.begun())) == pytest.approx(expected if penalties == "hard" else first)
+
+
+def test_changed_is_a_share_of_tokens() -> None:
+    assert changed(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2])) == 0.25
+    assert changed(np.zeros(0, np.int32), np.zeros(0, np.int32)) == 0.0
+
+
+@pytest.fixture
+def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Request]:
+    """Has a learning stay in this process; makes what it is asked for."""
+    for name, documents in (("gold", GOLD), ("pool", POOLED), ("dev", list(synthesize(4, seed=3, kind="citations")))):
+        write_corpus(documents, tmp_path / name, source="test")
+    (tmp_path / "rules.yaml").write_text(RULES)
+    monkeypatch.setattr(flows.codl, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.reprocess, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(flows.codl, "label_corpus", label_corpus.fn)
+
+    def made(out: str, *, rules: bool = True, n_best: int = 0, **options: object) -> Request:
+        return Request(
+            corpus=str(tmp_path / "gold"),
+            pool=str(tmp_path / "pool"),
+            out=str(tmp_path / out),
+            constraints=str(tmp_path / "rules.yaml") if rules else None,
+            dev=str(tmp_path / "dev"),
+            settings=CodlSettings.model_validate({"cycles": 2, "gamma": 0.5} | options),
+            labelling=RunSettings(engine="beam", n_best=n_best),
+            ray=None,
+            workers=None,
+            tracking=None,
+        )
+
+    return made
+
+
+def run(request: Request) -> CodlReport:
+    report: CodlReport = learn.fn(request)
+    return report
+
+
+def content(out: str) -> dict[str, bytes]:
+    """All files that hold what was learned, by name."""
+    found = {}
+    for folder in sorted(Path(out).glob("cycle-*")):
+        for place in (folder / POOL, folder / DEV):
+            if place.is_dir():
+                for i, table in enumerate(published(str(place)).tables(FOLDER, PREDICTIONS)):
+                    found[f"{place}-{i}"] = str(table.to_pylist()).encode()
+        parts = [*(folder / MODEL).iterdir(), folder / CONSTRAINTS, folder / MARKER]
+        found |= {str(path): path.read_bytes() for path in parts if path.exists()}
+    return {name.replace(out, ""): data for name, data in found.items()}
+
+
+def test_cycles_learn_from_the_pool_as_the_last_one_labelled_it(request_of: Callable[..., Request]) -> None:
+    report = run(request_of("out", gamma=0.1))
+    assert [cycle.number for cycle in report.cycles] == [0, 1, 2]
+    assert report.cycles[0].changed is None
+    assert report.cycles[1].changed == 1.0
+    assert 0.0 < (report.cycles[2].changed or 0.0) < 1.0
+    assert all(cycle.accuracy is not None for cycle in report.cycles)
+    assert (report.documents, report.pool, report.rejected) == (len(GOLD), len(POOLED), 0)
+    out, one = Path(report.out), learner(gamma=0.1)
+    for k in (1, 2):
+        (table,) = published(str(out / f"cycle-0{k}" / POOL)).tables(FOLDER, PREDICTIONS)
+        best = one.labels.encode([label for labels in table["labels"].to_pylist() for label in labels])
+        saved = load_model(out / f"cycle-0{k}" / MODEL)
+        assert isinstance(saved, HmmModel)
+        for mine, other in zip(saved.tables, one.learned([best]), strict=True):
+            np.testing.assert_array_equal(mine, other)
+        assert (out / f"cycle-0{k}" / CONSTRAINTS).read_text() != (out / "cycle-00" / CONSTRAINTS).read_text()
+
+
+def test_it_ends_where_labels_have_settled(request_of: Callable[..., Request]) -> None:
+    report = run(request_of("out", gamma=1.0, cycles=9, rules=False))
+    assert [cycle.changed for cycle in report.cycles] == [None, 1.0, 0.0]
+    assert report.settled
+    assert not (Path(report.out) / "cycle-01" / CONSTRAINTS).exists()
+
+
+def test_the_same_again_does_nothing_and_other_settings_begin_anew(request_of: Callable[..., Request]) -> None:
+    request = request_of("out")
+    first = run(request)
+    before = content(request.out)
+    times = {path: path.stat().st_mtime_ns for path in Path(request.out).rglob(MARKER)}
+    assert run(request).cycles == first.cycles
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    run(request_of("out", gamma=0.9))
+    other = content(request.out)
+    assert other != before
+    run(request_of("fresh", gamma=0.9))
+    assert content(request_of("fresh").out) == other
+
+
+def test_several_best_labellings_are_learned_from(request_of: Callable[..., Request]) -> None:
+    one, three = (run(request_of(f"out{k}", n_best=k, cycles=1)) for k in (1, 3))
+    models = [load_model(Path(report.out) / "cycle-01" / MODEL).digest for report in (one, three)]
+    assert models[0] != models[1]
+    assert load_model(Path(run(request_of("out", cycles=1)).out) / "cycle-01" / MODEL).digest == models[0]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_killed_anywhere_and_resumed_it_has_the_same_bytes(request_of: Callable[..., Request], part: int) -> None:
+    whole = request_of("whole")
+    run(whole)
+    wanted = content(whole.out)
+    rng, killed = np.random.default_rng(part), 0
+    for step in rng.integers(1, 260, size=3).tolist():
+        request = request_of(f"out-{step}")
+        killed += killed_before(step, partial(run, request))
+        run(request)
+        assert content(request.out) == wanted
+    assert killed
+
+
+def test_a_pool_of_nothing_is_an_error(request_of: Callable[..., Request], tmp_path: Path) -> None:
+    for file in (tmp_path / "pool").glob("part-*.parquet"):
+        table = pq.read_table(file)
+        place = table.schema.get_field_index("tokens")
+        nothing = pa.nulls(len(table), table.schema.field(place).type)
+        pq.write_table(table.set_column(place, table.schema.field(place), nothing), file)
+    with pytest.raises(TrainingError, match="there is no document to learn from"):
+        run(request_of("out"))
+
+
+def test_a_document_that_was_rejected_is_named(request_of: Callable[..., Request], tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(RULES.replace("1.5", "hard").replace("0.5", "hard") + FORBIDDING)
+    request = request_of("out")
+    labelling = request.labelling.model_copy(update={"on_infeasible": "reject"})
+    with pytest.raises((RunFolderError, NothingLabelledError), match=r"may break what is hard|none of the"):
+        run(request.model_copy(update={"labelling": labelling}))

@@ -1,0 +1,85 @@
+"""The best labelling of a chain in which a label follows the two before it: Viterbi over pairs of labels.
+
+Exact at L³ steps a token, where a chain of first order takes L² (Stokman 2011 §3.1 speaks of such a tagger).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
+from workers.compiling.kernel import kernel
+
+
+class Earlier(NamedTuple):
+    """Tokens (M,) that are not the first of their sentence, and the labels one and two before them; for the second
+    token the latter is L, which stands for the start."""
+
+    token: Ints
+    one: Ints
+    two: Ints
+
+
+def earlier(labels: Labels, bounds: Ints, width: int) -> Earlier:
+    """What stands before the tokens of labelled sentences ``bounds`` (S + 1,); labels (N,) are below ``width``."""
+    is_first = np.zeros(len(labels), np.bool_)
+    is_first[bounds[:-1]] = True
+    token = np.flatnonzero(~is_first)
+    ids = labels.astype(np.int64)
+    return Earlier(token, ids[token - 1], np.where(is_first[token - 1], width, ids[token - 2]))
+
+
+def best_second_order(unary: Floats, second: Floats, bounds: Ints) -> tuple[Labels, Floats]:
+    """(N,) the best labelling of every sentence ``bounds`` (S + 1,), and the nats (S,) that it scores.
+
+    ``unary`` (N, L); ``second`` (L + 1, L, L): two before (last row: the start), one before, the label.
+    −inf forbids. Ties go to the lowest label id, later tokens first; where every path is −inf the labels are arbitrary.
+    """
+    width, longest = unary.shape[1], int(np.diff(bounds).max(initial=0))
+    into = np.ascontiguousarray(second[:width].transpose(1, 2, 0))
+    back = np.zeros((longest, width, width), np.int32)
+    found: tuple[Labels, Floats] = _best(unary, np.ascontiguousarray(second[width]), into, bounds, back)
+    return found
+
+
+@kernel
+def _best(unary: Floats, opening: Floats, into: Floats, bounds: Ints, back: Labels) -> tuple[Labels, Floats]:
+    """``into[b, c, a]`` is what c gets after a and b; ``back`` is room for the longest sentence."""
+    width = unary.shape[1]
+    labels, scores = np.zeros(len(unary), np.int32), np.zeros(len(bounds) - 1)
+    now, before = np.empty((width, width)), np.empty((width, width))
+    for s in range(len(bounds) - 1):
+        first, end = bounds[s], bounds[s + 1]
+        # Where there is one token alone, a row stands for nothing before it.
+        for a in range(width):
+            for b in range(width):
+                if end - first > 1:
+                    now[a, b] = unary[first, a] + opening[a, b] + unary[first + 1, b]
+                else:
+                    now[a, b] = unary[first, b]
+        for t in range(first + 2, end):
+            now, before = before, now
+            for b in range(width):
+                for c in range(width):
+                    best, source = before[0, b] + into[b, c, 0], 0
+                    for a in range(1, width):
+                        value = before[a, b] + into[b, c, a]
+                        if value > best:
+                            best, source = value, a
+                    now[b, c] = best + unary[t, c]
+                    back[t - first, b, c] = source
+        one, here = 0, 0
+        for b in range(width):
+            for a in range(width):
+                if now[a, b] > now[one, here]:
+                    one, here = a, b
+        scores[s] = now[one, here]
+        labels[end - 1] = here
+        for t in range(end - 1, first, -1):
+            labels[t - 1] = one
+            if t > first + 1:
+                here, one = one, back[t - first, one, here]
+    return labels, scores

@@ -1,0 +1,59 @@
+"""What a broken row costs in the second stage: by its degree, or once however badly it breaks.
+
+Fersini et al. (2014) have a 0/1 variable σ for each row (eq. 26, 29), so a row costs its weight or nothing. Elsewhere
+in this project a row costs its weight times its degree. Their rows are Σ − σ ≤ bound, which no labelling keeps that
+exceeds the bound by 2; what they mean is that σ = 1 lifts the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from schemas.labels import Labels
+from schemas.potentials import Floats
+from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from workers.inference.core.prepared import Prepared
+
+
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """How labellings of ``problem`` are charged: rows ``once``, or by their degree; agreements as they are."""
+
+    problem: Prepared
+    once: bool
+
+    def penalty(self, labels: Labels) -> float:
+        """Nats that a labelling (N,) costs; inf where it breaks something hard."""
+        if not self.once:
+            return self.problem.score(labels).penalty
+        rows = self.problem.rows
+        broken = rows.degree(labels) > 0
+        return float(rows.weight[broken].sum()) + self._without_rows.score(labels).penalty
+
+    @cached_property
+    def unit_weights(self) -> Floats:
+        """(R,) nats a unit of degree that charge no labelling more than it costs; as much where degrees are 0 or 1."""
+        rows = self.problem.rows
+        if not self.once:
+            return rows.weight
+        most = most_degrees(rows)
+        return rows.weight / np.where(most > SLACK_TOLERANCE, most, 1.0)
+
+    @cached_property
+    def _without_rows(self) -> Problem:
+        return self.problem.with_rows(LinearRows.none())
+
+
+def most_degrees(rows: LinearRows) -> Floats:
+    """(R,) a bound on the degree of each row: at each token one label and one edge into it can count."""
+    cells = np.stack([rows.row_of_entry, rows.position, rows.previous == ANY, rows.previous, rows.label])
+    kinds, number = np.unique(cells, axis=1, return_inverse=True)
+    amount = np.bincount(number, rows.coefficient, kinds.shape[1])
+    places, place = np.unique(kinds[:3], axis=1, return_inverse=True)
+    best = np.zeros(places.shape[1])
+    np.maximum.at(best, place, amount)
+    most: Floats = np.bincount(places[0], best, len(rows)) - rows.bound
+    return most

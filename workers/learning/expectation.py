@@ -1,0 +1,171 @@
+"""Expectation maximisation for a hidden Markov model: it labels what has no labels, and learns from that.
+
+Soft (Baum & Welch; Stokman 2011 eq. 2–5 and 8–16): each label counts by its probability given all words. Hard: the best
+labelling counts, and no other. Sums over labellings are scaled at each token, see `workers.learning.crf.objective`.
+
+What is labelled takes part in one of two ways. *Counts* (Nigam, McCallum, Thrun & Mitchell 2000): those of either
+corpus are added up, the expected ones by a weight, on top of what smoothing imagined of the labelled documents. That is
+fixed, so
+
+    weight · log p(unlabelled words) + Σ evidence · log p
+
+never falls: smoothing is a prior here. *Models* (Chang, Ratinov & Roth 2008, algorithm 2 line 8, without constraints):
+a model of expected counts alone is smoothed anew and mixed with that of the labelled documents. What is imagined then
+changes with every iteration, and the mixture is not the likeliest model of anything: there the likelihood may fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.labels import LabelSet
+from schemas.potentials import Floats, Ints, Potentials
+from schemas.settings import HmmSettings
+from workers.compiling.kernel import kernel_in_place
+from workers.features.incidence import Starts
+from workers.inference.core.chain import best_labels
+from workers.learning.crf.chains import Gold
+from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
+from workers.learning.hmm_counts import Counts, Evidence, counted, estimated, evidence, likeliest
+from workers.models.hmm import Tables
+
+
+class Words(NamedTuple):
+    """Sentences ``bounds`` (S + 1,) of N tokens without labels, and the row of each token's word (N,), of V."""
+
+    bounds: Ints
+    word: Ints
+
+
+class Expected(NamedTuple):
+    """Expected counts, and log p of all words, or of the words and their best labels together, in nats."""
+
+    counts: Counts
+    score: float
+
+
+class Step(NamedTuple):
+    """A model, and what it was to make small when its words were labelled, in nats."""
+
+    tables: Tables
+    loss: float
+
+
+Expect = Callable[[Tables, Words, LabelSet], Expected]
+
+
+def expected_by_all(tables: Tables, words: Words, labels: LabelSet) -> Expected:
+    """Counts of every legal labelling by its probability. Raises `ValueError` where a sentence has none."""
+    p = _potentials(tables, words, labels)
+    scores, factors, room = p.unary.copy(), np.exp(p.transition), Room.of(words.bounds, len(labels))
+    total = add_expected(scores, factors, words.bounds, room)
+    if total == np.inf:
+        raise ValueError("a sentence has no possible labelling")
+    opening = scores[words.bounds[:-1]].sum(axis=0)
+    together = np.stack([np.bincount(words.word, share, len(tables.word)) for share in scores.T]).astype(np.float64)
+    return Expected(Counts(opening, room.joint * factors, together), total)
+
+
+def expected_by_best(tables: Tables, words: Words, labels: LabelSet) -> Expected:
+    """Counts of the best legal labelling."""
+    found, scores = best_labels(_potentials(tables, words, labels))
+    gold = Gold(words.bounds, found, len(labels))
+    return Expected(counted(gold, words.word, len(tables.word)), float(scores.sum()))
+
+
+EXPECT: dict[str, Expect] = {"soft": expected_by_all, "hard": expected_by_best}
+
+
+def improved(labelled: Counts, shape_of: Ints, words: Words, labels: LabelSet, settings: HmmSettings) -> Iterator[Step]:
+    """Models one better than the other (see above), the first from the model of what is ``labelled``.
+
+    ``shape_of`` (V,) is of the words of both corpora.
+    """
+    expect, mix = EXPECT[settings.em], MIXTURES[settings.mixing](labelled, shape_of, settings)
+    tables, before = estimated(labelled, shape_of), np.inf
+    for _ in range(settings.iterations):
+        found = expect(tables, words, labels)
+        loss = -mix.aim(tables, found.score)
+        tables = mix(found.counts)
+        yield Step(tables, loss)
+        if abs(before - loss) < settings.change * len(words.word):
+            return
+        before = loss
+
+
+class MixedCounts:
+    """Counts of either corpus added up; smoothing stays that of the labelled one."""
+
+    def __init__(self, labelled: Counts, shape_of: Ints, settings: HmmSettings) -> None:
+        self._fixed = evidence(labelled, shape_of)
+        self._weight = settings.weight
+
+    def __call__(self, counts: Counts) -> Tables:
+        """The likeliest model."""
+        return added(self._fixed, counts, self._weight)
+
+    def aim(self, tables: Tables, score: float) -> float:
+        """What never falls, in nats; ``score`` is of the unlabelled words."""
+        emission = np.concatenate([tables.word, tables.shape]).T
+        logs = zip(self._fixed, (tables.initial, tables.transition, emission), strict=True)
+        return self._weight * score + float(sum((counts * log).sum() for counts, log in logs))
+
+
+class MixedModels:
+    """Probabilities of a model of either corpus, each smoothed by itself."""
+
+    def __init__(self, labelled: Counts, shape_of: Ints, settings: HmmSettings) -> None:
+        self._first = estimated(labelled, shape_of)
+        self._shape_of = shape_of
+        self._gamma = settings.gamma
+
+    def __call__(self, counts: Counts) -> Tables:
+        """The mixture."""
+        learned = estimated(counts, self._shape_of)
+        return Tables(*(self._mixed(*pair) for pair in zip(self._first, learned, strict=True)))
+
+    def _mixed(self, first: Floats, learned: Floats) -> Floats:
+        mixed: Floats = np.log(self._gamma * np.exp(first) + (1.0 - self._gamma) * np.exp(learned))
+        return mixed
+
+    def aim(self, tables: Tables, score: float) -> float:
+        """The score itself: no aim is known that every iteration comes nearer to."""
+        del tables
+        return score
+
+
+MIXTURES: dict[str, type[MixedCounts | MixedModels]] = {"counts": MixedCounts, "models": MixedModels}
+
+
+def added(fixed: Evidence, counts: Counts, weight: float) -> Tables:
+    """The likeliest model of evidence and of expected counts at a weight."""
+    emission = fixed.emission.copy()
+    emission[:, : counts.word.shape[1]] += weight * counts.word
+    total = Evidence(fixed.initial + weight * counts.initial, fixed.transition + weight * counts.transition, emission)
+    return likeliest(total, counts.word.shape[1])
+
+
+def _potentials(tables: Tables, words: Words, labels: LabelSet) -> Potentials:
+    unary = tables.word[words.word]
+    unary[words.bounds[:-1]] += tables.initial
+    return Potentials(unary, tables.transition, words.bounds[:-1]).legal(labels)
+
+
+@kernel_in_place
+def add_expected(scores: Floats, factors: Floats, bounds: Starts, room: Room) -> float:
+    """Log of the sum over all labellings of some sentences, in nats; infinite where one has none.
+
+    Turns ``scores`` (N, L) into p(y_t), and adds p(y_t−1, y_t) / factor to the room's joint.
+    """
+    total = 0.0
+    for s in range(len(bounds) - 1):
+        sentence = scores[bounds[s] : bounds[s + 1]]
+        found = forward_scaled(sentence, factors, room)
+        if found == np.inf:
+            return np.inf
+        total += found
+        backward_scaled(sentence, factors, room)
+    return total

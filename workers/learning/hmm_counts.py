@@ -1,0 +1,107 @@
+"""A hidden Markov model from counts, smoothed by Witten and Bell; counts may be expected ones, of parts of tokens.
+
+Of counts c(i, ·) of T kinds, C in all, and a coarser distribution q over the same things,
+
+    p(j | i) = (c(i, j) + T · q(j)) / (C + T)
+
+(Witten & Bell 1991): the more kinds of things were seen, the likelier is another. T · q are what smoothing imagines to
+have been seen. Labels back off to how often each is there, words to their shape, shapes to one another; a label that
+was never seen has q alone, so all stays finite. Chang, Ratinov & Roth (2008) name no smoothing for their HMM, and it
+decides everything.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.potentials import Floats, Ints
+from workers.learning.crf.chains import Gold, transition_counts
+from workers.models.hmm import Tables
+
+
+class Counts(NamedTuple):
+    """How often: ``initial`` (L,) a label opens a sentence, ``transition`` (L, L) follows another, ``word`` (L, V) goes
+    with each word."""
+
+    initial: Floats
+    transition: Floats
+    word: Floats
+
+
+class Evidence(NamedTuple):
+    """Counts with those that smoothing imagines; ``emission`` (L, V + S + 1): words, then a word that was never seen of
+    each shape, as in `Tables`."""
+
+    initial: Floats
+    transition: Floats
+    emission: Floats
+
+
+def counted(gold: Gold, word: Ints, words: int) -> Counts:
+    """Counts of chains of labels, and of their words (N,), of ``words`` kinds."""
+    size, labels = gold.width, gold.labels.astype(np.int64)
+    together = np.bincount(labels * words + word, minlength=size * words).reshape(size, words)
+    opening = np.bincount(labels[gold.bounds[:-1]], minlength=size)
+    return Counts(opening.astype(np.float64), transition_counts(gold), together.astype(np.float64))
+
+
+def evidence(counts: Counts, shape_of: Ints) -> Evidence:
+    """The counts smoothed; ``shape_of`` (V,) numbers the shape of each word."""
+    label = label_shares(counts)
+    return Evidence(
+        witten_bell(counts.initial[None], label)[0], witten_bell(counts.transition, label), _emission(counts, shape_of)
+    )
+
+
+def label_shares(counts: Counts) -> Floats:
+    """(L,) how often each label is there, one token more of each imagined."""
+    often = counts.word.sum(axis=1) + 1.0
+    shares: Floats = often / often.sum()
+    return shares
+
+
+def _emission(counts: Counts, shape_of: Ints) -> Floats:
+    size = len(counts.word)
+    shapes = int(shape_of.max(initial=-1)) + 1
+    by_shape = np.zeros((size, shapes + 1))
+    np.add.at(by_shape.T, shape_of, counts.word.T)
+    # Of the words of a shape one was never seen: it stands for all such.
+    kinds = np.append(np.bincount(shape_of, minlength=shapes), 0) + 1
+    other = shares(witten_bell(by_shape, np.full(shapes + 1, 1.0 / (shapes + 1)))) / kinds
+    coarser = np.concatenate([other[:, shape_of], other], axis=1)
+    return witten_bell(np.concatenate([counts.word, np.zeros_like(other)], axis=1), coarser)
+
+
+def witten_bell(counts: Floats, coarser: Floats) -> Floats:
+    """(I, J) counts (I, J) and what is imagined beside them; ``coarser`` is q: (J,), or (I, J) where it differs by row.
+
+    What was seen for a part of a token, below one, is that part of a kind.
+    """
+    kinds = np.maximum(np.minimum(counts, 1.0).sum(axis=1), 1.0)
+    smoothed: Floats = counts + kinds[:, None] * coarser
+    return smoothed
+
+
+def shares(counts: Floats) -> Floats:
+    """Counts (..., J) as shares of their row."""
+    found: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return found
+
+
+def likeliest(found: Evidence, words: int) -> Tables:
+    """The model under which the evidence is likeliest; ``words`` is V."""
+    with np.errstate(divide="ignore"):  # what has no evidence at all is impossible
+        initial, transition, emission = (np.log(shares(counts)) for counts in found)
+    return Tables(
+        initial,
+        transition,
+        np.ascontiguousarray(emission[:, :words].T),
+        np.ascontiguousarray(emission[:, words:].T),
+    )
+
+
+def estimated(counts: Counts, shape_of: Ints) -> Tables:
+    """The smoothed model of these counts; ``shape_of`` (V,) numbers the shape of each word."""
+    return likeliest(evidence(counts, shape_of), len(shape_of))

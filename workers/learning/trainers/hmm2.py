@@ -1,0 +1,50 @@
+"""A second-order hidden Markov model by counting: a label after two others, words as in the first order.
+
+After two labels it backs off to what follows the later one, by Witten and Bell, see `workers.learning.hmm_counts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from schemas.document import TOKENS, Document
+from schemas.potentials import Floats
+from schemas.settings import Hmm2Settings, HmmSettings
+from workers.inference.core.second_order import earlier
+from workers.learning.crf.chains import Gold
+from workers.learning.hmm_counts import shares, witten_bell
+from workers.learning.trainers import hmm
+from workers.learning.trainers.trainer import Progress, Seen
+from workers.models.folder import begin
+from workers.models.hmm2 import FIRST, Hmm2Model, save
+
+NAME = "hmm2"
+
+
+def train(
+    documents: Iterable[Document], *, settings: Hmm2Settings, out: Path, progress: Progress | None = None
+) -> Hmm2Model:
+    """See `workers.learning.trainers.trainer.Train`."""
+    seen, kept = Seen((TOKENS,)), []
+    for document in documents:
+        seen.gold(document)
+        kept.append(document)
+    training = seen.training(NAME, settings)
+    begin(out)
+    first = hmm.train(kept, settings=HmmSettings(labels=settings.labels), out=out / FIRST, progress=progress)
+    gold = hmm.read_words(kept, [], first.labels).gold
+    return save(out, first, after_two(gold, np.exp(first.tables.transition)), settings=settings, training=training)
+
+
+def after_two(gold: Gold, after_one: Floats) -> Floats:
+    """(L + 1, L, L) log p of a label, last, after two others; ``after_one`` (L, L) is p of it after the later one."""
+    size = gold.width
+    before = earlier(gold.labels, gold.bounds, size)
+    counts = np.zeros((size + 1, size, size))
+    np.add.at(counts, (before.two, before.one, gold.labels[before.token]), 1.0)
+    smoothed = witten_bell(counts.reshape(-1, size), np.tile(after_one, (size + 1, 1)))
+    found: Floats = np.log(shares(smoothed)).reshape(counts.shape)
+    return found

@@ -1,0 +1,112 @@
+"""A second-order hidden Markov model: each label follows from the two before, each word from its own label.
+
+    p(y, w) = Π_t p(y_t | y_{t−2}, y_{t−1}) · p(w_t | y_t),
+
+which no matrix of a label after another can hold. Its exact Viterbi labels are `Hmm2Model.best`. What engines get are
+potentials after Stokman (2011) eq. 47–48: each token is scored as if the two labels before it were those of that
+labelling, and transitions are zero. That is exact for the labels that follow the best ones, and an estimate elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from schemas.settings import Hmm2Settings
+from workers.inference.core.second_order import best_second_order, earlier
+from workers.models import hmm
+from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from workers.models.hmm import HmmModel
+
+KIND = "hmm2"
+FIRST = "first"
+"""Folder of the model of first order, which has the words and how sentences open."""
+SECOND_FILE = "second.bin"
+ARRAYS = (Kind("second", "<f8", 3),)
+
+
+@dataclass(frozen=True, eq=False)
+class Hmm2Model:
+    """Words and first labels are those of ``first``; ``second`` (L + 1, L, L) are log probabilities in nats of a label,
+    last, after two others, first the one two before. Row L stands for the start of a sentence."""
+
+    first: HmmModel
+    second: Floats
+    manifest: Manifest
+    columns: tuple[str, ...] = (TOKENS,)
+
+    @property
+    def labels(self) -> LabelSet:
+        """The labels (L)."""
+        return self.first.labels
+
+    @property
+    def digest(self) -> str:
+        """See `Model.digest`."""
+        return self.manifest.digest
+
+    def potentials(self, batch: Batch) -> Potentials:
+        """Local scores of a whole batch, given its best labels: unary (N, L), nats, transitions of zero."""
+        unary = self.first.potentials(batch).unary
+        before = earlier(self._best(unary, batch), batch.sentence_bounds, len(self.labels))
+        unary[before.token] += self.second[before.two, before.one]
+        return Potentials(unary, np.zeros((len(self.labels),) * 2), batch.sentence_starts)
+
+    def best(self, batch: Batch) -> Labels:
+        """(N,) the likeliest legal labels of a batch under the whole model, ids of its label set."""
+        return self._best(self.first.potentials(batch).unary, batch)
+
+    def _best(self, unary: Floats, batch: Batch) -> Labels:
+        """``unary`` (N, L) are scores of words, and of labels that open a sentence."""
+        local = Potentials(unary, np.zeros((len(self.labels),) * 2), batch.sentence_starts).legal(self.labels)
+        return best_second_order(local.unary, self.second + local.transition, batch.sentence_bounds)[0]
+
+    def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """(V,) which words were seen in training."""
+        return self.first.known(words)
+
+
+def save(
+    out: Path, first: HmmModel, second: Floats, *, settings: Hmm2Settings, training: Mapping[str, Any]
+) -> Hmm2Model:
+    """Writes array and manifest; ``first`` is saved in `FIRST` of the folder. Raises `OSError` and `OutputError`."""
+    write_arrays(out / SECOND_FILE, [second])
+    files = (SECOND_FILE, *(f"{FIRST}/{name}" for name in (*first.manifest.files, MANIFEST)))
+    manifest = Manifest(
+        kind=KIND,
+        labels=first.labels.names,
+        scheme=first.labels.scheme,
+        settings=settings.model_dump(),
+        versions={name: version(name) for name in ("concord", "numpy")},
+        training=dict(training),
+        files={name: file_digest(out / name) for name in files},
+    )
+    write_manifest(out, manifest)
+    return Hmm2Model(first, second, manifest)
+
+
+def load(folder: Path | str) -> Hmm2Model:
+    """The model saved in a folder. Raises `ModelError` where it, or the one of first order in it, is not whole."""
+    folder = Path(folder)
+    manifest = read_manifest(folder, kind=KIND, files=(SECOND_FILE,))
+    first = hmm.load(folder / FIRST)
+    if manifest.label_set != first.labels:
+        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / FIRST}; train again")
+    try:
+        (second,) = read_arrays(folder / SECOND_FILE, ARRAYS)
+    except ArraysFileError as error:
+        raise ModelError(f"{folder / SECOND_FILE}: damaged ({error}); train again") from error
+    size = len(first.labels)
+    if second.shape != (size + 1, size, size) or not ((second <= 0.0) & (second >= -LARGEST_WEIGHT)).all():
+        raise ModelError(f"{folder / SECOND_FILE}: no log probabilities of {size} labels; train again")
+    return Hmm2Model(first, second, manifest)
