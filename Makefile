@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test kernels units-a-i units-j-z integration test-slow coverage api lint format lock benchmarks picture clean
+.PHONY: help demo test kernels units integration test-slow coverage api lint format lock benchmarks picture clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -25,18 +25,15 @@ demo: $(READY)  ## label a small made-up corpus end to end, and see where everyt
 
 test: $(READY)  ## all checks and tests but the slow ones
 	$(MAKE) --jobs 2 --output-sync=target kernels lint
-	@# Three at a time on two processors: integration tests wait half of their time.
-	$(MAKE) --jobs 3 --output-sync=target integration units-j-z units-a-i
+	@# Both at a time, though units have all cores: integration tests wait half of their time.
+	$(MAKE) --jobs 2 --output-sync=target integration units
 
 kernels: $(READY)  ## compile all kernels, once for all tests
 	$(BIN)/python infra/warm.py
 
 # Ray's workers run at a niceness of 15: tests of parts that were less nice would keep them from the processors.
-units-a-i: $(READY)  ## tests of parts, without real services: files test_a to test_i
-	nice -n 19 $(BIN)/python -m pytest -m "not slow" --durations 15 tests/test_[a-i]*.py
-
-units-j-z: $(READY)  ## the same: files test_j to test_z
-	nice -n 19 $(BIN)/python -m pytest -m "not slow" --durations 15 tests/test_[j-z]*.py
+units: $(READY)  ## tests of parts, without real services, on all cores
+	nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30 tests/test_*.py
 
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration

@@ -260,6 +260,7 @@ RECIPES = {
 """Each with the files it touches beside the new one: settings, and the dict that names it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_works_and_touches_no_other_file(name: str, tmp_path: Path) -> None:
     recipe, expected = RECIPES[name]
