@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -170,22 +170,22 @@ class _Job(NamedTuple):
     @classmethod
     def open(cls, request: Request, tracking: Tracking, run: Run) -> _Job:
         """Reads everything. Raises `TrainingError`, `ConstraintError`, and what reading a corpus raises."""
-        shards = {name: plan(place) for name, place in (("training", request.corpus), ("pool", request.pool))}
-        (documents, bad), (pool, worse) = (read_documents(found) for found in shards.values())
+        places = {"training": request.corpus, "pool": request.pool, "development": request.dev}
+        shards = {context: plan(place) for context, place in places.items() if place is not None}
+        (documents, bad), (pool, worse) = (read_documents(shards[context]) for context in ("training", "pool"))
         if not pool:
             raise TrainingError(f"{request.pool}: there is no document to learn from")
+        digests = {context: dataset_digest(found) for context, found in shards.items()}
+        for context, digest in digests.items():
+            place = str(places[context])
+            run.dataset(name=corpus_name(place), digest=digest, source=place, context=context)
         learner = Learner.of(documents, pool, request.settings)
         weights, text = None, ""
         if request.constraints is not None:
             bound = load_constraints(Path(request.constraints)).bind(learner.labels)
             text = constraints_text(bound, {})
             weights = Weights.of(bound, Batch.of(documents), learner.labels, request.settings)
-        for name, found in shards.items():
-            run.dataset(name=corpus_name(found[0].file.path), digest=dataset_digest(found), source=name, context=name)
-        digests = [dataset_digest(found) for found in shards.values()]
-        decided = [*digests, text, request.settings.model_dump_json(), request.labelling.model_dump_json()]
-        key = hashlib.sha256("\x00".join([*decided, str(request.dev), code_digest()]).encode()).hexdigest()
-        return cls(request, tracking, run, learner, weights, pool, bad + worse, key)
+        return cls(request, tracking, run, learner, weights, pool, bad + worse, _key(request, digests, text))
 
     def folder(self, number: int) -> Path:
         """Of a cycle."""
@@ -273,6 +273,13 @@ class _Job(NamedTuple):
         every = [[found[d.doc_id][k if k < len(found[d.doc_id]) else 0] for d in self.pool] for k in range(size)]
         ids = [self.learner.labels.encode([label for part in parts for label in part]) for parts in every]
         return _Answers(ids[0], ids)
+
+
+def _key(request: Request, digests: Mapping[str, str], constraints: str) -> str:
+    """Hex digest of all that decides what a cycle makes; how many there are decides nothing."""
+    settings = request.settings.mixture.model_dump_json()
+    parts = [str(sorted(digests.items())), constraints, settings, request.labelling.model_dump_json(), code_digest()]
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 
 
 def _read(path: Path, key: str) -> Cycle | None:

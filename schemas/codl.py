@@ -10,8 +10,8 @@ from schemas.run import Figures
 from schemas.settings import Settings
 
 
-class CodlSettings(Settings):
-    """How a hidden Markov model learns on from a pool that it labels under constraints."""
+class MixtureSettings(Settings):
+    """What decides a cycle of learning from a pool."""
 
     labels: tuple[str, ...] = Field((), description="Labels that it knows besides, where few documents lack some.")
     gamma: float = Field(0.9, ge=0, le=1, description="Share of the model of labelled documents in every mixture.")
@@ -22,8 +22,18 @@ class CodlSettings(Settings):
         "learned", description="Constraints weigh what is mixed like the model, what labelled documents say, or all."
     )
     held: float = Field(0.0, ge=0, description="Rows of each constraint imagined to have held, before any is counted.")
+
+
+class CodlSettings(MixtureSettings):
+    """How a hidden Markov model learns on from a pool that it labels under constraints."""
+
     cycles: int = Field(10, ge=1, le=1000, description="Times that the pool is labelled, at most.")
     change: float = Field(1e-3, ge=0, le=1, description="Ends where a smaller share of the pool's labels changed.")
+
+    @property
+    def mixture(self) -> MixtureSettings:
+        """These without what ends the cycles."""
+        return MixtureSettings(**{name: getattr(self, name) for name in MixtureSettings.model_fields})
 
 
 class Cycle(Figures):

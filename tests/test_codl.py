@@ -225,6 +225,16 @@ def test_the_same_again_does_nothing_and_other_settings_begin_anew(request_of: C
     assert content(request_of("fresh").out) == other
 
 
+def test_more_cycles_go_on_after_those_that_are_done(request_of: Callable[..., Request]) -> None:
+    first = run(request_of("out", cycles=1))
+    marker = Path(first.out) / "cycle-01" / MARKER
+    before = marker.stat().st_mtime_ns
+    assert run(request_of("out", cycles=2)).cycles[:2] == first.cycles
+    assert marker.stat().st_mtime_ns == before
+    run(request_of("whole", cycles=2))
+    assert content(request_of("out").out) == content(request_of("whole").out)
+
+
 def test_several_best_labellings_are_learned_from(request_of: Callable[..., Request]) -> None:
     one, three = (run(request_of(f"out{k}", n_best=k, cycles=1)) for k in (1, 3))
     models = [load_model(Path(report.out) / "cycle-01" / MODEL).digest for report in (one, three)]

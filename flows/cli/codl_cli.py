@@ -75,6 +75,6 @@ def _show(report: CodlReport, *, as_json: bool) -> None:
     say(
         f"learned from {report.documents:,} labelled documents and {report.pool:,} of the pool "
         f"({report.rejected} rejected) in {last} cycles, {report.seconds:.0f} s; "
-        + ("the labels have settled" if report.settled else "labels still change: give more --cycles")
+        + ("the labels have settled" if report.settled else "labels still change: give a larger --option cycles")
     )
     say(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")

@@ -70,7 +70,7 @@ class Learner:
 
     def save(self, tables: Tables, folder: Path) -> HmmModel:
         """The model of these tables as a folder. Raises `OutputError`."""
-        training: dict[str, Any] = self.seen.training(NAME, self.settings)
+        training: dict[str, Any] = self.seen.training(NAME, self.settings.mixture)
         begin(folder)
         words, shapes, settings = self.read.words, self.read.shapes, HmmSettings(labels=self.labels.names)
         return save(folder, self.labels, words, shapes, tables, settings=settings, training=training)
