@@ -193,24 +193,21 @@ class _Job(NamedTuple):
 
     def cycles(self) -> Iterator[Cycle]:
         """Each cycle when it is done, those of earlier calls at once."""
-        before: Labels | None = None
         for number in range(self.request.settings.cycles + 1):
             found = _read(self.folder(number) / MARKER, self.key)
-            cycle = self._again(number, before) if found is None else found
+            cycle = self._again(number) if found is None else found
             yield cycle
             if _settled(cycle, self.request.settings):
                 return
-            if number:
-                before = self._answers(number).best
 
-    def _again(self, number: int, before: Labels | None) -> Cycle:
-        """One cycle, whole; ``before`` are the pool's labels of the cycle before."""
+    def _again(self, number: int) -> Cycle:
+        """One cycle, whole."""
         folder = self.folder(number)
         make_folder(folder)
         name = f"cycle {number}"
         with self.tracking.run(name, tags=run_tags(job="codl", **{PARENT: self.run.id})) as run:
             labelled = self._label(number, self.request.pool, folder / POOL) if number else None
-            cycle = self._learn(number, labelled, before)
+            cycle = self._learn(number, labelled)
             if self.request.dev is not None:
                 self._label(number + 1, self.request.dev, folder / DEV)
                 accuracy = evaluate(str(folder / DEV), self.request.dev).report.token_accuracy
@@ -236,7 +233,7 @@ class _Job(NamedTuple):
             )
         )
 
-    def _learn(self, number: int, labelled: RunReport | None, before: Labels | None) -> Cycle:
+    def _learn(self, number: int, labelled: RunReport | None) -> Cycle:
         """Writes the cycle's model and constraints, learned from the pool where it was ``labelled``."""
         answers = None if labelled is None else self._answers(number)
         folder, learner = self.folder(number), self.learner
@@ -248,7 +245,7 @@ class _Job(NamedTuple):
             write_whole(folder / CONSTRAINTS, constraints_text(weighed, {}).encode())
         if answers is None or labelled is None:
             return Cycle(number=number)
-        moved = 1.0 if before is None else changed(before, answers.best)
+        moved = 1.0 if number == 1 else changed(self._answers(number - 1).best, answers.best)
         return Cycle(number=number, changed=moved, penalty=labelled.penalty, certified=labelled.certified)
 
     def _weighed(self, weights: Weights, best: Labels) -> DeclaredConstraints:

@@ -122,16 +122,16 @@ def train_model(request: Request) -> TrainReport:
 def _train(request: Request, out: Path) -> TrainReport:
     started = time.monotonic()
     tracking = Tracking(request.tracking)
-    shards = plan(request.corpus)
+    shards = {context: plan(place) for context, place in _corpora(request).items()}
     name = f"{corpus_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
-        documents, rejected = read_documents(shards)
+        documents, rejected = read_documents(shards["training"])
         trials = _select(request, documents) if request.tune else []
         if trials:
             request = request.model_copy(update={"settings": best_of(trials).settings})
         run.params(_params(request))
         for context, place in _corpora(request).items():
-            run.dataset(name=place, digest=dataset_digest(plan(place)), source=place, context=context)
+            run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
         tuned = _tune(request, documents) if request.consistency else None
         figures = {} if tuned is None else tuned.figures
         with staged(out) as folder:

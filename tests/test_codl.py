@@ -36,9 +36,9 @@ from workers.constraints.constraint_file import parse_constraints
 from workers.corpus.ingestion import write_corpus
 from workers.inference.core.chain import viterbi
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.learning.codl import Learner, Weights, changed, counted_weights, of_logarithms, of_probabilities
+from workers.learning.codl import Learner, Weights, changed, counted_weights, of_logarithms
 from workers.learning.expectation import improved
-from workers.learning.hmm_counts import counted
+from workers.learning.hmm_counts import counted, mixed
 from workers.learning.penalties import declared_weights
 from workers.learning.trainers.trainer import TrainingError
 from workers.models.hmm import HmmModel, Tables
@@ -78,8 +78,8 @@ def learner(**options: object) -> Learner:
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
 def test_mixtures_are_those_of_the_formula(seed: int, gamma: float) -> None:
     first, new = np.random.default_rng(seed).dirichlet(np.ones(4), size=2)
-    mixed = np.exp(of_probabilities(np.log(first), np.log(new), gamma))
-    np.testing.assert_allclose(mixed, gamma * first + (1.0 - gamma) * new, rtol=1e-12, atol=1e-300)
+    shares = mixed(np.log(first), np.log(new), gamma)
+    np.testing.assert_allclose(np.exp(shares), gamma * first + (1.0 - gamma) * new, rtol=1e-12, atol=1e-300)
     logs = of_logarithms(np.log(first), np.log(new), gamma)
     np.testing.assert_allclose(np.exp(logs), first**gamma * new ** (1.0 - gamma), rtol=1e-12)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -39,14 +39,9 @@ def learn(
     a file raise.
     """
     folder_place(str(out))
-    chosen = partial(
-        frequent_words,
-        least_count=settings.least_count,
-        most=settings.words,
-        clusters=max(settings.clusters),
-    )
     with cluster(ray, workers=workers) as running:
-        counted = _counted(corpora, running, text, chosen, partial(contexts_of, settings=settings))
+        around = partial(contexts_of, settings=settings)
+        counted = _counted(corpora, running, text, settings, max(settings.clusters), around)
     with meter("clustering", None):
         found = clustered(counted.contexts.words, vectors(counted.pairs, counted.contexts, settings), settings)
     return _written(found, out, tokens=counted.tokens)
@@ -63,9 +58,8 @@ def learn_tree(
 ) -> ClusterReport:
     """Brown clusters of the words of corpora; as `learn`."""
     folder_place(str(out))
-    chosen = partial(frequent_words, least_count=settings.least_count, most=settings.words, clusters=settings.clusters)
     with cluster(ray, workers=workers) as running:
-        counted = _counted(corpora, running, text, chosen, bigrams_of)
+        counted = _counted(corpora, running, text, settings, settings.clusters, bigrams_of)
     with meter("clustering words", len(counted.contexts.words)) as bar:
         found = brown_clusters(counted.pairs, counted.contexts, settings, bar.advance)
     return _written(found, out, tokens=counted.tokens)
@@ -81,13 +75,15 @@ def _counted(
     corpora: Sequence[str],
     running: Cluster,
     text: TextSettings,
-    chosen: Callable[[Mapping[str, int]], list[str]],
+    settings: CoOccurrenceSettings | BrownSettings,
+    clusters: int,
     around: Callable[[Sequence[str]], Contexts],
 ) -> _Counted:
-    """How often the ``chosen`` of all words stand with what is ``around`` them."""
+    """How often the frequent ones of all words stand with what is ``around`` them."""
     shards = [shard for corpus in corpora for shard in plan(corpus_place(corpus), text=text)]
     counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
-    contexts = around(chosen(counts.words))
+    words = frequent_words(counts.words, least_count=settings.least_count, most=settings.words, clusters=clusters)
+    contexts = around(words)
     parts = ContextsParts(contexts, text)
     pairs = count_all(running, CONTEXTS, shards, parts, title="counting contexts")
     return _Counted(counts.tokens, contexts, ContextCounts.merge(pairs))

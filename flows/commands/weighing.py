@@ -190,8 +190,8 @@ def _counted(
         name=name,
         before=before,
         weight=weight,
-        low=low if factor == 1.0 else factor * low,
-        high=high if factor == 1.0 else factor * high,
+        low=factor * low,
+        high=factor * high,
         factor=factor,
         **counts._asdict(),
     )

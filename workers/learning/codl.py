@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from schemas.codl import CodlSettings
 from schemas.document import TOKENS, Batch, Document
 from schemas.labels import Labels, LabelSet
@@ -27,7 +25,7 @@ from schemas.potentials import Floats
 from schemas.settings import HmmSettings
 from workers.constraints.declared import DeclaredConstraints
 from workers.learning.crf.chains import Gold
-from workers.learning.hmm_counts import Counts, counted, estimated
+from workers.learning.hmm_counts import Counts, counted, estimated, mixed
 from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
 from workers.learning.trainers.hmm import Read, read_words
 from workers.learning.trainers.trainer import Seen
@@ -76,19 +74,12 @@ class Learner:
         return save(folder, self.labels, words, shapes, tables, settings=settings, training=training)
 
 
-def of_probabilities(first: Floats, learned: Floats, gamma: float) -> Floats:
-    """The logarithm of the mixture of two distributions."""
-    with np.errstate(divide="ignore"):
-        mixed: Floats = np.logaddexp(np.log(gamma) + first, np.log1p(-gamma) + learned)
-    return mixed
-
-
 def of_logarithms(first: Floats, learned: Floats, gamma: float) -> Floats:
     """The mixture of two logarithms."""
     return gamma * first + (1.0 - gamma) * learned
 
 
-MIXED = {"probabilities": of_probabilities, "logarithms": of_logarithms}
+MIXED = {"probabilities": mixed, "logarithms": of_logarithms}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from workers.features.incidence import Starts
 from workers.inference.core.chain import best_labels
 from workers.learning.crf.chains import Gold
 from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
-from workers.learning.hmm_counts import Counts, Evidence, counted, estimated, evidence, likeliest
+from workers.learning.hmm_counts import Counts, Evidence, counted, estimated, evidence, likeliest, mixed
 from workers.models.hmm import Tables
 
 
@@ -125,11 +125,8 @@ class MixedModels:
     def __call__(self, counts: Counts) -> Tables:
         """The mixture."""
         learned = estimated(counts, self._shape_of)
-        return Tables(*(self._mixed(*pair) for pair in zip(self._first, learned, strict=True)))
-
-    def _mixed(self, first: Floats, learned: Floats) -> Floats:
-        mixed: Floats = np.log(self._gamma * np.exp(first) + (1.0 - self._gamma) * np.exp(learned))
-        return mixed
+        pairs = zip(self._first, learned, strict=True)
+        return Tables(*(mixed(first, new, self._gamma) for first, new in pairs))
 
     def aim(self, tables: Tables, score: float) -> float:
         """The score itself: no aim is known that every iteration comes nearer to."""

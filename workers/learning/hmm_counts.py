@@ -105,3 +105,10 @@ def likeliest(found: Evidence, words: int) -> Tables:
 def estimated(counts: Counts, shape_of: Ints) -> Tables:
     """The smoothed model of these counts; ``shape_of`` (V,) numbers the shape of each word."""
     return likeliest(evidence(counts, shape_of), len(shape_of))
+
+
+def mixed(first: Floats, learned: Floats, gamma: float) -> Floats:
+    """Log probabilities of a share γ of one model and the rest of another."""
+    with np.errstate(divide="ignore"):  # a share may be nothing
+        found: Floats = np.logaddexp(np.log(gamma) + first, np.log1p(-gamma) + learned)
+    return found

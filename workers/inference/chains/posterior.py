@@ -11,13 +11,14 @@ import time
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded, Improvement, Status
+from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
 from schemas.potentials import Potentials
 from schemas.problem import Problem
 from schemas.settings import EngineSettings
+from workers.inference.chains.viterbi import bounded
 from workers.inference.core.chain import marginals, viterbi
-from workers.inference.core.engine import UNLIMITED, proven
+from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.prepared import Prepared
 
 
@@ -37,20 +38,11 @@ def solve(
     del config, rng, budget
     started = time.perf_counter()
     prepared = Prepared.of(problem)
-    labels, bound = posterior_labels(prepared), prepared.first.local
+    labels = posterior_labels(prepared)
     score = prepared.score(labels)
     if incumbent is not None and (other := prepared.score(incumbent)).objective > score.objective:
         labels, score = incumbent, other
-    seconds = time.perf_counter() - started
-    return problem.decoded(
-        labels,
-        bound=bound,
-        status=proven(score.objective, bound, otherwise=Status.FEASIBLE),
-        work=len(problem),
-        seconds=seconds,
-        improvements=(Improvement(seconds, len(problem), score.objective),),
-        score=score,
-    )
+    return bounded(prepared, labels, score, started)
 
 
 def posterior_labels(problem: Prepared) -> Labels:

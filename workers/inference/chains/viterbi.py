@@ -8,7 +8,7 @@ import numpy as np
 
 from schemas.decoded import Budget, Decoded, Improvement, Status
 from schemas.labels import Labels
-from schemas.problem import Problem
+from schemas.problem import Problem, Score
 from schemas.settings import EngineSettings
 from workers.inference.core.engine import UNLIMITED, proven
 from workers.inference.core.prepared import Prepared
@@ -30,15 +30,19 @@ def solve(
     del config, rng, budget
     started = time.perf_counter()
     prepared = Prepared.of(problem)
-    bound = prepared.first.local
-    labels, score = prepared.better_of(incumbent)
+    return bounded(prepared, *prepared.better_of(incumbent), started)
+
+
+def bounded(prepared: Prepared, labels: Labels, score: Score, started: float) -> Decoded:
+    """An answer that the local optimum bounds; ``started`` is a time of `time.perf_counter`."""
+    bound, work = prepared.first.local, len(prepared.potentials)
     seconds = time.perf_counter() - started
-    return problem.decoded(
+    return prepared.decoded(
         labels,
         bound=bound,
         status=proven(score.objective, bound, otherwise=Status.FEASIBLE),
-        work=len(problem),
+        work=work,
         seconds=seconds,
-        improvements=(Improvement(seconds, len(problem), score.objective),),
+        improvements=(Improvement(seconds, work, score.objective),),
         score=score,
     )
