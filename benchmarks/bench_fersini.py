@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bench_mining import KINDS
 from common import REAL, save
 
 from schemas.decoded import Status
@@ -94,7 +95,7 @@ class Fitted(NamedTuple):
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Fitted:
         """Trains, mines and counts."""
-        trainer, settings = trainer_named(TRAINER), MiningSettings()
+        trainer, settings = trainer_named(TRAINER), MiningSettings(kinds=KINDS)
         with tempfile.TemporaryDirectory() as folder:
             given = trainer.settings.model_validate({"features": FEATURES})
             model = trainer.train(documents, settings=given, out=Path(folder) / "model")

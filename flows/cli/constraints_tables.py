@@ -92,7 +92,7 @@ def _tuning_lines(tuning: TuningReport) -> Iterator[str]:
 
 
 def _learning_lines(learning: LearningReport) -> Iterator[str]:
-    yield f"learned in {learning.passes} passes at rate {learning.rate:g}; {learning.dropped:,} constraints got no weight"
+    yield f"learned in {learning.passes} passes at rate {learning.rate:g}; {learning.dropped:,} got no weight"
     yield (
         f"{learning.figure} of {learning.measure} on halves, with weights of the other half: {learning.before:.2%} "
         f"without, {learning.after:.2%} with them (gain {learning.low:+.2%} to {learning.high:+.2%}, rate and passes "

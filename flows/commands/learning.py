@@ -21,7 +21,7 @@ from workers.learning.trainers.trainer import Trainer
 from workers.models.folder import MANIFEST, Manifest, parse_manifest
 
 DIGITS = 3
-"""Decimals of nats that a file shows."""
+"""Decimals of nats that a file shows: counts say no more."""
 
 
 class Learned(NamedTuple):

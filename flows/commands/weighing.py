@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flows.commands.constraints import gold_labels
-from flows.commands.learning import check_figure, learned_on
+from flows.commands.learning import DIGITS, check_figure, learned_on
 from flows.jobs import run_tags
 from flows.options import parse_options
 from flows.progress import meter
@@ -39,9 +39,6 @@ from workers.learning.penalties import (
 from workers.learning.tuned_weights import FactorTrial, families, tune_weights
 from workers.models.model import score_column
 from workers.storage.files import write_whole
-
-DIGITS = 3
-"""Decimals of nats that a file shows: counts say no more."""
 
 
 def weigh_file(
@@ -90,7 +87,7 @@ def weigh_file(
     if learned is not None:
         rows = [row.model_copy(update={"weight": learned.weights.get(row.name, row.before)}) for row in rows]
         rows = [row for row in rows if row.weight > 0.0]
-        constraints = constraints.only({row.name for row in rows})
+        constraints = constraints.only(t for t in constraints.titles if learned.weights.get(t) != 0.0)
     out = out if rows else None
     if out is not None:
         weighed = with_weights(constraints, {row.name: row.weight for row in rows})

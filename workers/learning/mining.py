@@ -163,7 +163,7 @@ def _named(kind: Kind, place: Sequence[int], names: Sequence[str]) -> tuple[str,
 
 def _speaks(kind: Kind, place: Sequence[int], fields: Fields) -> bool:
     """Not of a field and a part of itself; of what is outside all spans only as what comes first, last or next."""
-    outside, types = len(fields.names), fields.types.shape[1]
+    outside, types = len(fields.names), len(fields.types.T)
     if kind is Kind.TOGETHER:
         return types <= place[0] < outside
     if kind in (Kind.STARTS, Kind.ENDS):
@@ -277,12 +277,12 @@ def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
     # What is broken most goes first, so that of rules that imply each other the surest stays.
     for rule in sorted(left, key=lambda rule: (rule.held, -rule.n)):
         others = [other for other in left if other is not rule]
-        if any(implies(other, rule) and _as_sure(other, rule) for other in others) or _by_two(rule, others):
+        if any(implies(other, rule) and _as_sure(other, rule) for other in others) or by_two(rule, others):
             left = others
     return left
 
 
-def _by_two(rule: Rule, others: Sequence[Rule]) -> bool:
+def by_two(rule: Rule, others: Sequence[Rule]) -> bool:
     """Is there a B that A needs, and that needs C, where A needs C?"""
     if rule.kind not in (Kind.NEEDS, Kind.MATCHED):
         return False
