@@ -140,7 +140,7 @@ ANY = st.one_of(
 
 
 @given(ANY)
-@settings(max_examples=90, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_counts_are_those_of_plain_loops(found: tuple[list[Document], LabelSet]) -> None:
     documents, labels = found
     rules = candidates(counted(documents, labels), labels)
@@ -176,7 +176,7 @@ def test_the_template_breaks_where_the_rule_does(found: tuple[list[Document], La
 
 
 @given(ANY_NESTED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_what_is_implied_holds_where_the_others_do(documents: list[Document]) -> None:
     rules = candidates(counted(documents, NESTED, orders=1), NESTED)
     constraints = declared(rules, NESTED)

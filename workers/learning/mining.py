@@ -296,9 +296,9 @@ def implies(one: Rule, other: Rule) -> bool:
     match one.kind, other.kind:
         case (Kind.STARTS, Kind.STARTS | Kind.THERE) | (Kind.ENDS, Kind.ENDS | Kind.THERE) | (Kind.THERE, Kind.THERE):
             return holds_all(other.first, one.first)
-        case Kind.THERE, Kind.NEEDS:
+        case Kind.STARTS | Kind.ENDS | Kind.THERE, Kind.NEEDS:
             return holds_all(other.second, one.first)
-        case (Kind.THERE, Kind.EITHER):
+        case Kind.STARTS | Kind.ENDS | Kind.THERE, Kind.EITHER:
             return holds_all(other.first, one.first) or holds_all(other.second, one.first)
         case Kind.FOLLOWED, Kind.FOLLOWED:
             return one.first == other.first and holds_all(other.second, one.second)
@@ -306,9 +306,9 @@ def implies(one: Rule, other: Rule) -> bool:
             return one.first == other.first and one.second in (other.second, other.third)
         case Kind.FOLLOWED, Kind.APART:
             return one.first == other.first and not _overlap(one.second, other.second)
-        case (Kind.NEEDS, Kind.NEEDS):
+        case Kind.NEEDS, Kind.NEEDS:
             return holds_all(one.first, other.first) and holds_all(other.second, one.second)
-        case (Kind.MATCHED, Kind.NEEDS):
+        case Kind.MATCHED, Kind.NEEDS:
             return (one.first, one.second) == (other.first, other.second)
         case (Kind.APART, Kind.APART) | (Kind.ORDER, Kind.ORDER):
             return holds_all(one.first, other.first) and holds_all(one.second, other.second)
