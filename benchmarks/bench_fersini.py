@@ -62,8 +62,8 @@ GIVEN = ("trainer", "engine", "rules", "weights", "violations", "tau", "scores")
 """What a row is told by, where it is there."""
 FOLDS = 5
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "lbfgs": {"c2": (0.03, 0.1, 0.3, 1.0)},
-    "semicrf": {"c2": (0.03, 0.1, 0.3, 1.0), "min_whole": (2,)},
+    "lbfgs": {"c2": (0.01, 0.03, 0.1, 0.3, 1.0)},
+    "semicrf": {"c2": (0.01, 0.03, 0.1, 0.3, 1.0), "min_whole": (2,)},
 }
 """By trainer, what is chosen by cross-validation: one option after another, if it is better than its default."""
 DETERMINISTIC_SECONDS = 0.5
