@@ -412,9 +412,9 @@ def test_a_document_without_tokens_has_no_labels(tmp_path: Path) -> None:
 def test_what_was_cut_is_counted(tmp_path: Path) -> None:
     document = Document.build("d", [list("abcdefg")], labels=[["x"] * 5 + ["y"] * 2])
     figures = learned(tmp_path, [document], longest=2).manifest.figures
-    assert (figures["longest"], figures["cut"]) == (2, 1)
+    assert (figures["longest"], figures["cut_segments"]) == (2, 1)
     figures = learned(tmp_path, [document]).manifest.figures
-    assert (figures["longest"], figures["cut"]) == (5, 0)
+    assert (figures["longest"], figures["cut_segments"]) == (5, 0)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def train(
     for number, here in enumerate(minimise(SegmentObjective(chains, settings.c2), np.zeros(chains.size), limits)):
         if number and progress is not None:
             progress(Iteration(number, settings.max_iterations, here.value))
-    figures = {"longest": gold.longest, "cut": gold.cut, "whole": len(segments), "iterations": number}
+    figures = {"longest": gold.longest, "cut_segments": gold.cut, "whole_segments": len(segments), "iterations": number}
     return save(
         out,
         learned_of(given, chains, features, [part.attributes for part in found], segments, here.point),
