@@ -26,7 +26,6 @@ from workers.features.templates import PATTERN, FeatureSet, Single
 from workers.inference.core import chain
 from workers.inference.core.segments import (
     Counts,
-    Room,
     Segments,
     SegmentScores,
     add_segments,
@@ -147,7 +146,7 @@ def test_loss_and_counts_are_those_of_enumeration(seed: int) -> None:
             for before, after in pairwise(one):
                 wanted[4][before[2], after[2]] += share
     counts = Counts(*(np.zeros(table.shape) for table in scores[:6]))
-    assert add_segments(scores, bounds, gold, Room.of(bounds, scores), counts) == pytest.approx(loss)
+    assert add_segments(scores, bounds, gold, counts) == pytest.approx(loss)
     for found, expected in zip(counts, wanted, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -159,7 +158,7 @@ def test_no_sentence_has_no_segments_and_one_that_is_forbidden_an_infinite_loss(
     scores.first[:] = -np.inf
     gold = Segments(np.ones(len(scores.first), np.int32), np.zeros(len(scores.first), np.int32))
     counts = Counts(*(np.zeros(table.shape) for table in scores[:6]))
-    assert add_segments(scores, bounds, gold, Room.of(bounds, scores), counts) == np.inf
+    assert add_segments(scores, bounds, gold, counts) == np.inf
     assert not marginals(scores, bounds).first.any()
     assert best_segments(scores, bounds)[1].max() == -np.inf
 
@@ -325,7 +324,7 @@ def test_a_saved_model_scores_what_training_scored(documents: list[Document], tm
     bounds = told.batch.sentence_bounds
     scores = model.segment_scores(told.batch)
     counts = Counts(*(np.zeros(table.shape) for table in scores[:6]))
-    loss = add_segments(scores, bounds, gold.segments, Room.of(bounds, scores), counts)
+    loss = add_segments(scores, bounds, gold.segments, counts)
     assert loss == pytest.approx(SegmentObjective(chains, 0.0)(point)[0], rel=1e-9)
 
 

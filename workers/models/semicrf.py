@@ -31,6 +31,7 @@ from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_
 from workers.features.segments import WholeSegments, first_features, last_features
 from workers.features.templates import FeatureSet
 from workers.inference.core.segments import (
+    HOPELESS,
     Marked,
     Segments,
     SegmentScores,
@@ -150,10 +151,10 @@ class SemiCrfModel:
         return unary
 
     def _marginals(self, batch: Batch) -> Floats:
-        """(N, L) log probabilities of each label of each token; those below all numbers are the smallest one's."""
+        """(N, L) log probabilities of each label of each token, −`HOPELESS` at least."""
         found = marginals(self.segment_scores(batch), batch.sentence_bounds)
         shares = self._of_labels(found, found.first + found.inside)
-        unary: Floats = np.where(shares < 0.0, -np.inf, np.log(np.clip(shares, np.finfo(np.float64).tiny, 1.0)))
+        unary: Floats = np.where(shares < 0.0, -np.inf, np.log(np.clip(shares, np.exp(-HOPELESS), 1.0)))
         return unary
 
     def _of_labels(self, found: Marked, either: Floats) -> Floats:

@@ -19,6 +19,8 @@ Whole = NDArray[np.int32]
 
 SUM, BEST = 0, 1
 """Over all segmentations, or the best of them."""
+HOPELESS = 100.0
+"""A segment that is less likely than e to the minus so much counts as impossible where all are summed over."""
 FAINT = 45.0
 """Nats below the largest term from which a million terms together change no digit of a sum."""
 
@@ -119,9 +121,14 @@ def marginals(scores: SegmentScores, bounds: Ints) -> Marked:
     """The probability that a token is so. Zeros where no segments of a sentence are possible."""
     shapes = (scores.inside, scores.first, scores.last, scores.length, scores.transition, scores.whole)
     counts = Counts(*map(np.zeros_like, shapes))
-    room = Room.of(bounds, scores)
-    _count_all(scores, bounds, room, counts)
+    _count_all(scores, bounds, Room.of(bounds, scores), counts)
     return Marked(counts.first, counts.inside)
+
+
+def add_segments(scores: SegmentScores, bounds: Ints, gold: Segments, counts: Counts) -> float:
+    """−log p(gold) of some sentences, in nats; adds expected less observed counts. Infinite where all is forbidden."""
+    room = Room.of(bounds, scores)
+    return _count_all(scores, bounds, room, counts) - _take_gold(scores, bounds, gold, room, counts)
 
 
 @inner_in_place
@@ -220,7 +227,11 @@ def add_expected(scores: SegmentScores, start: int, end: int, total: float, room
             _add_inside(scores, start + s + n, run)
             _set_cell(scores, start + s, start + s + n, run, cell)
             for y in range(width if n == 0 else scores.spanning):
-                share = np.exp(room.before[s, y] + cell[y] + room.after[s + n + 1, y] - total)
+                nats = room.before[s, y] + cell[y] + room.after[s + n + 1, y] - total
+                terms[y, n] = 0.0
+                if nats < -HOPELESS:
+                    continue
+                share = np.exp(nats)
                 terms[y, n] = share
                 counts.first[start + s, y] += share
                 counts.last[start + s + n, y] += share
@@ -241,55 +252,47 @@ def add_expected(scores: SegmentScores, start: int, end: int, total: float, room
                     counts.transition[x, y] += np.exp(pair)
 
 
-@inner_in_place
-def take_gold(scores: SegmentScores, start: int, end: int, gold: Segments, room: Room, counts: Counts) -> float:
-    """Takes the segments of one sentence from the counts; the nats that they score."""
-    total, t, before, run, cell = 0.0, start, -1, room.run, room.cell
-    while t < end:
-        n, y = gold.size[t], gold.kind[t]
-        run[:] = 0.0
-        for u in range(t, t + n):
-            _add_inside(scores, u, run)
-            counts.inside[u, y] -= 1.0 if u > t else 0.0
-        _set_cell(scores, t, t + n - 1, run, cell)
-        total += cell[y]
-        counts.first[t, y] -= 1.0
-        counts.last[t + n - 1, y] -= 1.0
-        counts.length[n - 1, y] -= 1.0
-        for k in range(len(scores.rows)):
-            row = scores.rows[k, t, n - 1]
-            if row >= 0:
-                counts.whole[row, y] -= 1.0
-        if before >= 0:
-            total += scores.transition[before, y]
-            counts.transition[before, y] -= 1.0
-        t, before = t + n, y
-    return total
-
-
 @kernel_in_place
-def add_segments(scores: SegmentScores, bounds: Ints, gold: Segments, room: Room, counts: Counts) -> float:
-    """−log p(gold) of some sentences, in nats; adds expected less observed counts. Infinite where all is forbidden."""
-    loss = 0.0
-    for s in range(len(bounds) - 1):
-        start, end = bounds[s], bounds[s + 1]
-        total = pass_forward(scores, start, end, SUM, room)
-        if not -np.inf < total < np.inf:
-            return np.inf
-        pass_backward(scores, start, end, SUM, room)
-        add_expected(scores, start, end, total, room, counts)
-        loss += total - take_gold(scores, start, end, gold, room, counts)
-    return loss
-
-
-@kernel_in_place
-def _count_all(scores: SegmentScores, bounds: Ints, room: Room, counts: Counts) -> None:
-    """Adds the expected counts of all sentences."""
+def _count_all(scores: SegmentScores, bounds: Ints, room: Room, counts: Counts) -> float:
+    """Adds the expected counts of all sentences; the sum of the logarithms of their sums, or inf where one is none."""
+    every = 0.0
     for s in range(len(bounds) - 1):
         total = pass_forward(scores, bounds[s], bounds[s + 1], SUM, room)
         if -np.inf < total < np.inf:
             pass_backward(scores, bounds[s], bounds[s + 1], SUM, room)
             add_expected(scores, bounds[s], bounds[s + 1], total, room, counts)
+            every += total
+        else:
+            every = np.inf
+    return every
+
+
+@kernel_in_place
+def _take_gold(scores: SegmentScores, bounds: Ints, gold: Segments, room: Room, counts: Counts) -> float:
+    """Takes the segments of all sentences from the counts; the nats that they score."""
+    total, run, cell = 0.0, room.run, room.cell
+    for s in range(len(bounds) - 1):
+        t, before = bounds[s], -1
+        while t < bounds[s + 1]:
+            n, y = gold.size[t], gold.kind[t]
+            run[:] = 0.0
+            for u in range(t, t + n):
+                _add_inside(scores, u, run)
+                counts.inside[u, y] -= 1.0 if u > t else 0.0
+            _set_cell(scores, t, t + n - 1, run, cell)
+            total += cell[y]
+            counts.first[t, y] -= 1.0
+            counts.last[t + n - 1, y] -= 1.0
+            counts.length[n - 1, y] -= 1.0
+            for k in range(len(scores.rows)):
+                row = scores.rows[k, t, n - 1]
+                if row >= 0:
+                    counts.whole[row, y] -= 1.0
+            if before >= 0:
+                total += scores.transition[before, y]
+                counts.transition[before, y] -= 1.0
+            t, before = t + n, y
+    return total
 
 
 @kernel_in_place

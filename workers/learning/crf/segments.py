@@ -17,7 +17,7 @@ import numpy as np
 
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats, Ints
-from workers.inference.core.segments import Counts, Room, Segments, SegmentScores, Whole, add_segments
+from workers.inference.core.segments import Counts, Segments, SegmentScores, Whole, add_segments
 from workers.learning.crf.chains import TrainingChains
 from workers.learning.crf.objective import TokenSums, balanced, squared
 
@@ -130,7 +130,7 @@ class SegmentObjective:
         def block(b: int) -> None:
             bounds = chains.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
             counts = Counts(*self._counts, *blocks[b])
-            losses[b] = add_segments(scores, bounds, chains.gold.segments, Room.of(bounds, scores), counts)
+            losses[b] = add_segments(scores, bounds, chains.gold.segments, counts)
 
         list(pool.map(block, range(BLOCKS)))
         for part in blocks[1:]:
