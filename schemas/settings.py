@@ -297,7 +297,7 @@ class GradientSettings(FittingSettings, PriorSettings):
 
 
 class LimitSettings(TrainerSettings):
-    """When L-BFGS ends: all sentences before each step, on all cores."""
+    """When L-BFGS ends, which looks at all sentences before each step."""
 
     max_iterations: int = Field(100, ge=1, description="Iterations at most.")
     decrease: float = Field(

@@ -166,7 +166,8 @@ def train(
     tune: Annotated[
         bool,
         typer.Option(
-            "--tune", help="Choose features, c2 and min_freq, where not given, by cross-validation over documents."
+            "--tune",
+            help="Choose features, c2 (of a perceptron: passes) and min_freq, where not given, by cross-validation.",
         ),
     ] = False,
     consistency: Annotated[
