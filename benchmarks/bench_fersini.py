@@ -6,7 +6,13 @@ once. τ is nowhere in the paper: it is chosen for each weighing and charge on a
 model, rules and weights of the others. Cora's and us50's development parts, and CoNLL-2003's testa, a sentence a
 document. Needs the real corpora; those that are not there are left out.
 
+With ``--segments`` the paper's other model: a semi-Markov CRF of the same features, its nested Viterbi labels, those of
+the same model with segments of one token, and certify's under all mined rules. Its prior, and how rare a whole segment
+may be that has a weight, are chosen by cross-validation over the training documents, and so is the prior of the CRF
+beside it; of five folds us50 has all tried, Cora three and CoNLL-2003 one.
+
     python benchmarks/bench_fersini.py
+    python benchmarks/bench_fersini.py --segments
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ import itertools
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,20 +43,30 @@ from workers.evaluation.figures import FIGURES
 from workers.evaluation.measures import MEASURES, Pair, spans
 from workers.evaluation.measures import labels as by_label
 from workers.evaluation.measures import tokens as by_field
+from workers.inference.core.chain import viterbi
 from workers.inference.registry import Decoder
 from workers.labelling.report import with_gold
-from workers.learning.folds import place_of
+from workers.learning.folds import fold_of, place_of
 from workers.learning.mining import MiningSettings, Rule, candidates, declared, in_documents, kept_of, significant
 from workers.learning.penalties import PENALTIES, count_rows, with_weights
 from workers.learning.rule_counts import Kind, RuleCounts
 from workers.learning.trainers.registry import trainer_named
 from workers.models.model import Model
+from workers.models.semicrf import SemiCrfModel
 
 FEATURES, TRAINER = "fersini", "lbfgs"
 HELD_OUT = 0.2
 TAUS = (1.0, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9)
 WEIGHINGS = ("odds", "fersini")
 CHARGES = ("degree", "once")
+GIVEN = ("trainer", "engine", "rules", "weights", "violations", "tau", "scores", "longest")
+"""What a row is told by, where it is there."""
+FOLDS = 5
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "lbfgs": {"c2": (0.03, 0.1, 0.3)},
+    "semicrf": {"c2": (0.03, 0.1, 0.3), "min_whole": (2,)},
+}
+"""By trainer, what is chosen by cross-validation: one option after another, if it is better than its default."""
 DETERMINISTIC_SECONDS = 0.5
 """CP-SAT's limit a document; how many reach it is in the figures."""
 
@@ -61,12 +78,14 @@ class Corpus(NamedTuple):
     train: str
     dev: str
     sentences: bool = False
+    tried: int = 5
+    """Of `FOLDS`, how many are held out in turn."""
 
 
 CORPORA = {
-    "Cora dev": Corpus("citations", "cora/citation_train.300.txt", "cora/citation_dev.txt"),
+    "Cora dev": Corpus("citations", "cora/citation_train.300.txt", "cora/citation_dev.txt", tried=3),
     "us50 dev": Corpus("addresses", "us50/us50.train.tagged", "us50/us50.dev.tagged"),
-    "CoNLL-2003 testa": Corpus("conll", "conll2003/eng.train", "conll2003/eng.testa", sentences=True),
+    "CoNLL-2003 testa": Corpus("conll", "conll2003/eng.train", "conll2003/eng.testa", sentences=True, tried=1),
 }
 
 
@@ -85,6 +104,14 @@ def _sentences(document: Document) -> Iterator[Document]:
         yield Document.build(f"{document.doc_id}/{i}", [words[start:end]], labels=[gold[start:end]])
 
 
+def learned(trainer: str, documents: Sequence[Document], options: dict[str, Any]) -> Model:
+    """The model of these documents."""
+    entry = trainer_named(trainer)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = entry.settings.model_validate({"features": FEATURES, **options})
+        return entry.train(documents, settings=settings, out=Path(folder) / "model")
+
+
 class Fitted(NamedTuple):
     """A model, and the rules of its training documents with the degree of all that break each."""
 
@@ -95,11 +122,7 @@ class Fitted(NamedTuple):
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Fitted:
         """Trains, mines and counts."""
-        trainer, settings = trainer_named(TRAINER), MiningSettings(kinds=KINDS)
-        with tempfile.TemporaryDirectory() as folder:
-            given = trainer.settings.model_validate({"features": FEATURES})
-            model = trainer.train(documents, settings=given, out=Path(folder) / "model")
-        batch = Batch.of(documents)
+        model, settings, batch = learned(TRAINER, documents, {}), MiningSettings(kinds=KINDS), Batch.of(documents)
         counts = RuleCounts.of(batch, model.labels, orders=settings.orders, seed=0)
         rules = kept_of(significant(candidates(counts, model.labels), settings), settings)
         rows = count_rows(declared(rules, model.labels), [batch], model.labels)
@@ -228,10 +251,86 @@ def rows_of(train: Sequence[Document], dev: Sequence[Document]) -> dict[str, Any
     }
 
 
+class Tried(NamedTuple):
+    """Options, and the share of tokens that models of them label right in documents that they have not seen."""
+
+    options: dict[str, Any]
+    accuracy: float
+
+
+def trials_of(trainer: str, documents: Sequence[Document], tried: int) -> list[Tried]:
+    """All that was tried; each option is added to what was best before it."""
+    found: list[Tried] = []
+    for option, values in GRIDS[trainer].items():
+        base = best_of(found).options if found else {}
+        for value in values:
+            options = {**base, option: value}
+            found.append(Tried(options, held_out_accuracy(trainer, documents, options, tried)))
+            print(trainer, found[-1], flush=True)
+    return found
+
+
+def best_of(trials: Sequence[Tried]) -> Tried:
+    """The first of those with the highest accuracy."""
+    return max(trials, key=lambda one: one.accuracy)
+
+
+def held_out_accuracy(trainer: str, documents: Sequence[Document], options: dict[str, Any], tried: int) -> float:
+    """Share of tokens that get the right label by a model that has not seen their document."""
+    fold, right, tokens = np.array(fold_of(documents, FOLDS)), 0.0, 0
+    for mine in range(tried):
+        inside, outside = ([documents[i] for i in np.flatnonzero(c).tolist()] for c in (fold != mine, fold == mine))
+        part = Held.of(learned(trainer, inside, options), outside)
+        right += float((viterbi(part.potentials.legal(part.model.labels)) == part.gold).sum())
+        tokens += part.batch.token_count
+    return right / tokens
+
+
+def segment_rows(train: Sequence[Document], dev: Sequence[Document], tried: int) -> dict[str, Any]:
+    """The semi-Markov CRF beside the CRF, and under the rules."""
+    fitted = Fitted.of(train)
+    nothing, rules = fitted.weighed("odds", []), fitted.weighed("odds", Kind)
+    part = Held.of(fitted.model, dev)
+    base = part.by(nothing, "viterbi")
+    rows = [{"trainer": TRAINER, "engine": "viterbi", **part.figures(base, base)}]
+    print(_line(rows[0]), flush=True)
+    trials = {}
+    for trainer in GRIDS:
+        found = trials_of(trainer, train, tried)
+        options, trials[trainer] = best_of(found).options, [one._asdict() for one in found]
+        started = time.process_time()
+        model = learned(trainer, train, options)
+        seconds = time.process_time() - started
+        named = {"trainer": trainer, **options, "training_cpu_seconds": round(seconds, 1)}
+        part = Held.of(model, dev)
+        rows.append({**named, "engine": "viterbi", **part.figures(part.by(nothing, "viterbi"), base)})
+        print(_line(rows[-1]), flush=True)
+    rows.append(_row_of_tokens(train, dev, options, base))
+    assert isinstance(model, SemiCrfModel)
+    for scores in ("best", "marginals"):
+        part = Held.of(replace(model, gives_marginals=scores == "marginals"), dev)
+        under = part.by(rules, "certify")
+        rows.append({**named, "scores": scores, "rules": "all", "engine": "certify", **part.figures(under, base)})
+        print(_line(rows[-1]), flush=True)
+    return {"trials": trials, "rows": rows}
+
+
+def _row_of_tokens(
+    train: Sequence[Document], dev: Sequence[Document], options: dict[str, Any], base: Labelled
+) -> dict[str, Any]:
+    """The same model with segments of one token: a chain with the features of what stands around."""
+    options = {**options, "longest": 1}
+    part = Held.of(learned("semicrf", train, options), dev)
+    found = Labelled(viterbi(part.potentials.legal(part.model.labels)), 0, 0.0)
+    row = {"trainer": "semicrf", **options, "engine": "viterbi", **part.figures(found, base)}
+    print(_line(row), flush=True)
+    return row
+
+
 def _line(row: dict[str, Any]) -> str:
     """A row of the table in `docs/benchmarks.md`."""
     low, high = (100.0 * x for x in row["gain"]["accuracy"][1:])
-    name = " ".join(str(row[key]) for key in ("engine", "rules", "weights", "violations", "tau") if key in row)
+    name = " ".join(str(row[key]) for key in (*GIVEN, *GRIDS["semicrf"]) if key in row)
     macro = " ".join(f"{100 * row[f'macro_{f}']:.2f}" for f in ("precision", "recall", "f1"))
     micro = " ".join(f"{100 * row[f]:.2f}" for f in ("precision", "recall", "f1"))
     return f"{name:44} accuracy {row['accuracy']:.2%} ({low:+.2f} to {high:+.2f})  macro {macro}  micro {micro}"
@@ -241,16 +340,20 @@ def main() -> None:
     """Measures every corpus that is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
-    there = [name for name in parser.parse_args().corpora if (REAL / CORPORA[name].train).exists()]
+    parser.add_argument("--segments", action="store_true", help="measure the semi-Markov CRF")
+    options = parser.parse_args()
+    there = [name for name in options.corpora if (REAL / CORPORA[name].train).exists()]
     if not there:
         raise SystemExit(f"{REAL}: none of the corpora is there")
     started, found = time.process_time(), {}
     for name in there:
         corpus = CORPORA[name]
         print(name, flush=True)
-        found[name] = rows_of(documents_of(corpus, corpus.train), documents_of(corpus, corpus.dev))
-    seconds = time.process_time() - started
-    save("fersini", {"features": FEATURES, "trainer": TRAINER, "corpora": found, "cpu_seconds": seconds})
+        train, dev = documents_of(corpus, corpus.train), documents_of(corpus, corpus.dev)
+        found[name] = segment_rows(train, dev, corpus.tried) if options.segments else rows_of(train, dev)
+        figures: dict[str, Any] = {"features": FEATURES, "trainer": TRAINER, "corpora": found}
+        figures["cpu_seconds"] = time.process_time() - started
+        save("fersini_segments" if options.segments else "fersini", figures)
 
 
 if __name__ == "__main__":

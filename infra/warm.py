@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from schemas.document import Document
+from schemas.document import Batch, Document
 from schemas.run import RunSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
@@ -35,9 +35,10 @@ def main() -> None:
 
 
 def train(folder: Path, name: str) -> None:
-    """Compiles what a trainer needs, and leaves its model in a folder of its name."""
-    trainer = TRAINERS[name]
-    trainer.train(corpus(), settings=trainer.settings(), out=folder / name)
+    """Compiles what a trainer and its model's scores need, and leaves the model in a folder of its name."""
+    trainer, documents = TRAINERS[name], corpus()
+    model = trainer.train(documents, settings=trainer.settings(), out=folder / name)
+    model.potentials(Batch.of(documents))
 
 
 def decode(folder: Path, engine: str) -> None:

@@ -279,8 +279,8 @@ class PerceptronSettings(FittingSettings):
     )
 
 
-class GradientSettings(FittingSettings):
-    """What those that descend a CRF's objective share."""
+class PriorSettings(FeatureSettings):
+    """The one prior of those that descend an objective of our own."""
 
     c2: float = Field(0.3, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
 
@@ -292,14 +292,36 @@ class GradientSettings(FittingSettings):
         return given
 
 
-class LbfgsSettings(GradientSettings):
-    """How L-BFGS trains a CRF: all sentences before each step, on all cores."""
+class GradientSettings(FittingSettings, PriorSettings):
+    """What those that descend a CRF's objective share."""
+
+
+class LimitSettings(TrainerSettings):
+    """When L-BFGS ends, which looks at all sentences before each step."""
 
     max_iterations: int = Field(100, ge=1, description="Iterations at most.")
     decrease: float = Field(
         1e-5, ge=0, description="Ends where ten iterations lower the loss by less than this share of it."
     )
     gradient: float = Field(1e-5, ge=0, description="Ends where the gradient is shorter than this share of the point.")
+
+
+class LbfgsSettings(LimitSettings, GradientSettings):
+    """How L-BFGS trains a CRF."""
+
+
+class SemiCrfSettings(LimitSettings, PriorSettings):
+    """How L-BFGS trains a semi-Markov CRF, and what engines are given of it."""
+
+    longest: int = Field(100, ge=1, description="Tokens of a segment at most; longer ones of training are cut.")
+    min_whole: int = Field(
+        1, ge=1, description="Words and patterns of a whole segment count where so many segments of training have them."
+    )
+    scores: Literal["best", "marginals"] = Field(
+        "best",
+        description="What a token's label is worth: what the best segmentation that has it loses against the best of "
+        "all, or the logarithm of its probability.",
+    )
 
 
 class SgdSettings(GradientSettings):

@@ -27,7 +27,7 @@ from workers.learning.given_features import features_of
 from workers.learning.trainers import crfsuite
 from workers.learning.trainers.registry import TRAINERS
 from workers.learning.trainers.trainer import TrainingError
-from workers.models.crf import LIST_FILES
+from workers.models.feature_files import LIST_FILES
 from workers.models.folder import ModelError
 from workers.models.loaders import load_model
 

@@ -12,7 +12,7 @@ import pytest
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.problem import Problem
-from schemas.settings import Hmm2Settings, HmmSettings, PerceptronSettings, TrainerSettings
+from schemas.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings, TrainerSettings
 from tests.naive_templates import BIO, PLAIN
 from tests.test_engines_on_templates import judge, random_mixture
 from tests.test_templates import random_text
@@ -29,6 +29,8 @@ LEARNED: dict[str, Callable[[str], TrainerSettings]] = {
     "hmm-hard": lambda pool: HmmSettings(unlabelled=pool, em="hard", gamma=0.5),
     "hmm2": lambda _: Hmm2Settings(),
     "perceptron": lambda _: PerceptronSettings(features="core", passes=3),
+    "semicrf": lambda _: SemiCrfSettings(features="core", max_iterations=10),
+    "semicrf-marginals": lambda _: SemiCrfSettings(features="core", max_iterations=10, scores="marginals"),
 }
 """Settings, given the folder of a corpus without labels."""
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pytest
 from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
-from schemas.settings import CrfSettings, TrainerSettings
+from schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings
 from tests.made_runs import LABELS
 from workers.evaluation.conlleval import EntityCounts
 from workers.features.clusters import Clusters, write_clusters
@@ -25,7 +26,7 @@ from workers.learning.selection import FOLDS, Trial, best_of, cross_validated, s
 from workers.learning.trainers.trainer import Progress, TrainingError
 from workers.synthesis.made_up import synthesize
 
-Share = Callable[[CrfSettings], float]
+Share = Callable[[Any], float]
 
 
 class Parrot:
@@ -138,6 +139,22 @@ def test_what_is_given_stays(documents: list[Document]) -> None:
         {"features": "fields", "c2": 0.7, "min_freq": 0.0},
         {"features": "fields", "c2": 0.7, "min_freq": 2.0},
     ]
+
+
+@pytest.mark.parametrize(("best", "tried"), [(40, [10, 20, 40, 80]), (10, [10, 20, 5]), (1, [10, 20, 5, 2, 1])])
+def test_passes_are_chosen_where_there_is_no_prior(documents: list[Document], best: int, tried: list[int]) -> None:
+    def share(given: TrainerSettings) -> float:
+        assert isinstance(given, PerceptronSettings)
+        return 0.1 + 0.1 * abs(math.log(given.passes / best)) + 0.05 * given.min_freq
+
+    school = School(documents, share)
+    trials = select(documents, school.train, PerceptronSettings(features="core"), folds=2)
+    assert [trial.chosen["passes"] for trial in trials] == [10, *tried]
+    assert best_of(trials).chosen == {"features": "core", "min_freq": 0.0, "passes": best}
+    given = select(documents, school.train, PerceptronSettings(features="core", passes=3), folds=2)
+    assert {trial.chosen["passes"] for trial in given} == {3}
+    with_prior = select(documents, School(documents, lambda _: 0.1).train, SgdSettings(features="core"), folds=2)
+    assert not any("passes" in trial.chosen for trial in with_prior)
 
 
 def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import flows.train
-from flows.cli.app import app
+from flows.cli.app import _show_training, app
 from flows.cli.failures import Exit
 from flows.cli.tables import selection_table
 from flows.runfolder.runfolder import RunFolderError, locked
@@ -21,7 +21,7 @@ from flows.tracking.tracking import PENALTIES_FILE
 from flows.train import Request, train_model
 from schemas.document import Document
 from schemas.run import TrainReport
-from schemas.settings import CrfSettings, HmmSettings, PerceptronSettings, SgdSettings, TrainerSettings
+from schemas.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings, TrainerSettings
 from tests.made_runs import HashModel
 from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
@@ -157,6 +157,21 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
     shown = Console(width=100, record=True, file=io.StringIO())
     shown.print(selection_table(report.selection))
     assert len(shown.export_text().splitlines()) == 1 + len(report.selection)
+
+
+def test_segments_that_were_cut_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
+    write_corpus(synthesize(12, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    for longest, told in ((1, "gold segments had more than 1 tokens, and were cut"), (100, "")):
+        settings = SemiCrfSettings(features="fersini", longest=longest, max_iterations=2)
+        corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
+        request = Request(corpus=corpus, out=out, trainer="semicrf", settings=settings, consistency=False)
+        _show_training(train_model.fn(request), as_json=False)
+        said = " ".join(capsys.readouterr().err.split())
+        assert told in said
+        assert ("were cut" in said) == bool(told)
 
 
 def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,8 @@ def train(
     tune: Annotated[
         bool,
         typer.Option(
-            "--tune", help="Choose features, c2 and min_freq, where not given, by cross-validation over documents."
+            "--tune",
+            help="Choose features, c2 (of a perceptron: passes) and min_freq, where not given, by cross-validation.",
         ),
     ] = False,
     consistency: Annotated[
@@ -217,6 +218,9 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
 
         Console().print(selection_table(report.selection))
     say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+    if cut := report.figures.get("cut_segments"):
+        longest = report.figures["longest"]
+        say(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
     if report.held_out_f1 is not None:
         say(
             f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "

@@ -212,3 +212,49 @@ def add_conjunctions(
                 if row >= 0:
                     for f in range(start[row], start[row + 1]):
                         unary[t, label[f]] += weight[f]
+
+
+@kernel_in_place
+def hash_segments(
+    hashes: NDArray[np.uint64],
+    repeats: NDArray[np.bool_],
+    start: Ints,
+    size: Ints,
+    seed: np.uint64,
+    found: NDArray[np.uint64],
+) -> None:
+    """Writes to found[i] the hash of ``size[i]`` tokens from ``start[i]`` on, of their own ``hashes`` (N,).
+
+    A token that ``repeats`` (N,) the one before it adds nothing to that one.
+    """
+    for i in range(len(start)):
+        state = seed
+        for t in range(start[i], start[i] + size[i]):
+            if t == start[i] or not repeats[t]:
+                state = _mix(state, hashes[t])
+        found[i] = state
+
+
+@kernel_in_place
+def find_segments(
+    hashes: NDArray[np.uint64],
+    repeats: NDArray[np.bool_],
+    bounds: Ints,
+    seed: np.uint64,
+    keys: NDArray[np.uint64],
+    rows: NDArray[np.int32],
+    found: NDArray[np.int32],
+) -> None:
+    """Writes to found[t, n − 1] (N, M) the row of the segment of n tokens from t on, by `hash_segments`.
+
+    −1 where the table does not have it, or the sentence ends before.
+    """
+    for s in range(len(bounds) - 1):
+        for t in range(bounds[s], bounds[s + 1]):
+            state = seed
+            for n in range(found.shape[1]):
+                found[t, n] = _FREE
+            for u in range(t, min(t + found.shape[1], bounds[s + 1])):
+                if u == t or not repeats[u]:
+                    state = _mix(state, hashes[u])
+                found[t, u - t] = _find(keys, rows, state)

@@ -91,9 +91,9 @@ class FeatureWeights:
             raise FeatureError(f"label is not one of {labels} labels for each weight")
         if entries and not np.abs(self.weight).max() <= LARGEST_WEIGHT:
             raise FeatureError(f"a weight is not a number of at most {LARGEST_WEIGHT:g} nats")
-        _check_table("attribute", self.attribute_keys, self.attribute_rows, rows)
-        _check_table("conjunction", self.conjunction_keys, self.conjunction_rows, rows)
-        _check_table("value", self.value_keys, self.value_rows, len(self.value_rows))
+        check_table("attribute", self.attribute_keys, self.attribute_rows, rows)
+        check_table("conjunction", self.conjunction_keys, self.conjunction_rows, rows)
+        check_table("value", self.value_keys, self.value_rows, len(self.value_rows))
 
     @property
     def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
@@ -101,7 +101,7 @@ class FeatureWeights:
         return self.start, self.label, self.weight
 
 
-def _check_table(name: str, keys: NDArray[np.uint64], rows: NDArray[np.int32], most: int) -> None:
+def check_table(name: str, keys: NDArray[np.uint64], rows: NDArray[np.int32], most: int) -> None:
     """Raises `FeatureError` for a hash table that `kernels.build_table` cannot have made of rows below ``most``."""
     size = len(rows)
     if len(keys) != size or size < 1 or size & (size - 1):

@@ -8,7 +8,7 @@ them, and the manifest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -21,21 +21,15 @@ from schemas.document import Batch
 from schemas.labels import LabelSet
 from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from schemas.settings import TrainerSettings
-from workers.features.clusters import ClusterFileError, write_clusters
 from workers.features.derived import needed_columns
-from workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
-from workers.features.gazetteers import LISTS
 from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
-from workers.features.templates import FeatureSet, FeatureSetError, feature_set
+from workers.features.templates import FeatureSet
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from workers.models.feature_files import read_features, write_features
+from workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 
 KIND = "crf"
 WEIGHTS_FILE = "weights.bin"
-CLUSTERS_FILE = "clusters.parquet"
-"""The table of word clusters, where the features read one."""
-LIST_FILES = {name: f"{name}.parquet" for name in LISTS}
-"""The lists of phrases that the features read."""
 ARRAYS = (
     Kind("start", "<i8"),
     Kind("label", "<i4"),
@@ -125,15 +119,8 @@ def save(
     ``beside`` files that the trainer has put into the folder. Raises `OSError`, and `OutputError` of the manifest.
     """
     weights, labels = learned.weights, learned.labels
-    lists = {name: gazetteer.for_all for name, gazetteer in learned.features.lists.items()}
-    features = replace(learned.features, lists=lists)
+    features, lists = write_features(out, learned.features)
     write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), learned.transition, learned.missing))
-    if features.clusters is not None:
-        write_clusters(out / CLUSTERS_FILE, features.clusters)
-        beside = (*beside, CLUSTERS_FILE)
-    for name, gazetteer in lists.items():
-        write_gazetteer(out / LIST_FILES[name], gazetteer)
-        beside = (*beside, LIST_FILES[name])
     manifest = Manifest(
         kind=KIND,
         labels=labels.names,
@@ -143,7 +130,7 @@ def save(
         settings=settings.model_dump(),
         versions={name: version(name) for name in ("concord", "numpy", *libraries)},
         training=dict(training),
-        files={name: file_digest(out / name) for name in (*beside, WEIGHTS_FILE)},
+        files={name: file_digest(out / name) for name in (*beside, *lists, WEIGHTS_FILE)},
     )
     write_manifest(out, manifest)
     return CrfModel(*learned._replace(features=features), manifest, manifest.digest)
@@ -156,7 +143,7 @@ def load(folder: Path | str) -> CrfModel:
     """
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
-    features = _known_features(folder, manifest)
+    features = read_features(folder, manifest)
     labels = manifest.label_set
     try:
         *arrays, transition, missing = read_arrays(folder / WEIGHTS_FILE, ARRAYS)
@@ -166,20 +153,6 @@ def load(folder: Path | str) -> CrfModel:
     except (ArraysFileError, FeatureError) as error:
         raise ModelError(f"{folder / WEIGHTS_FILE}: damaged ({error}); copy the folder again or train again") from error
     return CrfModel(labels, features, weights, transition, missing, manifest, manifest.digest)
-
-
-def _known_features(folder: Path, manifest: Manifest) -> FeatureSet:
-    try:
-        clusters = folder / CLUSTERS_FILE if CLUSTERS_FILE in manifest.files else None
-        lists = {name: read_gazetteer(folder / file) for name, file in LIST_FILES.items() if file in manifest.files}
-        features = feature_set(manifest.features, clusters, lists)
-    except (FeatureSetError, ClusterFileError, GazetteerFileError) as error:
-        raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
-    if tuple(t.name for t in features.templates) != manifest.templates:
-        raise ModelError(
-            f"{folder / MANIFEST}: trained with another definition of feature set {manifest.features!r}; train again"
-        )
-    return features
 
 
 def _check(transition: Floats, missing: NDArray[np.bool_], labels: int) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import LARGEST_WEIGHT, Floats
-from schemas.settings import FittingSettings
+from schemas.settings import FeatureSettings, FittingSettings
 from workers.features.derived import needed_columns
 from workers.features.incidence import Attributes, Ids, incidence
 from workers.features.templates import FeatureSet
@@ -25,6 +25,31 @@ from workers.learning.trainers.trainer import Seen, TrainingError
 from workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
 from workers.models.crf import CrfModel, Learned, load, save
 from workers.models.folder import begin
+
+
+class Given(NamedTuple):
+    """Documents to learn from with all that the features read, and what is told of them in a manifest."""
+
+    features: FeatureSet
+    training: dict[str, Any]
+    batch: Batch
+    labels: LabelSet
+    order: Ids
+    """Those labels that are there, ascending."""
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], *, settings: FeatureSettings, trainer: str) -> Given:
+        """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
+        given = list(documents)
+        features = features_of(settings, given)
+        columns = needed_columns(features)
+        seen, kept = Seen(columns), []
+        for document in given:
+            seen.gold(document)
+            kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
+        training = seen.training(trainer, settings)
+        labels = LabelSet.infer(seen.names)
+        return cls(features, training, Batch.of(kept), labels, np.sort(labels.encode(sorted(seen.names))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +67,7 @@ class Fitting:
     @classmethod
     def of(cls, documents: Iterable[Document], *, settings: FittingSettings, trainer: str) -> Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
-        given = list(documents)
-        features = features_of(settings, given)
-        columns = needed_columns(features)
-        seen, kept = Seen(columns), []
-        for document in given:
-            seen.gold(document)
-            kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
-        training = seen.training(trainer, settings)
-        batch, labels = Batch.of(kept), LabelSet.infer(seen.names)
-        order = np.sort(labels.encode(sorted(seen.names)))
+        features, training, batch, labels, order = Given.of(documents, settings=settings, trainer=trainer)
         found = incidence(batch, features)
         rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)
         chains = TrainingChains.of(found, _gold(batch, labels, order), rules)

@@ -56,22 +56,17 @@ class Objective:
         self._chains = chains
         self._c2 = c2
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._rows = np.zeros((len(chains.members), chains.gold.width))
+        self._sums = TokenSums(chains)
         self._tokens = np.zeros((len(chains.gold.labels), chains.gold.width))
-        self._cuts = _balanced(chains.gold.bounds)
+        self._cuts = balanced(chains.gold.bounds)
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
         """Objective in nats, and gradient; the objective is infinite where exponents leave the range of numbers."""
         with ThreadPoolExecutor(self._threads) as pool:
-            self._score_groups(pool, point)
+            self._sums.score_groups(pool, self._chains.parts(point)[0])
             loss, pairs = self._sentences(pool, point)
             gradient = self._gradient(pool, point, pairs)
         return loss + self._c2 * squared(point), gradient
-
-    def _score_groups(self, pool: Executor, point: Floats) -> None:
-        chains = self._chains
-        states, _ = chains.parts(point)
-        _each(pool, len(self._rows), partial(_score_groups, *chains.members, states, chains.value, self._rows))
 
     def _sentences(self, pool: Executor, point: Floats) -> tuple[float, Floats]:
         """−log p(gold), and expected less observed pairs of labels (L, L); leaves the same of labels in the tokens."""
@@ -82,7 +77,7 @@ class Objective:
 
         def block(b: int) -> None:
             bounds = gold.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
-            scores = (*chains.groups, self._rows, transitions, factors)
+            scores = (*chains.groups, self._sums.rows, transitions, factors)
             losses[b] = add_sentences(*scores, gold.labels, bounds, self._tokens, pairs[b], Room.of(bounds, gold.width))
 
         list(pool.map(block, range(BLOCKS)))
@@ -92,13 +87,41 @@ class Objective:
         chains = self._chains
         gradient = np.empty_like(point)
         (states, transitions), parts = chains.parts(gradient), chains.parts(point)
-        _each(pool, len(self._rows), partial(_sum_tokens, *chains.tokens_of, self._tokens, self._rows))
         decay = 2.0 * self._c2
-        sums = (*chains.groups_of, self._rows, chains.value, decay)
-        share = partial(_sum_groups, *sums, parts[0], chains.states, states)
-        _each(pool, len(states), share)
+        self._sums.gradient(pool, self._tokens, parts[0], decay, states)
         transitions[:] = np.where(chains.transitions, pairs + decay * parts[1], 0.0)
         return gradient
+
+
+class TokenSums:
+    """From weights of classes to scores of tokens, and back from what tokens have to gradients of classes.
+
+    ``rows`` (G, L) are what the classes of each group are worth.
+    """
+
+    def __init__(self, chains: TrainingChains) -> None:
+        self._chains = chains
+        self.rows = np.zeros((len(chains.members), chains.gold.width))
+
+    def score_groups(self, pool: Executor, states: Floats) -> None:
+        """Fills the rows from ``states`` (C, L)."""
+        chains = self._chains
+        _each(pool, len(self.rows), partial(_score_groups, *chains.members, states, chains.value, self.rows))
+
+    def score_tokens(self, pool: Executor, states: Floats, tokens: Floats) -> None:
+        """Writes what each token's classes are worth to ``tokens`` (N, L)."""
+        self.score_groups(pool, states)
+        _each(pool, len(tokens), partial(_sum_lists, *self._chains.groups, self.rows, tokens))
+
+    def gradient(self, pool: Executor, tokens: Floats, states: Floats, decay: float, gradient: Floats) -> None:
+        """Writes what classes have of ``tokens`` (N, L), and ``decay`` of the states, to ``gradient`` (C, L).
+
+        The rows are lost.
+        """
+        chains = self._chains
+        _each(pool, len(self.rows), partial(_sum_lists, *chains.tokens_of, tokens, self.rows))
+        sums = (*chains.groups_of, self.rows, chains.value, decay)
+        _each(pool, len(states), partial(_sum_groups, *sums, states, chains.states, gradient))
 
 
 def squared(point: Floats) -> float:
@@ -106,9 +129,9 @@ def squared(point: Floats) -> float:
     return float(np.einsum("i,i->", point, point))
 
 
-def _balanced(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(BLOCKS + 1,) cuts of the sentences into blocks of about as many tokens."""
-    return np.searchsorted(bounds, np.linspace(0, bounds[-1], BLOCKS + 1)).astype(np.int64)
+def balanced(bounds: NDArray[np.int64], blocks: int = BLOCKS) -> NDArray[np.int64]:
+    """(blocks + 1,) cuts of the sentences into blocks of about as many tokens."""
+    return np.searchsorted(bounds, np.linspace(0, bounds[-1], blocks + 1)).astype(np.int64)
 
 
 def _each(pool: Executor, count: int, share: Callable[[int, int], Any]) -> None:
@@ -141,10 +164,10 @@ def _score_groups(start: Starts, ids: Ids, states: Floats, value: Floats, rows: 
 
 
 @kernel_in_place
-def _sum_tokens(start: Starts, ids: Ids, tokens: Floats, rows: Floats, first: int, last: int) -> None:
-    """Writes to rows[g] (L,) the sum over the tokens of group g."""
-    for g in range(first, last):
-        _sum_rows(tokens, ids, start[g], start[g + 1], rows[g])
+def _sum_lists(start: Starts, ids: Ids, rows: Floats, sums: Floats, first: int, last: int) -> None:
+    """Writes to sums[i] (L,) the sum of the rows of list i."""
+    for i in range(first, last):
+        _sum_rows(rows, ids, start[i], start[i + 1], sums[i])
 
 
 @kernel_in_place

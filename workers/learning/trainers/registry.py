@@ -9,10 +9,11 @@ from schemas.settings import (
     HmmSettings,
     LbfgsSettings,
     PerceptronSettings,
+    SemiCrfSettings,
     SgdSettings,
     StackedSettings,
 )
-from workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, sgd, stacked
+from workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked
 from workers.learning.trainers.trainer import Trainer
 
 DEFAULT = sgd.NAME
@@ -25,6 +26,7 @@ TRAINERS: dict[str, Trainer] = {
     perceptron.NAME: Trainer(perceptron.train, PerceptronSettings),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     hmm2.NAME: Trainer(hmm2.train, Hmm2Settings),
+    semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
 }
 

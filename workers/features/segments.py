@@ -1,0 +1,106 @@
+"""What a segment of a sentence says beyond the features of its tokens: its ends, what stands around it, all of it.
+
+Fersini et al. (2014) §4, after Sarawagi & Cohen (2004): all features of a token again for the first and for the last
+token of a segment; words and patterns of capitals of the three tokens before and after it, each by its place; the words
+of the whole segment; and its pattern, that of its words with runs of the same as one. The ends are features of one
+token, so they are feature sets like any other. A whole segment is found by its hash: those of gold segments are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import TOKENS, Batch
+from schemas.potentials import Ints
+from workers.features import kernels
+from workers.features.extractors import clean
+from workers.features.scorer import FeatureError, check_table, code_points, hash_table, seed_of
+from workers.features.templates import PATTERN, WORD, FeatureSet, Single
+
+WINDOW = 3
+"""Tokens before and after a segment that are looked at."""
+
+WHOLE = (WORD, PATTERN)
+"""What the tokens of a whole segment are told by; runs of one pattern count as one token."""
+
+
+def first_features(features: FeatureSet) -> FeatureSet:
+    """What the first token of a segment is told by; places count from it."""
+    return _with_window(features, range(-WINDOW, 0))
+
+
+def last_features(features: FeatureSet) -> FeatureSet:
+    """What the last token of a segment is told by; places count from it."""
+    return _with_window(features, range(1, WINDOW + 1))
+
+
+def _with_window(features: FeatureSet, offsets: range) -> FeatureSet:
+    around = [Single(source, offset) for source in (WORD, PATTERN) for offset in offsets]
+    return replace(features, templates=tuple(dict.fromkeys((*features.templates, *around))))
+
+
+@dataclass(frozen=True, eq=False)
+class WholeSegments:
+    """Segments by the hash of their words, or of their pattern: a table of R rows, read-only as in `FeatureWeights`."""
+
+    keys: NDArray[np.uint64]
+    rows: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        for name, array in vars(self).items():
+            view = array.view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def __reduce__(self) -> tuple[type[WholeSegments], tuple[NDArray[Any], ...]]:
+        return WholeSegments, (self.keys, self.rows)
+
+    @classmethod
+    def of(cls, batch: Batch, start: Ints, size: Ints, least: int) -> WholeSegments:
+        """Those of segments of a batch of which at least so many have the same words, or the same pattern.
+
+        Raises `FeatureError` where two hashes collide.
+        """
+        kept = []
+        for hashes, repeats, seed in _told(batch):
+            found = np.empty(len(start), np.uint64)
+            kernels.hash_segments(hashes, repeats, start, size, seed, found)
+            distinct, count = np.unique(found, return_counts=True)
+            kept.append(distinct[count >= least])
+        every = np.concatenate(kept)
+        return cls(*hash_table(every, np.arange(len(every))))
+
+    def __len__(self) -> int:
+        return int(self.rows.max(initial=-1)) + 1
+
+    def found(self, batch: Batch, longest: int) -> NDArray[np.int32]:
+        """(2, N, longest) rows of the words and the pattern of segments, by first token and length less one; or −1."""
+        found = np.empty((len(WHOLE), batch.token_count, longest), np.int32)
+        for rows, (hashes, repeats, seed) in zip(found, _told(batch), strict=True):
+            kernels.find_segments(hashes, repeats, batch.sentence_bounds, seed, self.keys, self.rows, rows)
+        return found
+
+    def check(self, rows: int) -> None:
+        """Raises `FeatureError` for a table that is none of so many rows."""
+        check_table("whole", self.keys, self.rows, rows)
+        if len(self) != rows:
+            raise FeatureError(f"the table whole has {len(self)} rows, want {rows}")
+
+
+def _told(batch: Batch) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.bool_], np.uint64]]:
+    """Hashes (N,) of what each token is told by, whether it repeats the last, and where those of segments start."""
+    tokens = batch.columns[TOKENS]
+    words = [clean(word) for word in tokens.values]
+    for source in WHOLE:
+        seed = seed_of(f"whole {source}")
+        texts = code_points(list(map(source.extract.text, words)))
+        hashes = kernels.hash_runs(np.full(len(words), seed), *texts)[tokens.codes]
+        repeats = np.zeros(len(hashes), np.bool_)
+        if source is PATTERN:
+            repeats[1:] = hashes[1:] == hashes[:-1]
+        yield hashes, repeats, seed

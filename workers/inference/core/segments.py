@@ -1,0 +1,369 @@
+"""Semi-Markov chains: labellings of whole segments, best and summed over, by recursions over where segments end.
+
+Sarawagi & Cohen (2004): a labelling of a sentence is a row of segments that leave nothing out, each with a label; a
+segment scores as a whole, and by the label of the one before. The recursions go through all segments of at most M
+tokens: M times the steps of a chain's. All sums are of logarithms, so nothing underflows, and −inf forbids.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.potentials import Floats, Ints
+from workers.compiling.kernel import inner_in_place, kernel_in_place
+
+Whole = NDArray[np.int32]
+
+SUM, BEST = 0, 1
+"""Over all segmentations, or the best of them."""
+HOPELESS = 100.0
+"""A segment that is less likely than e to the minus so much counts as impossible where all are summed over."""
+FAINT = 45.0
+"""Nats below the largest term from which a million terms together change no digit of a sum."""
+
+
+class SegmentScores(NamedTuple):
+    """Scores in nats of segments of N tokens, by K labels.
+
+    A segment of n tokens scores the sum of ``inside`` (N, K) of its tokens, ``first`` (N, K) of its first and ``last``
+    (N, K) of its last, ``length[n − 1]`` (M, K), ``whole[r]`` (R, K) for each row r ≥ 0 of ``rows[:, t, n − 1]``
+    (F, N, M), t being its first token, and ``transition`` (K, K) from the label before, where there is one.
+    Labels from ``spanning`` on have segments of one token.
+    """
+
+    inside: Floats
+    first: Floats
+    last: Floats
+    length: Floats
+    transition: Floats
+    whole: Floats
+    rows: Whole
+    spanning: int
+
+
+class Segments(NamedTuple):
+    """Labelled segments of N tokens: ``size`` (N,) tokens of the one that a token is first of, or 0; ``kind`` (N,)
+    labels."""
+
+    size: Whole
+    kind: Whole
+
+
+class Counts(NamedTuple):
+    """How often each score counts, as in `SegmentScores`; ``inside`` leaves the first tokens of segments to ``first``.
+
+    The expected number, less that of gold where there is gold.
+    """
+
+    inside: Floats
+    first: Floats
+    last: Floats
+    length: Floats
+    transition: Floats
+    whole: Floats
+
+
+class Marked(NamedTuple):
+    """What is known of each token and label (N, K): of segments that begin there, and of those that began before."""
+
+    first: Floats
+    inside: Floats
+
+
+class Room(NamedTuple):
+    """What a kernel works in, for sentences of up to n tokens.
+
+    ``ended`` (n + 1, K): all before a place where a segment of the label ends, that segment included; ``before``
+    (n, K): all before a segment of the label that begins there; ``opened`` (n, K): that segment and all after it;
+    ``after`` (n + 1, K): all after a segment of the label that ends there. ``terms`` (K, max(M, K)), ``run`` and
+    ``cell`` (K,) are for one place.
+    """
+
+    ended: Floats
+    before: Floats
+    opened: Floats
+    after: Floats
+    terms: Floats
+    run: Floats
+    cell: Floats
+
+    @classmethod
+    def of(cls, bounds: Ints, scores: SegmentScores) -> Room:
+        """Room for the longest of some sentences."""
+        n, (most, width) = int(np.diff(bounds).max(initial=0)), scores.length.shape
+        ended, before, opened, after = (np.zeros((size, width)) for size in (n + 1, n, n, n + 1))
+        terms, run, cell = np.zeros((width, max(most, width))), np.zeros(width), np.zeros(width)
+        return cls(ended, before, opened, after, terms, run, cell)
+
+
+def best_segments(scores: SegmentScores, bounds: Ints) -> tuple[Segments, Floats]:
+    """The best segments of every sentence ``bounds`` (S + 1,) (nested Viterbi), and the nats (S,) that they score.
+
+    Ties go to the lowest label and the shortest segment, later ones first. Where all is −inf they are arbitrary.
+    """
+    count = int(bounds[-1])
+    found, best = Segments(np.zeros(count, np.int32), np.zeros(count, np.int32)), np.zeros(len(bounds) - 1)
+    _find_best(scores, bounds, Room.of(bounds, scores), found, best)
+    return found, best
+
+
+def max_marginals(scores: SegmentScores, bounds: Ints) -> Marked:
+    """The nats that the best segments of a sentence score among those that have a token so."""
+    found = Marked(*(np.full(scores.inside.shape, -np.inf) for _ in range(2)))
+    _mark_best(scores, bounds, Room.of(bounds, scores), found)
+    return found
+
+
+def marginals(scores: SegmentScores, bounds: Ints) -> Marked:
+    """The probability that a token is so. Zeros where no segments of a sentence are possible."""
+    shapes = (scores.inside, scores.first, scores.last, scores.length, scores.transition, scores.whole)
+    counts = Counts(*map(np.zeros_like, shapes))
+    _count_all(scores, bounds, Room.of(bounds, scores), counts)
+    return Marked(counts.first, counts.inside)
+
+
+def add_segments(scores: SegmentScores, bounds: Ints, gold: Segments, counts: Counts) -> float:
+    """−log p(gold) of some sentences, in nats; adds expected less observed counts. Infinite where all is forbidden."""
+    room = Room.of(bounds, scores)
+    return _count_all(scores, bounds, room, counts) - _take_gold(scores, bounds, gold, room, counts)
+
+
+@inner_in_place
+def _joined(terms: Floats, count: int, way: int) -> float:
+    """The largest of the first terms, or the logarithm of the sum of their exponentials."""
+    top = -np.inf
+    for i in range(count):
+        top = max(top, terms[i])
+    if way == BEST or top == -np.inf:
+        return top
+    total = 0.0
+    for i in range(count):
+        # Most segments are hopeless, and an exponential takes longer than all else.
+        if terms[i] > top - FAINT:
+            total += np.exp(terms[i] - top)
+    return float(top + np.log(total))
+
+
+@inner_in_place
+def _set_cell(scores: SegmentScores, first: int, last: int, run: Floats, cell: Floats) -> None:
+    """Writes to ``cell`` (K,) what the segment between two tokens is worth; ``run`` (K,) is the sum of its inside."""
+    n = last - first
+    for y in range(len(cell)):
+        cell[y] = run[y] + scores.first[first, y] + scores.last[last, y] + scores.length[n, y]
+    for k in range(len(scores.rows)):
+        row = scores.rows[k, first, n]
+        if row >= 0:
+            for y in range(len(cell)):
+                cell[y] += scores.whole[row, y]
+
+
+@inner_in_place
+def _add_inside(scores: SegmentScores, token: int, run: Floats) -> None:
+    for y in range(len(run)):
+        run[y] += scores.inside[token, y]
+
+
+@inner_in_place
+def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: Room) -> float:
+    """Fills ``before`` and ``ended`` for one sentence; the sum over all its segmentations, or the best, in nats."""
+    most, width = scores.length.shape
+    ended, before, terms, run, cell = room.ended, room.before, room.terms, room.run, room.cell
+    for e in range(end - start + 1):
+        if e > 0:
+            reach = min(most, e)
+            run[:] = 0.0
+            for n in range(reach):
+                _add_inside(scores, start + e - 1 - n, run)
+                _set_cell(scores, start + e - 1 - n, start + e - 1, run, cell)
+                for y in range(width if n == 0 else scores.spanning):
+                    terms[y, n] = before[e - 1 - n, y] + cell[y]
+            for y in range(width):
+                ended[e, y] = _joined(terms[y], reach if y < scores.spanning else 1, way)
+        if e == end - start:
+            break
+        for y in range(width):
+            before[e, y] = 0.0
+            if e > 0:
+                for x in range(width):
+                    terms[y, x] = ended[e, x] + scores.transition[x, y]
+                before[e, y] = _joined(terms[y], width, way)
+    return _joined(ended[end - start], width, way)
+
+
+@inner_in_place
+def pass_backward(scores: SegmentScores, start: int, end: int, way: int, room: Room) -> None:
+    """Fills ``opened`` and ``after`` for one sentence."""
+    most, width = scores.length.shape
+    opened, after, terms, run, cell = room.opened, room.after, room.terms, room.run, room.cell
+    after[end - start, :] = 0.0
+    for s in range(end - start - 1, -1, -1):
+        reach = min(most, end - start - s)
+        run[:] = 0.0
+        for n in range(reach):
+            _add_inside(scores, start + s + n, run)
+            _set_cell(scores, start + s, start + s + n, run, cell)
+            for y in range(width if n == 0 else scores.spanning):
+                terms[y, n] = cell[y] + after[s + n + 1, y]
+        for y in range(width):
+            opened[s, y] = _joined(terms[y], reach if y < scores.spanning else 1, way)
+        for x in range(width):
+            for y in range(width):
+                terms[x, y] = scores.transition[x, y] + opened[s, y]
+            after[s, x] = _joined(terms[x], width, way)
+
+
+@inner_in_place
+def add_expected(scores: SegmentScores, start: int, end: int, total: float, room: Room, counts: Counts) -> None:
+    """Adds the expected counts of one sentence, whose ``total`` is finite, after both passes over sums."""
+    most, width = scores.length.shape
+    terms, run, cell = room.terms, room.run, room.cell
+    for s in range(end - start):
+        reach = min(most, end - start - s)
+        run[:] = 0.0
+        for n in range(reach):
+            _add_inside(scores, start + s + n, run)
+            _set_cell(scores, start + s, start + s + n, run, cell)
+            for y in range(width if n == 0 else scores.spanning):
+                nats = room.before[s, y] + cell[y] + room.after[s + n + 1, y] - total
+                terms[y, n] = 0.0
+                if nats < -HOPELESS:
+                    continue
+                share = np.exp(nats)
+                terms[y, n] = share
+                counts.first[start + s, y] += share
+                counts.last[start + s + n, y] += share
+                counts.length[n, y] += share
+                for k in range(len(scores.rows)):
+                    row = scores.rows[k, start + s, n]
+                    if row >= 0:
+                        counts.whole[row, y] += share
+        for y in range(scores.spanning):
+            beyond = 0.0
+            for n in range(reach - 1, 0, -1):
+                beyond += terms[y, n]
+                counts.inside[start + s + n, y] += beyond
+        if s > 0:
+            for x in range(width):
+                for y in range(width):
+                    pair = room.ended[s, x] + scores.transition[x, y] + room.opened[s, y] - total
+                    counts.transition[x, y] += np.exp(pair)
+
+
+@kernel_in_place
+def _count_all(scores: SegmentScores, bounds: Ints, room: Room, counts: Counts) -> float:
+    """Adds the expected counts of all sentences; the sum of the logarithms of their sums, or inf where one is none."""
+    every = 0.0
+    for s in range(len(bounds) - 1):
+        total = pass_forward(scores, bounds[s], bounds[s + 1], SUM, room)
+        if -np.inf < total < np.inf:
+            pass_backward(scores, bounds[s], bounds[s + 1], SUM, room)
+            add_expected(scores, bounds[s], bounds[s + 1], total, room, counts)
+            every += total
+        else:
+            every = np.inf
+    return every
+
+
+@kernel_in_place
+def _take_gold(scores: SegmentScores, bounds: Ints, gold: Segments, room: Room, counts: Counts) -> float:
+    """Takes the segments of all sentences from the counts; the nats that they score."""
+    total, run, cell = 0.0, room.run, room.cell
+    for s in range(len(bounds) - 1):
+        t, before = bounds[s], -1
+        while t < bounds[s + 1]:
+            n, y = gold.size[t], gold.kind[t]
+            run[:] = 0.0
+            for u in range(t, t + n):
+                _add_inside(scores, u, run)
+                counts.inside[u, y] -= 1.0 if u > t else 0.0
+            _set_cell(scores, t, t + n - 1, run, cell)
+            total += cell[y]
+            counts.first[t, y] -= 1.0
+            counts.last[t + n - 1, y] -= 1.0
+            counts.length[n - 1, y] -= 1.0
+            for k in range(len(scores.rows)):
+                row = scores.rows[k, t, n - 1]
+                if row >= 0:
+                    counts.whole[row, y] -= 1.0
+            if before >= 0:
+                total += scores.transition[before, y]
+                counts.transition[before, y] -= 1.0
+            t, before = t + n, y
+    return total
+
+
+@kernel_in_place
+def _find_best(scores: SegmentScores, bounds: Ints, room: Room, found: Segments, best: Floats) -> None:
+    width = scores.inside.shape[1]
+    for s in range(len(bounds) - 1):
+        start, e = bounds[s], bounds[s + 1] - bounds[s]
+        best[s] = pass_forward(scores, start, bounds[s + 1], BEST, room)
+        label = 0
+        for y in range(width):
+            if room.ended[e, y] > room.ended[e, label]:
+                label = y
+        while e > 0:
+            size = _best_size(scores, start, e, label, room)
+            e -= size
+            found.size[start + e] = size
+            for t in range(start + e, start + e + size):
+                found.kind[t] = label
+            if e > 0:
+                label = _best_before(scores, e, label, room)
+
+
+@inner_in_place
+def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: Room) -> int:
+    """Tokens of the best segment of a label that ends at e."""
+    top, size = -np.inf, 1
+    room.run[:] = 0.0
+    for n in range(min(len(scores.length), e) if label < scores.spanning else 1):
+        _add_inside(scores, start + e - 1 - n, room.run)
+        _set_cell(scores, start + e - 1 - n, start + e - 1, room.run, room.cell)
+        value = room.before[e - 1 - n, label] + room.cell[label]
+        if value > top:
+            top, size = value, n + 1
+    return size
+
+
+@inner_in_place
+def _best_before(scores: SegmentScores, e: int, label: int, room: Room) -> int:
+    """The label of the segment that ends at e where the next has a label."""
+    top, found = -np.inf, 0
+    for x in range(len(scores.transition)):
+        value = room.ended[e, x] + scores.transition[x, label]
+        if value > top:
+            top, found = value, x
+    return found
+
+
+@kernel_in_place
+def _mark_best(scores: SegmentScores, bounds: Ints, room: Room, found: Marked) -> None:
+    for s in range(len(bounds) - 1):
+        pass_forward(scores, bounds[s], bounds[s + 1], BEST, room)
+        pass_backward(scores, bounds[s], bounds[s + 1], BEST, room)
+        _mark_sentence(scores, bounds[s], bounds[s + 1], room, found)
+
+
+@inner_in_place
+def _mark_sentence(scores: SegmentScores, start: int, end: int, room: Room, found: Marked) -> None:
+    most, width = scores.length.shape
+    terms, run, cell = room.terms, room.run, room.cell
+    for s in range(end - start):
+        reach = min(most, end - start - s)
+        run[:] = 0.0
+        for n in range(reach):
+            _add_inside(scores, start + s + n, run)
+            _set_cell(scores, start + s, start + s + n, run, cell)
+            for y in range(width if n == 0 else scores.spanning):
+                terms[y, n] = room.before[s, y] + cell[y] + room.after[s + n + 1, y]
+        for y in range(width):
+            found.first[start + s, y] = _joined(terms[y], reach if y < scores.spanning else 1, BEST)
+        for y in range(scores.spanning):
+            beyond = -np.inf
+            for n in range(reach - 1, 0, -1):
+                beyond = max(beyond, terms[y, n])
+                found.inside[start + s + n, y] = max(found.inside[start + s + n, y], beyond)

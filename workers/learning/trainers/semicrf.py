@@ -1,0 +1,103 @@
+"""A semi-Markov CRF by L-BFGS on all cores: labels whole segments, by their words, length and surroundings.
+
+Segments are as long as the longest of training at most; a token outside of all spans is one by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from schemas.document import Document
+from schemas.potentials import LARGEST_WEIGHT, Floats
+from schemas.settings import SemiCrfSettings
+from workers.features.incidence import Attributes, Incidence, incidence
+from workers.features.scorer import FeatureWeights
+from workers.features.segments import WholeSegments, first_features, last_features
+from workers.features.templates import FeatureSet
+from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from workers.learning.crf.fit import Given
+from workers.learning.crf.lbfgs import Limits, minimise
+from workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
+from workers.learning.trainers.trainer import Iteration, Progress, TrainingError
+from workers.models.folder import begin
+from workers.models.semicrf import Learned, SemiCrfModel, save
+
+NAME = "semicrf"
+ALL = FeatureRules(0.0, possible_states=True, possible_transitions=True)
+
+
+def train(
+    documents: Iterable[Document], *, settings: SemiCrfSettings, out: Path, progress: Progress | None = None
+) -> SemiCrfModel:
+    """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
+    given = Given.of(documents, settings=settings, trainer=NAME)
+    gold = gold_of(given, settings.longest)
+    features = (given.features, first_features(given.features), last_features(given.features))
+    found = [incidence(given.batch, part) for part in features]
+    segments = segments_of(given, gold, settings.min_whole)
+    chains = chains_of(given, gold, found, segments)
+    begin(out)
+    limits = Limits(settings.max_iterations, settings.gradient, settings.decrease)
+    for number, here in enumerate(minimise(SegmentObjective(chains, settings.c2), np.zeros(chains.size), limits)):
+        if number and progress is not None:
+            progress(Iteration(number, settings.max_iterations, here.value))
+    figures = {"longest": gold.longest, "cut_segments": gold.cut, "whole_segments": len(segments), "iterations": number}
+    return save(
+        out,
+        learned_of(given, chains, features, [part.attributes for part in found], segments, here.point),
+        settings=settings,
+        training=given.training | figures | {"loss": here.value},
+    )
+
+
+def gold_of(given: Given, most: int) -> GoldSegments:
+    """The segments of the documents, of ``most`` tokens at most."""
+    batch, labels = given.batch, given.labels
+    assert batch.labels is not None
+    ids = labels.encode(list(batch.labels.values))[batch.labels.codes]
+    return GoldSegments.of(labels, ids, batch.sentence_starts, most)
+
+
+def segments_of(given: Given, gold: GoldSegments, least: int) -> WholeSegments:
+    """The whole segments that have weights."""
+    size = gold.segments.size.astype(np.int64)
+    start = np.flatnonzero(size)
+    return WholeSegments.of(given.batch, start, size[start], least)
+
+
+def chains_of(given: Given, gold: GoldSegments, found: list[Incidence], segments: WholeSegments) -> SegmentChains:
+    """What the objective sees of the documents, and of their features inside, first and last in a segment."""
+    bounds = given.batch.sentence_bounds
+    tokens = Gold(bounds, gold.segments.kind, gold.width)
+    inside, first, last = (TrainingChains.of(part, tokens, ALL) for part in found)
+    rows = segments.found(given.batch, gold.longest)
+    return SegmentChains((inside, first, last), bounds, gold, rows, len(segments), len(given.labels.types))
+
+
+def learned_of(
+    given: Given,
+    chains: SegmentChains,
+    features: tuple[FeatureSet, ...],
+    attributes: list[Attributes],
+    segments: WholeSegments,
+    point: Floats,
+) -> Learned:
+    """What a point means by name. Raises `TrainingError` where it is none."""
+    if not np.abs(point).max() <= LARGEST_WEIGHT:
+        raise TrainingError("the weights grew beyond all numbers; give a higher c2")
+    views = chains.views(point)
+    parts = zip(features, attributes, chains.parts, views, strict=False)
+    weights = tuple(_named(one, names, part, states) for one, names, part, states in parts)
+    length, transition, whole = (view.copy() for view in views[3:])
+    return Learned(given.labels, given.features, weights, length, transition, whole, segments)
+
+
+def _named(features: FeatureSet, attributes: Attributes, part: TrainingChains, states: Floats) -> FeatureWeights:
+    """Weights of classes (C, K) as those of attributes."""
+    weights = (states / part.value[:, None])[part.class_of]
+    count, width = weights.shape
+    label = np.tile(np.arange(width, dtype=np.int32), count)
+    return attributes.weights(features, np.arange(count + 1) * width, label, weights.ravel())

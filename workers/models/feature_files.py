@@ -1,0 +1,46 @@
+"""The features of a model in its folder: their name, and the files that they read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from workers.features.clusters import ClusterFileError, write_clusters
+from workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
+from workers.features.gazetteers import LISTS
+from workers.features.templates import FeatureSet, FeatureSetError, feature_set
+from workers.models.folder import MANIFEST, Manifest, ModelError
+
+CLUSTERS_FILE = "clusters.parquet"
+"""The table of word clusters, where the features read one."""
+LIST_FILES = {name: f"{name}.parquet" for name in LISTS}
+"""The lists of phrases that the features read."""
+
+
+def write_features(out: Path, features: FeatureSet) -> tuple[FeatureSet, tuple[str, ...]]:
+    """Writes the files that features read; the features for documents that were not learned from, and the files' names.
+
+    Raises `OSError`.
+    """
+    lists = {name: gazetteer.for_all for name, gazetteer in features.lists.items()}
+    if features.clusters is not None:
+        write_clusters(out / CLUSTERS_FILE, features.clusters)
+    for name, gazetteer in lists.items():
+        write_gazetteer(out / LIST_FILES[name], gazetteer)
+    clusters = () if features.clusters is None else (CLUSTERS_FILE,)
+    return replace(features, lists=lists), (*clusters, *(LIST_FILES[name] for name in lists))
+
+
+def read_features(folder: Path, manifest: Manifest) -> FeatureSet:
+    """The features that a manifest names, with the files of its folder. Raises `ModelError`."""
+    try:
+        clusters = folder / CLUSTERS_FILE if CLUSTERS_FILE in manifest.files else None
+        lists = {name: read_gazetteer(folder / file) for name, file in LIST_FILES.items() if file in manifest.files}
+        features = feature_set(manifest.features, clusters, lists)
+    except (FeatureSetError, ClusterFileError, GazetteerFileError) as error:
+        raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
+    if tuple(t.name for t in features.templates) != manifest.templates:
+        raise ModelError(
+            f"{folder / MANIFEST}: trained with another definition of feature set {manifest.features!r}; train again"
+        )
+    return features

@@ -1,0 +1,240 @@
+"""A semi-Markov CRF: segments of a sentence are labelled, not its tokens (Sarawagi & Cohen 2004).
+
+A segment is one token outside of all spans, or up to M tokens of one type; what it scores is in
+`workers.inference.core.segments`, what its features see in `workers.features.segments`. Its exact answer is that of
+nested Viterbi, `SemiCrfModel.best`.
+
+Engines work on labels of tokens, so what they are given is made of it. By ``best`` a label of a token gets the nats
+that the best segments with it are below the best of all: the labelling of highest score is that of nested Viterbi,
+whatever engine looks for it. By ``marginals`` it gets the logarithm of its probability. Transitions are zero. Under
+constraints both count a change once for each token of it, though a segment changes as a whole: an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.document import Batch
+from schemas.labels import OUTSIDE, Labels, LabelSet, Scheme
+from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from schemas.settings import SemiCrfSettings
+from workers.features.derived import needed_columns
+from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
+from workers.features.segments import WholeSegments, first_features, last_features
+from workers.features.templates import FeatureSet
+from workers.inference.core.segments import (
+    HOPELESS,
+    Marked,
+    Segments,
+    SegmentScores,
+    best_segments,
+    marginals,
+    max_marginals,
+)
+from workers.models import crf
+from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from workers.models.feature_files import read_features, write_features
+from workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+
+KIND = "semicrf"
+WEIGHTS_FILE = "weights.bin"
+PARTS = ("inside", "first", "last")
+"""Of which tokens of a segment the features are."""
+_OF_FEATURES = crf.ARRAYS[:-2]
+ARRAYS = (
+    *(Kind(f"{part} {name}", dtype, axes) for part in PARTS for name, dtype, axes in _OF_FEATURES),
+    Kind("length", "<f8", 2),
+    Kind("transition", "<f8", 2),
+    Kind("whole", "<f8", 2),
+    Kind("whole_keys", "<u8"),
+    Kind("whole_rows", "<i4"),
+    Kind("marginals", "|b1"),
+)
+"""The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights` for each part, those of `Learned`, and whether
+engines are given marginals."""
+TIE = 1e-9
+"""Nats that a label costs at least which is not the answer, though segments with it may score as much."""
+
+
+class Learned(NamedTuple):
+    """What training finds out, by K labels of segments: the types of ``labels`` in order, then outside if it was seen.
+
+    ``parts`` are the weights of features of the tokens inside, first and last in a segment; ``length`` (M, K),
+    ``transition`` (K, K) and ``whole`` (R, K), a row of ``segments`` each, as in `SegmentScores`.
+    """
+
+    labels: LabelSet
+    features: FeatureSet
+    parts: tuple[FeatureWeights, ...]
+    length: Floats
+    transition: Floats
+    whole: Floats
+    segments: WholeSegments
+
+
+@dataclass(frozen=True, eq=False)
+class SemiCrfModel:
+    """What was learned, and whether engines are given marginals, or what the best segments lose."""
+
+    learned: Learned
+    gives_marginals: bool
+    manifest: Manifest
+
+    @property
+    def labels(self) -> LabelSet:
+        """The labels (L) of tokens."""
+        return self.learned.labels
+
+    @property
+    def digest(self) -> str:
+        """See `Model.digest`."""
+        return self.manifest.digest
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns that the features read, sorted."""
+        return needed_columns(self.learned.features)
+
+    def potentials(self, batch: Batch) -> Potentials:
+        """Local scores of a whole batch: unary (N, L), nats, at most 0; transitions of zero.
+
+        Raises as `CrfModel.potentials` does.
+        """
+        unary = self._marginals(batch) if self.gives_marginals else self._best(batch)
+        return Potentials(unary, np.zeros((len(self.labels),) * 2), batch.sentence_starts)
+
+    def best(self, batch: Batch) -> Labels:
+        """(N,) labels of the best segments of a batch, ids of its label set."""
+        return self._labels(best_segments(self.segment_scores(batch), batch.sentence_bounds)[0])
+
+    def segment_scores(self, batch: Batch) -> SegmentScores:
+        """What segments of a batch score."""
+        learned = self.learned
+        inside, first, last = (scorer.unary(batch) for scorer in self.scorers)
+        # Copies, since kernels are compiled anew for what cannot be written to.
+        length, transition, whole = (table.copy() for table in (learned.length, learned.transition, learned.whole))
+        rows = learned.segments.found(batch, len(length))
+        return SegmentScores(inside, first, last, length, transition, whole, rows, len(self.labels.types))
+
+    def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """(V,) which words the model has weights for, see `CrfModel.known`."""
+        return known_words(self.learned.features, self.learned.parts[0], words)
+
+    @cached_property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """Score tokens as a part of a segment; their word tables live in this process and are not pickled."""
+        learned = self.learned
+        features = (learned.features, first_features(learned.features), last_features(learned.features))
+        width = learned.length.shape[1]
+        return tuple(Scorer(f, w, width) for f, w in zip(features, learned.parts, strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "scorers"}
+
+    def _best(self, batch: Batch) -> Floats:
+        """(N, L) nats of the best segments with each label of each token, below the best of all."""
+        scores, bounds = self.segment_scores(batch), batch.sentence_bounds
+        segments, total = best_segments(scores, bounds)
+        found = max_marginals(scores, bounds)
+        unary = self._of_labels(found, np.maximum(found.first, found.inside))
+        unary -= np.repeat(total, np.diff(bounds))[:, None]
+        np.minimum(unary, -TIE, out=unary)
+        unary[np.arange(len(unary)), self._labels(segments)] = 0.0
+        return unary
+
+    def _marginals(self, batch: Batch) -> Floats:
+        """(N, L) log probabilities of each label of each token, −`HOPELESS` at least."""
+        found = marginals(self.segment_scores(batch), batch.sentence_bounds)
+        shares = self._of_labels(found, found.first + found.inside)
+        unary: Floats = np.where(shares < 0.0, -np.inf, np.log(np.clip(shares, np.exp(-HOPELESS), 1.0)))
+        return unary
+
+    def _of_labels(self, found: Marked, either: Floats) -> Floats:
+        """(N, L) what is known of labels of segments, by labels of tokens; −inf for outside where it was never seen."""
+        labels, types = self.labels, len(self.labels.types)
+        unary = np.full((len(either), len(labels)), -np.inf)
+        if labels.scheme is Scheme.PLAIN:
+            unary[:, labels.opening] = either[:, :types]
+        else:
+            unary[:, labels.opening], unary[:, labels.inside] = found.first[:, :types], found.inside[:, :types]
+        if either.shape[1] > types:
+            unary[:, labels.index[OUTSIDE]] = found.first[:, types]
+        return unary
+
+    def _labels(self, segments: Segments) -> Labels:
+        """(N,) labels of segments."""
+        labels = self.labels
+        outside = (labels.index[OUTSIDE],) if OUTSIDE in labels.index else ()
+        opening, inside = (np.append(ids, outside).astype(np.int32) for ids in (labels.opening, labels.inside))
+        return np.where(segments.size > 0, opening[segments.kind], inside[segments.kind])
+
+
+def save(out: Path, learned: Learned, *, settings: SemiCrfSettings, training: Mapping[str, Any]) -> SemiCrfModel:
+    """Writes the weights and, last, the manifest into a folder that `begin` has made.
+
+    Raises `OSError`, and `OutputError` of the manifest.
+    """
+    features, lists = write_features(out, learned.features)
+    arrays = [array for part in learned.parts for array in vars(part).values()]
+    shared = (learned.length, learned.transition, learned.whole, learned.segments.keys, learned.segments.rows)
+    gives_marginals = settings.scores == "marginals"
+    write_arrays(out / WEIGHTS_FILE, (*arrays, *shared, np.array([gives_marginals])))
+    manifest = Manifest(
+        kind=KIND,
+        labels=learned.labels.names,
+        scheme=learned.labels.scheme,
+        features=features.name,
+        templates=tuple(t.name for t in features.templates),
+        settings=settings.model_dump(),
+        versions={name: version(name) for name in ("concord", "numpy", "numba")},
+        training=dict(training),
+        files={name: file_digest(out / name) for name in (*lists, WEIGHTS_FILE)},
+    )
+    write_manifest(out, manifest)
+    return SemiCrfModel(learned._replace(features=features), gives_marginals, manifest)
+
+
+def load(folder: Path | str) -> SemiCrfModel:
+    """The model saved in a folder; no file is opened before its hash was checked.
+
+    Raises `ModelError` where the folder is not a whole semi-Markov CRF or its features have changed.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
+    features = read_features(folder, manifest)
+    try:
+        arrays = read_arrays(folder / WEIGHTS_FILE, ARRAYS)
+        cut = len(PARTS) * len(_OF_FEATURES)
+        parts = tuple(FeatureWeights(*arrays[k : k + len(_OF_FEATURES)]) for k in range(0, cut, len(_OF_FEATURES)))
+        length, transition, whole, keys, rows, marked = arrays[cut:]
+        learned = Learned(manifest.label_set, features, parts, length, transition, whole, WholeSegments(keys, rows))
+        _check(learned, marked)
+    except (ArraysFileError, FeatureError) as error:
+        raise ModelError(f"{folder / WEIGHTS_FILE}: damaged ({error}); copy the folder again or train again") from error
+    return SemiCrfModel(learned, bool(marked[0]), manifest)
+
+
+def _check(learned: Learned, marked: NDArray[np.bool_]) -> None:
+    """Raises `FeatureError` where an array is not of so many labels, or not of finite weights."""
+    width, types = learned.length.shape[1], len(learned.labels.types)
+    known = (types, types + 1) if OUTSIDE in learned.labels.index else (types,)
+    if width not in known or not width or not len(learned.length):
+        raise FeatureError(f"length is {learned.length.shape} for {types} types")
+    if learned.transition.shape != (width, width) or learned.whole.shape[1] != width:
+        raise FeatureError(f"transition is {learned.transition.shape}, whole {learned.whole.shape} for {width} labels")
+    for part in learned.parts:
+        part.check(width)
+    for name, table in (("length", learned.length), ("transition", learned.transition), ("whole", learned.whole)):
+        if not np.abs(table).max(initial=0.0) <= LARGEST_WEIGHT:
+            raise FeatureError(f"a weight of {name} is not a number of at most {LARGEST_WEIGHT:g} nats")
+    learned.segments.check(len(learned.whole))
+    if marked.shape != (1,) or marked.view(np.uint8).max() > 1:
+        raise FeatureError("marginals is no truth value")
