@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bench_mining import KINDS
 from common import REAL, save
 
 from schemas.decoded import Status
@@ -121,7 +122,7 @@ class Fitted(NamedTuple):
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Fitted:
         """Trains, mines and counts."""
-        model, settings, batch = learned(TRAINER, documents, {}), MiningSettings(), Batch.of(documents)
+        model, settings, batch = learned(TRAINER, documents, {}), MiningSettings(kinds=KINDS), Batch.of(documents)
         counts = RuleCounts.of(batch, model.labels, orders=settings.orders, seed=0)
         rules = kept_of(significant(candidates(counts, model.labels), settings), settings)
         rows = count_rows(declared(rules, model.labels), [batch], model.labels)

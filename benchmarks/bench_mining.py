@@ -25,6 +25,11 @@ from workers.learning.mining import MiningSettings, Rule, candidates, declared, 
 from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
 from workers.learning.rule_counts import Kind, RuleCounts
 
+KINDS = (
+    *(Kind.STARTS, Kind.ENDS, Kind.FOLLOWED, Kind.APART, Kind.ORDER),
+    *(Kind.CHANGES, Kind.ONCE, Kind.THERE, Kind.NEEDS),
+)
+
 
 def weighed(found: Citations, rules: Sequence[Rule], *, scale: float = 1.0) -> DeclaredConstraints:
     """The rules with the weights that a mined file has, times ``scale``."""
@@ -45,7 +50,7 @@ def interval(right: np.ndarray, base: np.ndarray, *, draws: int = 10_000) -> tup
 
 def main() -> None:
     """Prints and saves all figures."""
-    found, settings = citations(), MiningSettings()
+    found, settings = citations(), MiningSettings(kinds=KINDS)
     started = time.process_time()
     counts = RuleCounts.of(Batch.of(found.train), found.model.labels, orders=settings.orders, seed=0)
     every = candidates(counts, found.model.labels)

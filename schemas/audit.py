@@ -69,7 +69,8 @@ class CountedWeight(Figures):
 
     Of its rows ``rows`` have their antecedent in gold, ``vacuous`` do not and say nothing; ``broken`` are broken, by
     ``degree`` units together. Of an agreement they are pairs of spans. ``before`` is the declared weight (inf: hard); a
-    hard one is not changed. Weight and interval are those of the counts times ``factor``, which is held to be known.
+    hard one is not changed. Weight and interval are those of the counts times ``factor``, which is held to be known;
+    a weight that is learned may lie anywhere.
     """
 
     name: str
@@ -112,6 +113,25 @@ class TuningReport(Figures):
     high: float
 
 
+class LearningReport(Figures):
+    """Weights learned from the errors of models on documents they have not seen; ``dropped`` constraints got none.
+
+    ``rate`` (nats a unit of degree) and ``passes`` were chosen by the ``figure`` of a ``measure`` (a fraction) on
+    either half of the documents under weights of the other: ``before`` without them and ``after`` with them; the gain
+    lies between ``low`` and ``high`` with 95 %, but they were chosen by it.
+    """
+
+    rate: float
+    passes: int
+    measure: str
+    figure: str
+    dropped: int
+    before: float
+    after: float
+    low: float
+    high: float
+
+
 class WeighReport(Figures):
     """The weights of a constraint file by ``penalty``, from ``documents`` with gold labels; ``out`` has them.
 
@@ -124,6 +144,7 @@ class WeighReport(Figures):
     penalty: str
     constraints: tuple[CountedWeight, ...]
     tuning: TuningReport | None
+    learning: LearningReport | None
     out: str | None
     mlflow_run: str | None
 

@@ -197,6 +197,16 @@ def transition_on(text: Sentences, c: dict[str, Any]) -> float:
     return broken
 
 
+def changes_at(text: Sentences, c: dict[str, Any]) -> float:
+    broken = 0
+    for sentence in text:
+        for (first, a), (second, b) in pairwise(sentence):
+            marked = listed(second if c.get("side") == "after" else first, c["tokens"])
+            meant = "labels" not in c or (inside(a, c["labels"]) and inside(b, c["labels"]))
+            broken += marked and meant and continued(a, b)
+    return broken
+
+
 def lexicon(text: Sentences, c: dict[str, Any]) -> float:
     return sum(listed(w, c["words"]) and not inside(label, c["labels"]) for s in text for w, label in s)
 
@@ -344,6 +354,11 @@ CASES: dict[str, tuple[Naive, list[dict[str, Any]], list[dict[str, Any]]]] = {
         ],
     ),
     "transition_on": (transition_on, [{}], [{}, {"side": "after"}, {"tokens": [",", "of"], "side": "before"}]),
+    "changes_at": (
+        changes_at,
+        [{"tokens": ["of"]}, {"tokens": [",", "Smith"], "labels": ["PER"], "side": "after"}],
+        [{"tokens": [","], "side": "after"}, {"tokens": ["of", ","], "labels": ["author", "O"]}],
+    ),
     "lexicon": (
         lexicon,
         [{"words": ["SMITH", "of"], "labels": ["PER"]}],

@@ -168,8 +168,9 @@ def test_a_corpus_without_gold_labels_cannot_be_weighed_on(
     [
         (["--penalty", "odd"], "no penalty is called 'odd'; there are odds, fersini, bayes, fixed, hard, tuned"),
         (["--option", "held=-1"], "held"),
-        (["--penalty", "tuned"], "goes together with --model and --held-out: give all three or none"),
-        (["--model", "m"], "goes together with --model and --held-out: give all three or none"),
+        (["--penalty", "tuned"], "tuned goes together with --model and --held-out, --penalty learned with --model"),
+        (["--penalty", "learned"], "learned with --model alone, and every other one with neither"),
+        (["--model", "m"], "learned with --model alone, and every other one with neither"),
         (["--penalty", "tuned", "--option", "base=tuned"], "no penalty that is counted is called 'tuned'"),
         (["--option", "hold=1"], "options of penalty odds: held"),
     ],

@@ -17,7 +17,8 @@ app = typer.Typer(no_args_is_help=True, help="Find constraints in a corpus, chec
 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
 Penalty = Annotated[
-    str, typer.Option(help="What a broken row costs: odds, fersini, bayes, fixed, hard, or (to weigh) tuned.")
+    str,
+    typer.Option(help="What a broken row costs: odds, fersini, bayes, fixed, hard, or (to weigh) tuned or learned."),
 ]
 
 
@@ -70,7 +71,12 @@ def weigh(
     out: Annotated[Path | None, typer.Option(help="The same constraints with these weights, as a new file.")] = None,
     penalty: Penalty = "odds",
     option: Options = None,
-    model: Annotated[str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: whose answers tune.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model folder, or models:/NAME@ALIAS: whose answers tune, or as which models are trained to learn."
+        ),
+    ] = None,
     held_out: Annotated[
         str | None, typer.Option(help="Labelled corpus that neither the counts nor the model have seen: tunes.")
     ] = None,
@@ -79,6 +85,8 @@ def weigh(
     as_json: Json = False,
 ) -> None:
     """Count what each constraint should cost, on documents with gold labels; tuned: times what helps on others.
+
+    Learned: what corrects the errors of models that are trained as --model was, each on a part of the corpus.
 
     With --tracking the weights and their intervals are kept in a run of MLflow.
     """

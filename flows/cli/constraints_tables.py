@@ -14,6 +14,7 @@ from schemas.audit import (
     ConstraintEffect,
     Explanation,
     LabelChange,
+    LearningReport,
     MineReport,
     TuningReport,
     WeighReport,
@@ -70,6 +71,8 @@ def weigh_lines(report: WeighReport) -> Iterator[str]:
     yield "vacuous rows hold for want of what they speak of; they are no evidence and do not count"
     if report.tuning is not None:
         yield from _tuning_lines(report.tuning)
+    if report.learning is not None:
+        yield from _learning_lines(report.learning)
     for row in report.constraints:
         if not row.rows:
             yield f"warning: {row.name}: gold never has what it speaks of; its weight rests on nothing"
@@ -85,6 +88,15 @@ def _tuning_lines(tuning: TuningReport) -> Iterator[str]:
     yield (
         f"{tuning.figure} of {tuning.measure} there {tuning.before:.2%} as counted, {tuning.after:.2%} with them "
         f"(gain {tuning.low:+.2%} to {tuning.high:+.2%}, on the documents they were chosen on)"
+    )
+
+
+def _learning_lines(learning: LearningReport) -> Iterator[str]:
+    yield f"learned in {learning.passes} passes at rate {learning.rate:g}; {learning.dropped:,} got no weight"
+    yield (
+        f"{learning.figure} of {learning.measure} on halves, with weights of the other half: {learning.before:.2%} "
+        f"without, {learning.after:.2%} with them (gain {learning.low:+.2%} to {learning.high:+.2%}, rate and passes "
+        "were chosen by it)"
     )
 
 

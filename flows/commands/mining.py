@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flows.cluster.cluster import cluster
 from flows.cluster.counting import count_all
-from flows.commands.weighing import DIGITS
+from flows.commands.learning import DIGITS
 from flows.jobs import corpus_place, folder_place
 from schemas.audit import MinedRule, MineReport
 from schemas.labels import LabelSet

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flows.commands.constraints import gold_labels
+from flows.commands.learning import DIGITS, check_figure, learned_on
 from flows.jobs import run_tags
 from flows.options import parse_options
 from flows.progress import meter
@@ -21,9 +22,10 @@ from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
-from workers.evaluation.measures import MEASURES, check_measures
 from workers.learning.penalties import (
+    LEARNED,
     TUNED,
+    LearnedSettings,
     Penalty,
     PenaltyError,
     PenaltySettings,
@@ -37,9 +39,6 @@ from workers.learning.penalties import (
 from workers.learning.tuned_weights import FactorTrial, families, tune_weights
 from workers.models.model import score_column
 from workers.storage.files import write_whole
-
-DIGITS = 3
-"""Decimals of nats that a file shows: counts say no more."""
 
 
 def weigh_file(
@@ -56,15 +55,14 @@ def weigh_file(
 ) -> WeighReport:
     """The weights of a file's constraints counted on a corpus; ``out`` is the same file with them.
 
-    ``model`` and ``held_out`` are what the weights are tuned with. With ``tracking``, the address of MLflow, a run
+    ``model`` and ``held_out`` are what the weights are tuned with, a ``model`` alone says how those are trained whose
+    errors they are learned from. With ``tracking``, the address of MLflow, a run
     there keeps them. Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold
     labels, and what reading corpora, model and file and tracking raise.
     """
     cost = penalty_named(penalty)
     settings = parse_options(options, cost.settings, owner=f"penalty {penalty}")
-    given = [place for place in (model, held_out) if place is not None]
-    if len(given) != (2 if isinstance(settings, TunedSettings) else 0):
-        raise PenaltyError(f"--penalty {TUNED} goes together with --model and --held-out: give all three or none")
+    _check_given(penalty, model, held_out)
     constraints, shards = load_constraints(file), plan(corpus)
     labels = gold_labels(corpus, shards)
     constraints.bind(labels)
@@ -77,12 +75,20 @@ def weigh_file(
     if model is not None and held_out is not None and isinstance(settings, TunedSettings):
         as_counted = with_weights(constraints, weights)
         tuned = _HeldOut(held_out, model, seed, tracking).tuned(as_counted, settings)
+    learned = None
+    if model is not None and isinstance(settings, LearnedSettings):
+        learned = learned_on(corpus, model, constraints, settings, seed=seed, tracking=tracking)
     factors = {} if tuned is None else tuned.factors
     family = families(constraints)
     rows = [
         _counted(name, before, counts[name], (cost, settings), factors.get(family[name], 1.0))
         for name, before in declared_weights(constraints)
     ]
+    if learned is not None:
+        rows = [row.model_copy(update={"weight": learned.weights.get(row.name, row.before)}) for row in rows]
+        rows = [row for row in rows if row.weight > 0.0]
+        constraints = constraints.only(t for t in constraints.titles if learned.weights.get(t) != 0.0)
+    out = out if rows else None
     if out is not None:
         weighed = with_weights(constraints, {row.name: row.weight for row in rows})
         write_whole(out, constraints_text(weighed, {row.name: _comment(row) for row in rows}).encode())
@@ -93,10 +99,21 @@ def weigh_file(
         penalty=penalty,
         constraints=tuple(rows),
         tuning=tuned,
+        learning=None if learned is None else learned.report,
         out=None if out is None else str(out),
         mlflow_run=None,
     )
     return report if tracking is None else _tracked(report, file, corpus, shards, settings, tracking)
+
+
+def _check_given(penalty: str, model: str | None, held_out: str | None) -> None:
+    """Raises `PenaltyError` where a penalty is given what it does not take, or not what it does."""
+    wanted = {TUNED: (True, True), LEARNED: (True, False)}.get(penalty, (False, False))
+    if wanted != (model is not None, held_out is not None):
+        raise PenaltyError(
+            f"--penalty {TUNED} goes together with --model and --held-out, --penalty {LEARNED} with --model alone, "
+            "and every other one with neither"
+        )
 
 
 class _HeldOut(NamedTuple):
@@ -109,10 +126,7 @@ class _HeldOut(NamedTuple):
 
     def tuned(self, constraints: DeclaredConstraints, settings: TunedSettings) -> TuningReport:
         """The factors of the families. Raises `CorpusError` without gold labels, and what reading raises."""
-        check_measures([settings.measure])
-        if settings.figure not in MEASURES[settings.measure].figures:
-            known = ", ".join(MEASURES[settings.measure].figures)
-            raise PenaltyError(f"measure {settings.measure} has no figure {settings.figure!r}; it has {known}")
+        check_figure(settings.measure, settings.figure)
         opened = open_model(self.model, LateRegistry(self.tracking)).model
         documents, _ = read_documents(plan(self.corpus, scores=score_column(opened)))
         labelled = [document for document in documents if document.labels is not None]
@@ -153,7 +167,7 @@ def _tracked(
         run.params({"constraints": file.name, "corpus": corpus, "penalty": report.penalty} | settings.model_dump())
         run.dataset(name=corpus, digest=dataset_digest(shards), source=corpus, context="weigh")
         run.text(report.model_dump_json(indent=1), PENALTIES_FILE)
-        tuning = report.tuning
+        tuning = report.tuning or report.learning
         gains = {} if tuning is None else {"held_out/before": tuning.before, "held_out/after": tuning.after}
         run.end(Outcome.now({"documents": report.documents, "rejected": report.rejected} | gains))
     return report.model_copy(update={"mlflow_run": run.id})

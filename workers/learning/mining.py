@@ -17,21 +17,29 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import gammaln
 from scipy.stats import binom
 
 from schemas.labels import OUTSIDE, LabelSet
+from schemas.potentials import Floats
 from schemas.settings import Settings
 from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.rows import Mask
 from workers.constraints.templates.order import Adjacency, PresencePrecedence, ShouldNotPrecede
 from workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
-from workers.constraints.templates.runs import AppearsOnce, TransitionOn
-from workers.constraints.templates.template import RowTemplate
+from workers.constraints.templates.runs import (
+    AppearsOnce,
+    AtMostRuns,
+    ChangesAt,
+    SequenceImpliesSequence,
+    TransitionOn,
+)
+from workers.constraints.templates.template import BELOW, RowTemplate
 from workers.constraints.templates.words import ShouldBeTagged
+from workers.learning.fields import Fields, fields_of
 from workers.learning.penalties import RowCounts, wilson
-from workers.learning.rule_counts import BILLION, SIDES, Kind, RuleCounts
+from workers.learning.rule_counts import BILLION, MARK_SIDES, SIDES, Kind, RuleCounts
 
 UNWEIGHED = 1.0
 """Nats of a rule before its degrees are counted."""
@@ -56,6 +64,7 @@ class Rule(NamedTuple):
     n: int
     broken: int
     chance: float
+    third: str = ""
 
     @property
     def p(self) -> float:
@@ -70,96 +79,182 @@ class Rule(NamedTuple):
     @property
     def name(self) -> str:
         """In the file and in reports."""
-        return SAYINGS[self.kind].format(self.first, self.second)
+        return SAYINGS[self.kind].format(self.first or ANY_RUN, self.second, self.third)
 
+
+ANY_RUN = "any run"
+"""What stops at a mark, where it is not a type."""
 
 SAYINGS = {
     Kind.STARTS: "starts with {}",
     Kind.ENDS: "ends with {}",
     Kind.FOLLOWED: "{} is followed by {}",
+    Kind.CHOICE: "{} is followed by {} or {}",
     Kind.APART: "{} is not followed by {}",
     Kind.ORDER: "{} all before {}",
+    Kind.TOGETHER: "{} together",
     Kind.CHANGES: "changes at punctuation, {}",
+    Kind.STOPS: "{} stops at {}, {} the change",
     Kind.ONCE: "one {}",
+    Kind.ONE_OF: "one {} or {}",
     Kind.THERE: "a {}",
+    Kind.EITHER: "a {} or a {}",
     Kind.NEEDS: "{} needs {}",
+    Kind.MATCHED: "as many {} as {}",
 }
+
+SYMMETRIC = (Kind.EITHER, Kind.ONE_OF)
+"""Kinds that say the same of A and B as of B and A."""
 
 
 def candidates(counts: RuleCounts, labels: LabelSet) -> list[Rule]:
     """Every rule that binds anywhere, in one order for the same counts."""
     if not counts.tables:
         return []
-    names = [*labels.types, OUTSIDE]
+    fields = fields_of(labels)
     absent = {OUTSIDE} - set(labels.names)
-    dealt = _Dealt(counts)
-    rules: list[Rule] = []
+    dealt = _Dealt(counts, fields)
+    rules = [*_of_tables(counts, fields, dealt), *_of_choices(counts, labels.types), *_of_marks(counts, labels.types)]
+    return [rule for rule in rules if absent.isdisjoint((rule.first, rule.second, rule.third))]
+
+
+def _of_tables(counts: RuleCounts, fields: Fields, dealt: _Dealt) -> Iterator[Rule]:
+    """Those of one field or two, or of places of change."""
     for kind in Kind:
+        if kind in (Kind.CHOICE, Kind.STOPS):
+            continue
         table = np.moveaxis(counts.tables[kind], 0, -1)
         for place in np.argwhere(table[..., 0] > 0).tolist():
-            first, second = _named(kind, place, names)
-            if _speaks(kind, first, second) and absent.isdisjoint((first, second)):
+            if kind is Kind.CHANGES or _speaks(kind, place, fields):
                 n, broken, chance = table[tuple(place)].tolist()
-                share = dealt.share(kind, place) if kind in DEALT else chance / BILLION / n
-                rules.append(Rule(kind, first, second, n, broken, share))
-    return rules
+                share = dealt.share(kind, place, n) if kind in DEALT else chance / BILLION / n
+                yield Rule(kind, *_named(kind, place, fields.names), n, broken, share)
+
+
+def _of_choices(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
+    """Of two types that both follow a run of A somewhere, besides what comes of either alone."""
+    # Types stand first among fields, and what is outside all spans last in both tables.
+    own = [*range(len(types)), -1]
+    n, broken, chance = (table[np.ix_(own, own)] for table in counts.tables[Kind.FOLLOWED])
+    alone, (both, by_chance), names = n - broken, counts.tables[Kind.CHOICE], [*types, OUTSIDE]
+    there = (both > 0) | ((alone[:, :, None] > 0) & (alone[:, None, :] > 0))
+    for a, b, c in np.argwhere(np.triu(there, 1)).tolist():
+        if a not in (b, c) and a < len(types):
+            held = alone[a, b] + alone[a, c] + both[a, b, c]
+            share = (chance[a, b] + chance[a, c] + by_chance[a, b, c]) / BILLION / n[a, b]
+            yield Rule(Kind.CHOICE, names[a], names[b], int(n[a, b]), int(n[a, b] - held), min(1.0, share), names[c])
+
+
+def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
+    """Of marks that runs do not go on past."""
+    for mark, table in counts.marks.items():
+        for side, of in np.argwhere(table[0] > 0).tolist():
+            n, broken, chance = table[:, side, of].tolist()
+            kind = types[of] if of < len(types) else ""
+            yield Rule(Kind.STOPS, kind, mark, n, broken, chance / BILLION / n, MARK_SIDES[side].value)
 
 
 def _named(kind: Kind, place: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
     if kind is Kind.CHANGES:
         return SIDES[place[0]].value, ""
-    return names[place[0]], names[place[1]] if len(place) > 1 else ""
+    said = [names[i] if i < len(names) else OUTSIDE for i in place]
+    return said[0], said[1] if len(said) > 1 else ""
 
 
-def _speaks(kind: Kind, first: str, second: str) -> bool:
-    """Not of a type and itself; of what is outside all spans only as what comes first, last or next."""
-    if first == second:
-        return False
+def _speaks(kind: Kind, place: Sequence[int], fields: Fields) -> bool:
+    """Not of a field and a part of itself; of what is outside all spans only as what comes first, last or next."""
+    outside, types = len(fields.names), len(fields.types.T)
+    if kind is Kind.TOGETHER:
+        return types <= place[0] < outside
     if kind in (Kind.STARTS, Kind.ENDS):
         return True
-    return first != OUTSIDE and (second != OUTSIDE or kind in (Kind.FOLLOWED, Kind.APART))
+    if place[0] == outside or (kind in SYMMETRIC and place[0] >= place[1]):
+        return False
+    if place[-1] == outside:
+        return kind in (Kind.FOLLOWED, Kind.APART)
+    return len(place) == 1 or _differ(kind, *fields.types[place])
 
 
-DEALT = (Kind.ONCE, Kind.THERE, Kind.NEEDS)
+def _differ(kind: Kind, first: Mask, second: Mask) -> bool:
+    """Does a rule of such fields say anything? A level needs what is in it, but that has its level anyhow."""
+    if kind is Kind.NEEDS:
+        return bool((first & ~second).any())
+    return not bool((first & second).any())
+
+
+DEALT = (Kind.ONCE, Kind.ONE_OF, Kind.THERE, Kind.EITHER, Kind.NEEDS, Kind.MATCHED)
 
 
 class _Dealt:
     """Chances where N labelled runs are dealt out anew over documents that keep their numbers of runs."""
 
-    def __init__(self, counts: RuleCounts) -> None:
-        self._runs = counts.runs
+    def __init__(self, counts: RuleCounts, fields: Fields) -> None:
+        self._types, self._runs = fields.types, counts.runs
+        self._total = int(counts.runs.sum())
         self._sizes = np.array(list(counts.sizes), np.float64)
-        self._documents = np.array(list(counts.sizes.values()), np.float64).reshape(len(self._sizes), -1)
+        given = np.array(list(counts.sizes.values()), np.float64).reshape(len(self._sizes), -1)
+        self._documents, self._has, either = np.split(given, [1, 1 + len(fields.names)], axis=1)
+        self._either = either.reshape(len(given), len(counts.runs), -1)
+        self._known: dict[int, Floats] = {}
 
-    def share(self, kind: Kind, place: Sequence[int]) -> float:
-        """Of the documents where the rule binds, the share in which it then holds."""
-        first = self._runs[place[0]]
-        there = 1.0 - self._none(first)
-        if kind is Kind.THERE:
-            return self._mean(there, self._documents[:, 0])
-        holding = self._one(first) if kind is Kind.ONCE else self._both(first, self._runs[place[1]])
-        shares = np.divide(holding, there, out=np.ones_like(there), where=there > 0)
-        return self._mean(np.clip(shares, 0.0, 1.0), self._documents[:, 1 + place[0]])
+    def share(self, kind: Kind, place: Sequence[int], n: int) -> float:
+        """Of the n documents where the rule binds, the share in which it then holds."""
+        sets = self._types[place]
+        first, union = self._count(sets[0]), self._count(np.logical_or.reduce(sets))
+        match kind:
+            case Kind.THERE | Kind.EITHER:
+                return self._mean(1.0 - self._none(union), self._documents[:, 0], n)
+            case Kind.ONCE:
+                return self._mean(_ratio(self._one(first), 1.0 - self._none(first)), self._has[:, place[0]], n)
+            case Kind.ONE_OF:
+                shares = _ratio(self._one(union), 1.0 - self._none(union))
+                return self._mean(shares, self._either[:, place[0], place[1]], n)
+            case Kind.NEEDS:
+                holding = 1.0 - self._none(first) - self._none(self._count(sets[1])) + self._none(union)
+            case _:
+                holding = self._as_many(first, self._count(sets[1]))
+        return self._mean(_ratio(holding, 1.0 - self._none(first)), self._has[:, place[0]], n)
 
-    def _mean(self, shares: NDArray[np.float64], documents: NDArray[np.float64]) -> float:
-        return float(np.clip(shares @ documents / documents.sum(), 0.0, 1.0))
+    def _count(self, types: Mask) -> int:
+        return int(self._runs[types].sum())
 
-    def _none(self, of: int) -> NDArray[np.float64]:
+    def _mean(self, shares: Floats, documents: Floats, n: int) -> float:
+        return float(np.clip(shares @ documents / n, 0.0, 1.0))
+
+    def _none(self, of: int) -> Floats:
         """A document of each size gets none of so many of the runs."""
-        return np.exp(_ways(self._total - of, self._sizes) - _ways(self._total, self._sizes))
+        if of not in self._known:
+            self._known[of] = self._drawn(of, 0)
+        return self._known[of]
 
-    def _one(self, of: int) -> NDArray[np.float64]:
-        return of * np.exp(_ways(self._total - of, self._sizes - 1) - _ways(self._total, self._sizes))
+    def _one(self, of: int) -> Floats:
+        return self._drawn(of, 1)
 
-    def _both(self, first: int, second: int) -> NDArray[np.float64]:
-        return 1.0 - self._none(first) - self._none(second) + self._none(first + second)
+    def _drawn(self, of: int, count: int | Floats) -> Floats:
+        """It gets just so many of them; ``count`` may be (1, M) for (S, M) at once."""
+        sizes = self._sizes if isinstance(count, int) else self._sizes[:, None]
+        number = np.asarray(count, np.float64)
+        ways = _ways(of, number) + _ways(self._total - of, sizes - number)
+        found: Floats = np.exp(ways - _ways(self._total, sizes))
+        return found
 
-    @property
-    def _total(self) -> int:
-        return int(self._runs.sum())
+    def _as_many(self, first: int, second: int) -> Floats:
+        """It gets one of the first runs, and of the second ones as many or more."""
+        in_all = np.arange(1.0 + self._sizes.max())[None, :]
+        of_first = in_all.T
+        fits = (of_first >= 1) & (in_all >= 2 * of_first)
+        ways = np.where(fits, _ways(first, of_first) + _ways(second, in_all - of_first), -np.inf)
+        possible = np.minimum(in_all, first + second)
+        found: Floats = self._drawn(first + second, in_all) @ np.exp(ways - _ways(first + second, possible)).sum(axis=0)
+        return found
 
 
-def _ways(of: int, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    shares = np.divide(part, whole, out=np.ones_like(whole), where=whole > 0)
+    return np.clip(shares, 0.0, 1.0)
+
+
+def _ways(of: int, sizes: Floats) -> Floats:
     """log C(of, size); −inf where there is no way."""
     possible = (sizes >= 0) & (sizes <= of)
     size = np.where(possible, sizes, 0.0)
@@ -177,28 +272,64 @@ def significant(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
 
 
 def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
-    """Of significant rules those that hold often enough and that no other one implies, in their order."""
-    kept = [rule for rule in rules if rule.held >= settings.held]
-    return [rule for rule in kept if not any(implies(other, rule) and _as_sure(other, rule) for other in kept)]
+    """Of significant rules those that hold often enough and that no others imply, in their order."""
+    left = [rule for rule in rules if rule.held >= settings.held]
+    # What is broken most goes first, so that of rules that imply each other the surest stays.
+    for rule in sorted(left, key=lambda rule: (rule.held, -rule.n)):
+        others = [other for other in left if other is not rule]
+        if any(implies(other, rule) and _as_sure(other, rule) for other in others) or by_two(rule, others):
+            left = others
+    return left
+
+
+def by_two(rule: Rule, others: Sequence[Rule]) -> bool:
+    """Is there a B that A needs, and that needs C, where A needs C?"""
+    if rule.kind not in (Kind.NEEDS, Kind.MATCHED):
+        return False
+    like = [other for other in others if other.kind is rule.kind and _as_sure(other, rule)]
+    between = {other.second for other in like if other.first == rule.first}
+    return any(other.first in between for other in like if other.second == rule.second)
 
 
 def implies(one: Rule, other: Rule) -> bool:
     """Does a document that keeps one rule keep the other?"""
     match one.kind, other.kind:
+        case (Kind.STARTS, Kind.STARTS | Kind.THERE) | (Kind.ENDS, Kind.ENDS | Kind.THERE) | (Kind.THERE, Kind.THERE):
+            return holds_all(other.first, one.first)
+        case Kind.STARTS | Kind.ENDS | Kind.THERE, Kind.NEEDS:
+            return holds_all(other.second, one.first)
+        case Kind.STARTS | Kind.ENDS | Kind.THERE, Kind.EITHER:
+            return holds_all(other.first, one.first) or holds_all(other.second, one.first)
+        case Kind.FOLLOWED, Kind.FOLLOWED:
+            return one.first == other.first and holds_all(other.second, one.second)
+        case Kind.FOLLOWED, Kind.CHOICE:
+            return one.first == other.first and one.second in (other.second, other.third)
         case Kind.FOLLOWED, Kind.APART:
-            return one.first == other.first and one.second != other.second
-        case Kind.STARTS, Kind.THERE:
-            return one.first == other.first
-        case Kind.ENDS, Kind.THERE:
-            return one.first == other.first
-        case Kind.THERE, Kind.NEEDS:
-            return one.first == other.second
+            return one.first == other.first and not _overlap(one.second, other.second)
+        case Kind.NEEDS, Kind.NEEDS:
+            return holds_all(one.first, other.first) and holds_all(other.second, one.second)
+        case Kind.MATCHED, Kind.NEEDS:
+            return (one.first, one.second) == (other.first, other.second)
+        case (Kind.APART, Kind.APART) | (Kind.ORDER, Kind.ORDER):
+            return holds_all(one.first, other.first) and holds_all(one.second, other.second)
         case Kind.ORDER, Kind.APART:
-            return (one.first, one.second) == (other.second, other.first)
+            return holds_all(one.first, other.second) and holds_all(one.second, other.first)
+        case Kind.STOPS, Kind.STOPS:
+            return not one.first and bool(other.first) and (one.second, one.third) == (other.second, other.third)
         case Kind.CHANGES, Kind.CHANGES:
             return one.first != other.first and other.first == "either"
         case _:
             return False
+
+
+def holds_all(field: str, part: str) -> bool:
+    """Is every run of one field one of the other, a level above it or the field itself?"""
+    level = field.removesuffix(BELOW)
+    return part == field or (level != field and (part == level or part.startswith(f"{level}/")))
+
+
+def _overlap(one: str, other: str) -> bool:
+    return holds_all(one, other) or holds_all(other, one)
 
 
 def _as_sure(one: Rule, other: Rule) -> bool:
@@ -219,25 +350,40 @@ TEMPLATES_OF: dict[Kind, type[RowTemplate]] = {
     Kind.STARTS: StartsWith,
     Kind.ENDS: ShouldBeTagged,
     Kind.FOLLOWED: Adjacency,
+    Kind.CHOICE: Adjacency,
     Kind.APART: ShouldNotPrecede,
     Kind.ORDER: PresencePrecedence,
+    Kind.TOGETHER: AppearsOnce,
     Kind.CHANGES: TransitionOn,
+    Kind.STOPS: ChangesAt,
     Kind.ONCE: AppearsOnce,
+    Kind.ONE_OF: AtMostRuns,
     Kind.THERE: MustAppear,
+    Kind.EITHER: MustAppear,
     Kind.NEEDS: TagImpliesTag,
+    Kind.MATCHED: SequenceImpliesSequence,
 }
 
 
 def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
-    """The keys of the rule's template."""
+    """The keys of the rule's template but name and weight."""
     match rule.kind:
         case Kind.CHANGES:
             yield "side", rule.first
-        case Kind.NEEDS:
+        case Kind.STOPS:
+            yield from (("tokens", rule.second), ("side", rule.third))
+            yield from [("labels", rule.first)] if rule.first else []
+        case Kind.NEEDS | Kind.MATCHED:
             yield from (("label", rule.first), ("implies", rule.second))
+            yield from [("counted", True)] if rule.kind is Kind.MATCHED else []
+        case Kind.ONE_OF | Kind.EITHER:
+            yield "labels", (rule.first, rule.second)
+            yield from [("limit", 1)] if rule.kind is Kind.ONE_OF else []
         case Kind.FOLLOWED:
             # Tokens of the run follow each other.
             yield from (("first", rule.first), ("second", (rule.first, rule.second)))
+        case Kind.CHOICE:
+            yield from (("first", rule.first), ("second", (rule.first, rule.second, rule.third)))
         case Kind.APART | Kind.ORDER:
             yield from (("first", rule.first), ("second", rule.second))
         case _:

@@ -10,6 +10,7 @@ that gold never breaks stays soft:
     fixed     the same for every constraint
     hard      inf
     tuned     one of the others, times a factor for each template: `workers.learning.tuned_weights`
+    learned   by a perceptron from the errors of models, see `workers.learning.learned_weights`
 
 Chang, Ratinov & Roth (2008) §4 count odds; h are rows imagined to have held before anything was seen: constraints hold
 by default (§3.3), which tells where little is labelled. Fersini et al. (2014) eq. 30 prints the logarithm of the share
@@ -149,9 +150,29 @@ def tuned(rows: float, broken: float, settings: TunedSettings) -> float:
     return base.nats(rows, broken, base.settings())
 
 
-TUNED = "tuned"
+class LearnedSettings(PenaltySettings):
+    """Weights of rows learned from the errors that models make on documents they have not seen."""
+
+    folds: int = Field(5, ge=2, description="Models, each trained without a share of the documents, which it answers.")
+    rates: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
+        (0.05, 0.1, 0.2), min_length=1, description="Nats that a unit of degree moves a weight, of which one is chosen."
+    )
+    passes: int = Field(4, ge=1, description="Passes over the documents at most.")
+    measure: str = Field("spans", description="By what rate and passes are chosen, see `concord evaluate`.")
+    figure: str = Field("f1", description="Which figure of that measure, such as f1 or macro_f1.")
+    engine: str = Field("certify", description="What answers meanwhile.")
+
+
+def as_counted(rows: float, broken: float, settings: LearnedSettings) -> float:
+    """What odds say, with which what is learned can be compared."""
+    del settings
+    return odds(rows, broken, OddsSettings())
+
+
+TUNED, LEARNED = "tuned", "learned"
 PENALTIES: dict[str, Penalty] = COUNTED | {
-    TUNED: Penalty(tuned, TunedSettings, "counted, times a factor for each template, chosen on held-out documents")
+    TUNED: Penalty(tuned, TunedSettings, "counted, times a factor for each template, chosen on held-out documents"),
+    LEARNED: Penalty(as_counted, LearnedSettings, "by a perceptron from the errors of models on held-out folds"),
 }
 """Every way to weigh constraints by name: a new one is a function, its settings and one line here."""
 

@@ -26,6 +26,7 @@ from workers.constraints.templates.runs import (
     AppearsOnceASide,
     AtLeastRuns,
     AtMostRuns,
+    ChangesAt,
     SequenceImpliesSequence,
     TransitionOn,
 )
@@ -42,6 +43,7 @@ TEMPLATES: dict[str, type[Template]] = {
     "appears_once": AppearsOnce,
     "appears_once_a_side": AppearsOnceASide,
     "transition_on": TransitionOn,
+    "changes_at": ChangesAt,
     "lexicon": Lexicon,
     "only_in": OnlyIn,
     "must_appear": MustAppear,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from schemas.labels import LabelSet
 from schemas.potentials import Ints
-from workers.constraints.rows import Draft, Part, forbidden_edges, wherever
+from workers.constraints.rows import Draft, Part, always, forbidden_edges, tokens_in, wherever
 from workers.constraints.templates.template import (
     PUNCTUATION,
     Count,
@@ -26,6 +26,7 @@ from workers.constraints.templates.template import (
     Site,
     Tokens,
     TokenTest,
+    going_on,
     label_mask,
     opening_edges,
     same_run,
@@ -232,6 +233,36 @@ class TransitionOn(RowTemplate):
         if self.side is not Side.BEFORE:
             free |= passes[inner]
         return forbidden_edges(inner[~free], ~same_run(site.labels))
+
+
+class ChangesAt(RowTemplate):
+    """Labels change at given tokens: a run of ``labels`` (of any by default) does not go on past them.
+
+    The token stands before the change, or after it. A row for each edge with such a token:
+    Σ_{b continues a, a ∈ labels} 1[y_{t−1} = a ∧ y_t = b] ≤ 0. Degree: such tokens inside a run.
+    """
+
+    tokens: Tokens
+    labels: Names | None = None
+    side: Literal[Side.BEFORE, Side.AFTER] = Side.BEFORE
+
+    def rows(self, site: Site) -> Draft:
+        """One row an edge at such a token."""
+        names = self.labels or site.labels.names
+        pairs = going_on(site.labels, names) & site.mask_of(names)[:, None] & site.mask_of(names)
+        return forbidden_edges(self._edges(site), pairs)
+
+    def antecedent(self, site: Site) -> Draft:
+        """The token has one of the labels."""
+        at = self._edges(site)
+        if self.labels is None:
+            return always(at)
+        own = at - (self.side is Side.BEFORE)
+        return wherever(at, [tokens_in(np.arange(len(at)), own, site.mask_of(self.labels))])
+
+    def _edges(self, site: Site) -> Ints:
+        passes, inner = site.mask(self.tokens), site.inner
+        return inner[passes[inner - (self.side is Side.BEFORE)]]
 
 
 def _opened(site: Site, names: Names, row: Ints, position: Ints, coefficient: float | Ints) -> tuple[Part, ...]:

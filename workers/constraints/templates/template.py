@@ -2,11 +2,12 @@
 
 A template is a settings class: its fields are the keys of a constraint file, and one method turns
 it into rows, a span agreement or local scores. A label in a constraint is an exact label name
-(``B-PER``) or, in a BIO set, a type (``PER``: both ``B-PER`` and ``I-PER``).
+(``B-PER``) or, in a BIO set, a type (``PER``: both ``B-PER`` and ``I-PER``). Of types that are paths of
+fields, ``venue/*`` is a *level*: the type ``venue`` and all below it (``venue/year``).
 
 A *run* of some labels A is a labelled span seen through A: it opens at t where y_t ∈ A does not
-continue a token of A (`LabelSet.continues`; tokens outside every span continue each other), and a
-sentence boundary always ends it.
+continue a token of A (`LabelSet.continues`; tokens outside every span continue each other, and so do
+those of one level), and a sentence boundary always ends it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from schemas.settings import Settings
 from workers.constraints.consistency import WIDTH, span_keys
 from workers.constraints.patterns import Pattern, Strings, matches, translated
 from workers.constraints.rows import ConstraintError, Draft, Mask, Part, always, edges_in, tokens_in
+
+BELOW = "/*"
+"""What the name of a level ends in."""
 
 HARD_NAMES = ("hard", "inf", ".inf")
 PUNCTUATION = r"[^\w\s]+"
@@ -157,11 +161,27 @@ def label_mask(labels: LabelSet, names: tuple[str, ...]) -> Mask:
             mask[labels.index[name]] = True
         elif name in labels.types:
             mask |= labels.type_of == labels.types.index(name)
+        elif types := below(labels, name):
+            mask |= np.isin(labels.type_of, types)
         else:
-            known = dict.fromkeys([*labels.types, *labels.names])
+            known = dict.fromkeys([*labels.types, *levels(labels), *labels.names])
             raise ConstraintError(f"unknown label {name!r}{nearest(name, known)}")
     mask.setflags(write=False)
     return mask
+
+
+def levels(labels: LabelSet) -> tuple[str, ...]:
+    """Every level that has several types, as constraints name it."""
+    paths = (kind.split("/") for kind in labels.types)
+    names = sorted({"/".join(path[:depth]) + BELOW for path in paths for depth in range(1, len(path) + 1)})
+    return tuple(name for name in names if len(below(labels, name)) > 1)
+
+
+def below(labels: LabelSet, name: str) -> list[int]:
+    """The types of a level; none where ``name`` is not the name of one, or that of a type itself."""
+    field = name.removesuffix(BELOW)
+    kinds = () if name in (field, *labels.types) else enumerate(labels.types)
+    return [i for i, kind in kinds if kind == field or kind.startswith(f"{field}/")]
 
 
 @lru_cache(maxsize=64)
@@ -176,14 +196,24 @@ def same_run(labels: LabelSet) -> Mask:
 def opening_edges(labels: LabelSet, names: tuple[str, ...]) -> Mask:
     """(L, L) edges at whose second token a run of ``names`` opens."""
     inside = label_mask(labels, names)
-    return inside[None, :] & ~(inside[:, None] & same_run(labels))
+    return inside[None, :] & ~(inside[:, None] & going_on(labels, names))
 
 
 @lru_cache(maxsize=1024)
 def closing_edges(labels: LabelSet, names: tuple[str, ...]) -> Mask:
     """(L, L) edges at whose first token a run of ``names`` ends."""
     inside = label_mask(labels, names)
-    return inside[:, None] & ~(inside[None, :] & same_run(labels))
+    return inside[:, None] & ~(inside[None, :] & going_on(labels, names))
+
+
+def going_on(labels: LabelSet, names: tuple[str, ...]) -> Mask:
+    """(L, L) does label b right after label a belong to the same run, of a span or of a level that is named?"""
+    same = same_run(labels).copy()
+    for name in names:
+        if below(labels, name):
+            inside = label_mask(labels, (name,))
+            same |= np.outer(inside, inside)
+    return same
 
 
 @dataclass(frozen=True, eq=False)

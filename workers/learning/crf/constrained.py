@@ -25,6 +25,7 @@ from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats, Potentials
 from schemas.problem import Problem
 from workers.constraints.constraint_set import ConstraintSet, build_problems
+from workers.constraints.rows import selected
 from workers.features.incidence import Ids
 from workers.inference.core.prepared import Prepared
 from workers.inference.registry import Decoder
@@ -89,17 +90,16 @@ class ConstrainedPerceptron:
 
     def _step(self, document: Grounded, point: Point, late: tuple[Floats, Floats], seen: int) -> Pass:
         """One document: the answer under the point, and the point moved towards gold."""
-        answer, broken = self._answer(document, point)
+        found, broken = answer(self._scored(document, point), document.doc_id, self.decoder, self.relaxed_weight)
         chains, bounds = self.chains, self.chains.gold.bounds
-        given = (*chains.flat, chains.value, chains.gold.labels, self._place[answer])
+        given = (*chains.flat, chains.value, chains.gold.labels, self._place[found])
         may_move = (chains.states, chains.transitions)
         wrong = 0
         for s in range(document.first, document.last):
             wrong += correct(
                 *given, bounds[document.first], bounds[s], bounds[s + 1], *may_move, *point[:2], *late, seen
             )
-        moved = np.maximum(0.0, point.penalty + degrees(document.problem, answer) - document.gold)
-        point.penalty[self.learned] = moved[self.learned]
+        stepped(point.penalty, self.learned, degrees(document.problem, found) - document.gold)
         return Pass(wrong, int(broken))
 
     @cached_property
@@ -108,15 +108,6 @@ class ConstrainedPerceptron:
         place = np.zeros(len(self.labels), np.int32)
         place[self.order] = np.arange(len(self.order))
         return place
-
-    def _answer(self, document: Grounded, point: Point) -> tuple[Labels, bool]:
-        """(n,) the answer, and whether nothing that keeps what is hard was found, so that it was relaxed."""
-        problem = self._scored(document, point)
-        decoded = self.decoder(Prepared.of(problem), document.doc_id)
-        if decoded.objective > -np.inf:
-            return decoded.labels, False
-        soft = problem.relaxed(self.relaxed_weight)
-        return self.decoder(Prepared.of(soft), document.doc_id).labels, True
 
     def _scored(self, document: Grounded, point: Point) -> Problem:
         """The problem under the point; labels that were never seen are impossible."""
@@ -130,9 +121,27 @@ class ConstrainedPerceptron:
         transition = np.zeros(empty.transition.shape)
         transition[np.ix_(self.order, self.order)] = point.transitions
         potentials = Potentials(unary, transition, empty.sentence_starts).legal(self.labels)
-        rows = document.problem.rows
-        weight = np.where(self.learned[rows.constraint], point.penalty[rows.constraint], rows.weight)
-        return replace(document.problem, potentials=potentials, rows=replace(rows, weight=weight))
+        return replace(under(document.problem, self.learned, point.penalty), potentials=potentials)
+
+
+def answer(problem: Problem, doc_id: str, decoder: Decoder, relaxed_weight: float) -> tuple[Labels, bool]:
+    """(n,) the answer, and whether nothing that keeps what is hard was found, so that it was relaxed."""
+    decoded = decoder(Prepared.of(problem), doc_id)
+    if decoded.objective > -np.inf:
+        return decoded.labels, False
+    return decoder(Prepared.of(problem.relaxed(relaxed_weight)), doc_id).labels, True
+
+
+def under(problem: Problem, learned: Bools, penalty: Floats) -> Problem:
+    """The problem where rows of what is ``learned`` (K,) cost ``penalty`` (K,), without those that cost nothing."""
+    constraint = problem.rows.constraint
+    weight = np.where(learned[constraint], penalty[constraint], problem.rows.weight)
+    return replace(problem, rows=selected(replace(problem.rows, weight=weight), weight > 0))
+
+
+def stepped(penalty: Floats, learned: Bools, step: Floats) -> None:
+    """Moves those of ``penalty`` (K,) that are learned by ``step`` (K,), in place, to 0 at least."""
+    penalty[learned] = np.maximum(0.0, penalty + step)[learned]
 
 
 def grounded(batch: Batch, constraints: ConstraintSet, labels: LabelSet) -> list[Grounded]:

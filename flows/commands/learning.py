@@ -1,0 +1,92 @@
+"""Penalties learned from the errors of a model: what `concord constraints weigh --penalty learned` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from flows.progress import meter
+from flows.sources import LateRegistry, open_model, read_documents
+from schemas.audit import LearningReport
+from schemas.settings import TrainerSettings
+from workers.constraints.declared import DeclaredConstraints
+from workers.corpus.plan import plan
+from workers.evaluation.measures import MEASURES, check_measures
+from workers.learning.learned_weights import PassDone, Unseen, learn_weights
+from workers.learning.penalties import LEARNED, LearnedSettings, PenaltyError
+from workers.learning.trainers.registry import TRAINERS
+from workers.learning.trainers.trainer import Trainer
+from workers.models.folder import MANIFEST, Manifest, parse_manifest
+
+DIGITS = 3
+"""Decimals of nats that a file shows: counts say no more."""
+
+
+class Learned(NamedTuple):
+    """The weights of soft rows by name, those that got none at 0, and how they came about."""
+
+    weights: Mapping[str, float]
+    report: LearningReport
+
+
+def learned_on(
+    corpus: str,
+    model: str,
+    constraints: DeclaredConstraints,
+    settings: LearnedSettings,
+    *,
+    seed: int,
+    tracking: str | None,
+) -> Learned:
+    """Learns from models that are trained as ``model`` was, each on a part of the corpus.
+
+    Raises `PenaltyError` for a model that no trainer here made and a figure that is not there, and what reading and
+    training raise.
+    """
+    check_figure(settings.measure, settings.figure)
+    trainer, chosen = _as_trained(parse_manifest(open_model(model, LateRegistry(tracking)).folder / MANIFEST), model)
+    documents, _ = read_documents(plan(corpus))
+    labelled = [document for document in documents if document.labels is not None]
+    with meter("training models of the folds", None):
+        unseen = Unseen.of(labelled, trainer.train, chosen, settings.folds)
+    with meter("learning", (len(settings.rates) + 1) * settings.passes) as bar:
+
+        def show(done: PassDone) -> None:
+            there = "" if done.figure is None else f", {settings.figure} {done.figure:.2%}"
+            bar.advance(note=f"rate {done.rate:g}, pass {done.passes}{there}")
+
+        found = learn_weights(unseen, constraints.bind(unseen.labels), settings, seed=seed, progress=show)
+    weights = {name: round(nats, DIGITS) for name, nats in found.weights.items()}
+    report = LearningReport(
+        rate=found.rate,
+        passes=found.passes,
+        measure=settings.measure,
+        figure=settings.figure,
+        dropped=sum(nats == 0.0 for nats in weights.values()),
+        before=found.before,
+        after=found.after,
+        low=found.gain.low,
+        high=found.gain.high,
+    )
+    return Learned(weights, report)
+
+
+def check_figure(measure: str, figure: str) -> None:
+    """Raises `PenaltyError` for a figure that a measure does not have, and what `check_measures` raises."""
+    check_measures([measure])
+    if figure not in MEASURES[measure].figures:
+        known = ", ".join(MEASURES[measure].figures)
+        raise PenaltyError(f"measure {measure} has no figure {figure!r}; it has {known}")
+
+
+def _as_trained(manifest: Manifest, model: str) -> tuple[Trainer, TrainerSettings]:
+    """The trainer of a model and its settings."""
+    trainer = TRAINERS.get(str(manifest.training.get("trainer")))
+    if trainer is None:
+        raise PenaltyError(f"{model}: no trainer made it; --penalty {LEARNED} trains models of its kind")
+    try:
+        return trainer, trainer.settings.model_validate(manifest.settings)
+    except ValidationError as error:
+        raise PenaltyError(f"{model}: its settings are not those of its trainer: {error}") from error
