@@ -61,7 +61,7 @@ format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
-	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra dev \
+	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra dev --extra memory \
 		--generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" -o requirements.lock
 

@@ -102,7 +102,7 @@ class Improvement(NamedTuple):
 class Decoded:
     """A labelling of one document and what is proven of it. Scores in nats.
 
-    ``labels`` (N,); ``local`` is the potentials' share of the objective and ``penalty`` the
+    ``labels`` (N,); ``local`` is the model's share of the objective and ``penalty`` the
     constraints'; ``degree`` and ``penalties`` (K,) split it by constraint; ``bound`` is never
     below the best objective of any labelling; ``work`` counts the engine's own unit (resamples,
     expanded nodes, deterministic solver time), the same on every machine, unlike ``seconds``.

@@ -24,6 +24,8 @@ class Scheme(StrEnum):
 
     BIO = "bio"
     """``B-T`` opens a span of type T, ``I-T`` continues it, ``O`` is outside (also called IOB2)."""
+    LOOSE = "loose"
+    """Labels of BIO in any order; an ``I-T`` that continues nothing opens a span too, as in IOB1."""
     PLAIN = "plain"
     """A label is a type; a span is a maximal run of one label inside a sentence."""
 
@@ -108,7 +110,7 @@ class LabelSet:
     def type_of(self) -> NDArray[np.int32]:
         """(L,) span type of each label; −1 for ``O``."""
         position = {t: i for i, t in enumerate(self.types)}
-        strip = 2 if self.scheme is Scheme.BIO else 0
+        strip = 0 if self.scheme is Scheme.PLAIN else 2
         return np.array([-1 if n == OUTSIDE else position[n[strip:]] for n in self.names], np.int32)
 
     @cached_property
@@ -125,25 +127,25 @@ class LabelSet:
     @cached_property
     def opening(self) -> NDArray[np.int32]:
         """(T,) label of a span's first token: ``B-T``, or the plain label."""
-        prefix = "B-" if self.scheme is Scheme.BIO else ""
+        prefix = "" if self.scheme is Scheme.PLAIN else "B-"
         return np.array([self.index[prefix + t] for t in self.types], np.int32)
 
     @cached_property
     def inside(self) -> NDArray[np.int32]:
         """(T,) label of a span's later tokens: ``I-T``, or the plain label."""
-        prefix = "I-" if self.scheme is Scheme.BIO else ""
+        prefix = "" if self.scheme is Scheme.PLAIN else "I-"
         return np.array([self.index[prefix + t] for t in self.types], np.int32)
 
     @cached_property
     def legal_start(self) -> NDArray[np.bool_]:
-        """(L,) may a sentence start with this label? Only ``I-T`` may not."""
-        if self.scheme is Scheme.PLAIN:
+        """(L,) may a sentence start with this label? Only ``I-T`` of BIO may not."""
+        if self.scheme is not Scheme.BIO:
             return np.ones(len(self), np.bool_)
         return np.array([not n.startswith("I-") for n in self.names])
 
     @cached_property
     def legal_transition(self) -> NDArray[np.bool_]:
-        """(L, L) may label b follow label a inside a sentence? ``I-T`` needs ``B-T`` or ``I-T``."""
+        """(L, L) may label b follow label a inside a sentence? ``I-T`` of BIO needs ``B-T`` or ``I-T``."""
         return self.legal_start[None, :] | self.continues
 
     def encode(self, names: Sequence[str]) -> Labels:

@@ -34,7 +34,8 @@ class LinearRows:
     token label; the first token of a sentence has no previous label, so only `ANY` there),
     ``label`` and ``coefficient``. Breaking row r costs ``weight[r]`` nats (inf: hard) times its
     degree max(0, Σ − bound), Stokman (2011) eq. 56. ``constraint`` (R,) indexes
-    `Problem.constraint_names`. Rows of other senses are negated, equalities are two rows.
+    `Problem.constraint_names`, or is their number K: a row of the model's own, which is part of the local score.
+    Rows of other senses are negated, equalities are two rows.
     """
 
     pointer: NDArray[np.int64]
@@ -254,7 +255,10 @@ def _halve_diagonal(ordered: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """The objective of one labelling, split up. Nats; ``degree`` and ``penalties`` are (K,)."""
+    """The objective of one labelling, split up. Nats; ``degree`` and ``penalties`` are (K,).
+
+    ``local`` is the potentials' share, less what the model's own rows charge.
+    """
 
     local: float
     degree: Floats
@@ -319,8 +323,8 @@ class Problem:
 
     def score(self, labels: Labels) -> Score:
         """The single definition of the objective, for a labelling (N,)."""
-        degree = np.zeros(len(self.constraint_names))
-        penalties = np.zeros(len(self.constraint_names))
+        degree = np.zeros(len(self.constraint_names) + 1)
+        penalties = np.zeros(len(self.constraint_names) + 1)
         by_row = self.rows.degree(labels)
         broken = by_row > 0
         np.add.at(degree, self.rows.constraint[broken], by_row[broken])
@@ -333,7 +337,12 @@ class Problem:
                 pairs, cost = agreement.degree_and_penalty(named[table])
                 degree[agreement.constraint] += pairs
                 penalties[agreement.constraint] += cost
-        return Score(self.potentials.score(labels), degree, penalties)
+        return Score(self.potentials.score(labels) - float(penalties[-1]), degree[:-1], penalties[:-1])
+
+    def with_own_rows(self, rows: LinearRows) -> Problem:
+        """The problem of a model that brings rows beside its potentials: what breaking them costs is no penalty."""
+        own = replace(rows, constraint=np.full(len(rows), len(self.constraint_names), np.int32))
+        return replace(self, rows=LinearRows.join([self.rows, own]))
 
     def decoded(
         self,

@@ -551,6 +551,18 @@ class CspSettings(SearchSettings):
     margin: float = Field(10.0, ge=0, description="Nats that the best labelling with a candidate may lose.")
 
 
+class WindowSettings(EngineSettings):
+    """Dynamic programming over windows of labels. Work is in tokens."""
+
+    width: int = Field(3, ge=2, le=8, description="Neighbouring tokens that a row may look at to be searched.")
+    states: int = Field(
+        100_000,
+        ge=1,
+        le=10_000_000,
+        description="States of a token at most; with more, windows are narrower.",
+    )
+
+
 class TwoStageSettings(CpSatSettings):
     """Fersini et al.'s two stages."""
 

@@ -23,6 +23,7 @@ from workers.constraints.templates.runs import AppearsOnce, AtMostRuns
 from workers.constraints.templates.template import Template, TokenTest
 from workers.constraints.templates.words import Lexicon, ShouldBeTagged
 from workers.inference.registry import Decoder
+from workers.models.model import LocalScores
 
 LABELS = LabelSet(("author", "title", "date"), Scheme.PLAIN)
 HARD = float("inf")
@@ -208,7 +209,7 @@ def test_explanation_shows_what_each_constraint_changed_and_cost() -> None:
     )
     one = batch().document(1)
     potentials = MODEL.potentials(Batch.of([one]))
-    found = explain(one, potentials, sets, LABELS, decoder=Decoder.of("cpsat"))
+    found = explain(one, LocalScores(potentials), sets, LABELS, decoder=Decoder.of("cpsat"))
     assert found.unconstrained == ("title", "author", "title")
     assert found.labels == ("title", "author", "date")
     assert found.gold == ("title", "author", "date")

@@ -46,6 +46,7 @@ OUT = {
     "workers/learning/given_features.py": "trains: what it learns is in the model's digest",
     "workers/learning/folds.py": "trains: what it learns is in the model's digest",
     "workers/learning/trainers/stacked.py": "trains: what it learns is in the model's digest",
+    "workers/learning/trainers/trigram.py": "trains: what it learns is in the model's digest",
     "workers/learning/vectors.py": "trains: the clusters are in the model's digest",
     "workers/learning/codl.py": "trains: what it learns is in the model's digest",
     "schemas/codl.py": "settings of training, which are in the model's digest",

@@ -13,21 +13,22 @@ from schemas.document import Batch, Document
 from schemas.labels import LabelSet
 from schemas.problem import Problem
 from schemas.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings, TrainerSettings
+from schemas.trigram import TrigramSettings
 from tests.naive_templates import BIO, PLAIN
 from tests.test_engines_on_templates import judge, random_mixture
 from tests.test_templates import random_text
-from workers.constraints.constraint_set import build_problem
 from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.ingestion import write_corpus
 from workers.inference.registry import SOLVERS
 from workers.learning.trainers.registry import TRAINERS
-from workers.models.model import Model
+from workers.models.model import Model, local_scores
 
 LEARNED: dict[str, Callable[[str], TrainerSettings]] = {
     "hmm": lambda _: HmmSettings(),
     "hmm-soft": lambda pool: HmmSettings(unlabelled=pool, em="soft", mixing="counts", weight=0.5),
     "hmm-hard": lambda pool: HmmSettings(unlabelled=pool, em="hard", gamma=0.5),
     "hmm2": lambda _: Hmm2Settings(),
+    "trigram": lambda _: TrigramSettings(k=2),
     "perceptron": lambda _: PerceptronSettings(features="core", passes=3),
     "semicrf": lambda _: SemiCrfSettings(features="core", max_iterations=10),
     "semicrf-marginals": lambda _: SemiCrfSettings(features="core", max_iterations=10, scores="marginals"),
@@ -66,10 +67,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, LabelSet
 
 
 def problem_of(model: Model, labels: LabelSet, rng: np.random.Generator, lengths: tuple[int, ...]) -> Problem:
-    document = made_up(rng, labels, "d", lengths)
-    return build_problem(
-        document, model.potentials(Batch.of([document])), model.labels, DeclaredConstraints(random_mixture(rng, labels))
-    )
+    batch = Batch.of([made_up(rng, labels, "d", lengths)])
+    constraints = DeclaredConstraints(random_mixture(rng, labels))
+    (problem,) = local_scores(model, batch).problems(batch, model.labels, constraints)
+    return problem
 
 
 @pytest.mark.parametrize("engine", list(SOLVERS))

@@ -17,12 +17,11 @@ from schemas.potentials import Floats
 from schemas.problem import Problem
 from schemas.reports import ChainsReport, DocumentChains
 from schemas.settings import GibbsSettings
-from workers.constraints.constraint_set import build_problems
 from workers.corpus.plan import plan
 from workers.inference.core.engine import document_rng
 from workers.inference.core.prepared import Prepared
 from workers.inference.sampling.diagnostics import diagnose
-from workers.models.model import score_column
+from workers.models.model import local_scores, score_column
 
 SWEEPS = 1000
 """Without another number: a diagnostic needs more sweeps than a good labelling does."""
@@ -67,7 +66,7 @@ def diagnose_chains(
     found: list[DocumentChains] = []
     with meter("sampling", total) as bar:
         for batch in batches:
-            problems = build_problems(batch, opened.model.potentials(batch), opened.model.labels, declared)
+            problems = local_scores(opened.model, batch).problems(batch, opened.model.labels, declared)
             for document, problem in zip(batch, problems, strict=True):
                 found.append(_diagnosed(document, problem, config, chains, seed))
                 bar.advance()

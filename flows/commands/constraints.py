@@ -19,7 +19,7 @@ from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.inference.registry import Decoder, solver_named
-from workers.models.model import score_column
+from workers.models.model import local_scores, score_column
 
 
 def check_file(
@@ -76,8 +76,7 @@ def explain_document(
     opened = open_model(model, LateRegistry(tracking)).model
     constraints = load_constraints(file).bind(opened.labels)
     document = find_document(corpus, doc_id, scores=score_column(opened))
-    potentials = opened.potentials(Batch.of([document]))
-    return explain(document, potentials, constraints, opened.labels, decoder=decoder)
+    return explain(document, local_scores(opened, Batch.of([document])), constraints, opened.labels, decoder=decoder)
 
 
 def _decoder(engine: str, options: Sequence[str], seed: int) -> Decoder:

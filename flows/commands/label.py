@@ -25,7 +25,7 @@ from workers.constraints.constraint_set import Separable
 from workers.corpus.readers.text import document_from_bytes
 from workers.labelling.labelled import check_settings, label_batch, run_decoder
 from workers.labelling.shard import answers_table
-from workers.models.model import Model, text_tokenizer
+from workers.models.model import Model, local_scores, text_tokenizer
 from workers.storage.files import naming
 
 CERTIFY = RunSettings(engine="certify")
@@ -100,8 +100,8 @@ class Labeller:
     def explain(self, document: Document) -> Explanation:
         """What each constraint changes in a document, and at what cost; a solve for each. Raises as a call does."""
         self._check(document)
-        potentials, decoder = self.model.potentials(Batch.of([document])), run_decoder(self.settings)
-        return explain(document, potentials, self.constraints, self.model.labels, decoder=decoder)
+        scores, decoder = local_scores(self.model, Batch.of([document])), run_decoder(self.settings)
+        return explain(document, scores, self.constraints, self.model.labels, decoder=decoder)
 
     def _check(self, document: Document) -> None:
         there, place = sorted(document.columns), document.doc_id

@@ -29,12 +29,12 @@ from schemas.reports import FailedCertificate, VerifyReport
 from schemas.run import RunKey
 from workers.certificates.checker import CertificateError
 from workers.certificates.checker import check as check_proof
-from workers.constraints.constraint_set import ConstraintSet, build_problems
+from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.labelling.output import CERTIFICATES
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.models.model import Model, score_column, text_tokenizer
+from workers.models.model import Model, local_scores, score_column, text_tokenizer
 
 PROVEN = (Status.OPTIMAL, Status.BY_SOLVER)
 
@@ -165,10 +165,8 @@ def _problems(
         documents = [document for document in batch if document.doc_id in left]
         if documents:
             answered = Batch.of(documents)
-            potentials = model.potentials(answered)
-            yield from zip(
-                answered.doc_ids, build_problems(answered, potentials, model.labels, constraints), strict=True
-            )
+            problems = local_scores(model, answered).problems(answered, model.labels, constraints)
+            yield from zip(answered.doc_ids, problems, strict=True)
             left -= set(answered.doc_ids)
     if left:
         raise VerifyError(f"no document {min(left)!r} in the corpus, which the run has an answer to")

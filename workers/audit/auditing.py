@@ -19,7 +19,7 @@ from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.templates.template import AgreementTemplate, RowTemplate
 from workers.inference.core.chain import viterbi
 from workers.inference.registry import Decoder
-from workers.models.model import Model
+from workers.models.model import LocalScores, Model, local_scores
 
 CONFLICT_DOCUMENTS = 50
 """Documents that are searched for conflicts: a question or more to CP-SAT each."""
@@ -58,18 +58,19 @@ def check(
     conflicts = Conflicts(constraints, labels, frozenset(n for n, w in weights.items() if np.isinf(w)))
     documents = tokens = with_gold = 0
     for batch in batches:
-        potentials = model.potentials(batch) if model is not None else None
+        scores = local_scores(model, batch) if model is not None else None
         antecedents = constraints.antecedents(batch, labels)
         for i, document in enumerate(batch):
-            local = _local(batch, i, potentials, labels)
-            problem = build_problem(document, local, labels, constraints)
+            local = _local(batch, i, scores, labels)
+            problem = build_problem(document, local.potentials, labels, constraints)
             _count_places(tallies, problem)
             if document.labels is not None:
                 with_gold += 1
                 gold = labels.encode(document.labels.strings())
                 _count_breaches([t.gold for t in tallies], problem, antecedents[i], gold)
             if model is not None:
-                answer = decoder(problem, document.doc_id).labels if decoder else viterbi(problem.potentials)
+                asked = problem if local.rows is None else problem.with_own_rows(*local.rows)
+                answer = decoder(asked, document.doc_id).labels if decoder else viterbi(problem.potentials)
                 _count_breaches([t.model for t in tallies], problem, antecedents[i], answer)
             if documents < conflict_documents:
                 conflicts.look_at(document)
@@ -94,20 +95,20 @@ def check(
 
 
 def explain(
-    document: Document, potentials: Potentials, constraints: Separable, labels: LabelSet, *, decoder: Decoder
+    document: Document, scores: LocalScores, constraints: Separable, labels: LabelSet, *, decoder: Decoder
 ) -> Explanation:
     """A document's labels with all constraints and without each: what each changes and costs.
 
-    ``potentials`` are the model's, without legality. One decoding an entry, and two more.
+    ``scores`` are the model's, without legality. One decoding an entry, and two more.
     """
-    plain = build_problem(document, potentials, labels, Unconstrained())
-    problem = build_problem(document, potentials, labels, constraints)
+    batch = Batch.of([document])
+    plain, problem = (next(scores.problems(batch, labels, under)) for under in (Unconstrained(), constraints))
     first = viterbi(plain.potentials)
     answer = decoder(problem, document.doc_id)
     before = problem.score(first).degree
     effects = []
     for title in constraints.titles:
-        less = decoder(build_problem(document, potentials, labels, constraints.without(title)), document.doc_id)
+        less = decoder(next(scores.problems(batch, labels, constraints.without(title))), document.doc_id)
         k = constraints.names.index(title) if title in constraints.names else None
         effects.append(
             ConstraintEffect(
@@ -115,7 +116,7 @@ def explain(
                 degree_before=None if k is None else float(before[k]),
                 degree=None if k is None else float(answer.degree[k]),
                 penalty=None if k is None else float(answer.penalties[k]),
-                cost=plain.potentials.score(less.labels) - plain.potentials.score(answer.labels),
+                cost=plain.score(less.labels).local - plain.score(answer.labels).local,
                 changes=_changes(document, labels, less.labels, answer.labels),
             )
         )
@@ -133,14 +134,12 @@ def explain(
     )
 
 
-def _local(batch: Batch, i: int, potentials: Potentials | None, labels: LabelSet) -> Potentials:
+def _local(batch: Batch, i: int, scores: LocalScores | None, labels: LabelSet) -> LocalScores:
     """Document i's local scores; flat ones where there is no model."""
-    start, end = int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])
-    if potentials is not None:
-        return potentials.part(start, end)
-    size = len(labels)
-    sentences = batch.document(i).sentence_starts
-    return Potentials(np.zeros((end - start, size)), np.zeros((size, size)), sentences)
+    if scores is not None:
+        return scores.document(batch, i)
+    size, document = len(labels), batch.document(i)
+    return LocalScores(Potentials(np.zeros((len(document), size)), np.zeros((size, size)), document.sentence_starts))
 
 
 def _count_places(tallies: Sequence[_Tally], problem: Problem) -> None:

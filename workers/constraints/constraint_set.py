@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from schemas.document import Batch, Document
-from schemas.labels import LabelSet
+from schemas.labels import LabelSet, Scheme
 from schemas.potentials import Potentials
 from schemas.problem import LinearRows, Problem, SpanAgreement
+from workers.constraints.rows import ConstraintError
 
 GROUND_TOKENS = 8_192
 """Tokens grounded at once: enough that what each constraint costs a batch is nothing a document, and few
 enough that the rows of all of them fit into memory."""
+LOOSE_SPANS = (
+    "constraints compare spans, which a model of loose labels can write in several ways; train it with "
+    "--option legality=bio, or leave label consistency out"
+)
 
 
 class Ground(NamedTuple):
@@ -102,7 +107,8 @@ def build_problems(
 ) -> Iterator[Problem]:
     """The ground problem of each document, in order; ``potentials`` are those of the whole batch.
 
-    About `GROUND_TOKENS` tokens are grounded at a time, when the first of their problems is asked for.
+    About `GROUND_TOKENS` tokens are grounded at a time, when the first of their problems is asked for. Raises
+    `ConstraintError` where constraints compare spans of loose labels.
     """
     for first, last in batch.runs(GROUND_TOKENS):
         part = batch.part(first, last)
@@ -110,5 +116,7 @@ def build_problems(
         start = int(batch.doc_starts[first])
         local = constraints.adjust(part, potentials.part(start, start + bounds[-1]), labels).legal(labels)
         for i, ground in enumerate(constraints.ground(part, labels)):
+            if ground.agreements and labels.scheme is Scheme.LOOSE:
+                raise ConstraintError(LOOSE_SPANS)
             own = local.part(bounds[i], bounds[i + 1])
             yield Problem(own, labels, constraints.names, ground.rows, ground.agreements)

@@ -183,7 +183,11 @@ MEASURES: dict[str, Measure] = {
 }
 """A new measure is one function and one line here."""
 
-DEFAULTS: dict[Scheme, tuple[str, ...]] = {Scheme.BIO: ("spans",), Scheme.PLAIN: ("labels", "spans", "documents")}
+DEFAULTS: dict[Scheme, tuple[str, ...]] = {
+    Scheme.BIO: ("spans",),
+    Scheme.LOOSE: ("spans",),
+    Scheme.PLAIN: ("labels", "spans", "documents"),
+}
 """What is measured where nothing is said."""
 
 

@@ -23,9 +23,10 @@ from schemas.settings import (
     EvolutionSettings,
     GibbsSettings,
     TwoStageSettings,
+    WindowSettings,
 )
 from workers.inference.certify import engine as certify
-from workers.inference.chains import constrained_viterbi, posterior, viterbi
+from workers.inference.chains import constrained_viterbi, posterior, viterbi, window
 from workers.inference.core.engine import UNLIMITED, Solver, document_rng
 from workers.inference.sampling import gibbs
 from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
@@ -49,6 +50,7 @@ SOLVERS: dict[str, Solver] = {
     "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
     "constrained-viterbi": Solver(constrained_viterbi.solve, EngineSettings, exact=False),
     "posterior": Solver(posterior.solve, EngineSettings, exact=False),
+    "window": Solver(window.solve, WindowSettings, exact=False),
     "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
     "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
     "beam": Solver(beam.solve, BeamSettings, exact=False),

@@ -13,7 +13,7 @@ from schemas.labels import Labels
 from schemas.problem import Problem, Score
 from schemas.run import RunSettings
 from workers.certificates.writer import prove
-from workers.constraints.constraint_set import ConstraintSet, build_problems
+from workers.constraints.constraint_set import ConstraintSet
 from workers.inference.core.prepared import Prepared
 from workers.inference.registry import SOLVERS, Decoder, EngineError
 from workers.labelling.confidence import confidence
@@ -21,7 +21,7 @@ from workers.labelling.error_analysis import ErrorAnalysis
 from workers.labelling.infeasible import breaks_something_hard, fallback, reason
 from workers.labelling.ranking import ranking
 from workers.labelling.report import check_gold
-from workers.models.model import Model
+from workers.models.model import Model, local_scores
 
 SCORE_TOKENS = 100_000
 """Tokens scored at once: bounds the memory of the unary table, whatever the size of a row group."""
@@ -126,9 +126,9 @@ def _problems_of_all(batch: Batch, model: Model, constraints: ConstraintSet, lab
     """The problem of each document, in order. Raises `DocumentError` where one has none."""
     check_gold(model.labels, batch)
     started = time.perf_counter()
-    potentials = model.potentials(batch)
+    scores = local_scores(model, batch)
     labelled.score_seconds += time.perf_counter() - started
-    yield from build_problems(batch, potentials, model.labels, constraints)
+    yield from scores.problems(batch, model.labels, constraints)
 
 
 def _label(

@@ -27,7 +27,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[GAZETTEER] = Gazetteer.of((entry, None) for entry in entries)
     read = lists_of(settings.features)
     if ENTITIES in read:
-        lists[ENTITIES] = Gazetteer.of(_entities(documents))
+        lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN in read:
         lists[SEEN] = Gazetteer.of(_seen(documents))
     return feature_set(settings.features, settings.clusters, lists)
@@ -41,7 +41,7 @@ def _phrases(path: Path) -> list[Entry]:
     return entries
 
 
-def _entities(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
+def entities_of(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
     """The labelled entities, and the ids of the documents that they are in."""
     labels = LabelSet.infer({name for document in documents for name in gold_of(document)})
     for document in documents:

@@ -37,7 +37,8 @@ from workers.learning.crf.chains import Bools
 from workers.learning.crf.constrained import answer, degrees, stepped, under
 from workers.learning.folds import fold_of
 from workers.learning.penalties import LearnedSettings, row_weights
-from workers.learning.trainers.trainer import Train, gold_of
+from workers.learning.trainers.trainer import Train, TrainingError, gold_of
+from workers.models.model import BringsRows
 
 CHUNK = 50
 """Documents that are grounded together: the rows of all would not fit into memory."""
@@ -81,13 +82,18 @@ class Unseen:
 
     @classmethod
     def of(cls, documents: Sequence[Document], train: Train, settings: TrainerSettings, folds: int) -> Unseen:
-        """Trains a model for each fold. Raises as `fold_of` and training do."""
+        """Trains a model for each fold. Raises as `fold_of` and training do, and `TrainingError` for one with rows."""
         labels = LabelSet.infer(name for document in documents for name in gold_of(document))
         fold, found = np.array(fold_of(documents, folds)), dict[int, Potentials]()
         for mine in range(folds):
             inside, outside = (np.flatnonzero(chosen).tolist() for chosen in (fold != mine, fold == mine))
             with tempfile.TemporaryDirectory(prefix="concord-fold-") as folder:
                 model = train([documents[i] for i in inside], settings=settings, out=Path(folder) / "model")
+                if isinstance(model, BringsRows):
+                    raise TrainingError(
+                        "penalties cannot be learned beside a model with constraints of its own, such as the trainer "
+                        "trigram's, whose answers are not those of potentials; weigh them by --penalty odds or tuned"
+                    )
                 for i in outside:
                     found[i] = _among(model.potentials(Batch.of([documents[i]])), model.labels, labels)
         return cls(documents, [found[i] for i in range(len(documents))], labels)

@@ -19,7 +19,6 @@ from schemas.document import Batch
 from schemas.labels import Labels
 from schemas.potentials import Floats
 from schemas.problem import Problem
-from workers.constraints.constraint_set import build_problems
 from workers.constraints.declared import KINDS, DeclaredConstraints
 from workers.evaluation.bootstrap import Comparison, paired_bootstraps
 from workers.evaluation.figures import FIGURES
@@ -28,7 +27,7 @@ from workers.evaluation.named_counts import Counts
 from workers.inference.registry import Decoder
 from workers.learning.climbing import Point, alike, climb
 from workers.learning.penalties import TunedSettings, declared_weights, with_weights
-from workers.models.model import Model
+from workers.models.model import Model, local_scores
 
 
 class FactorTrial(NamedTuple):
@@ -117,7 +116,7 @@ class _HeldOut:
         if batch.labels is None:
             raise ValueError(f"documents {batch.doc_ids[0]!r} and after have no gold labels to tune on")
         gold = model.labels.encode(batch.labels.strings())
-        problems = list(build_problems(batch, model.potentials(batch), model.labels, constraints))
+        problems = list(local_scores(model, batch).problems(batch, model.labels, constraints))
         return cls(
             Pair(batch, model.labels, gold, gold),
             problems,
@@ -140,7 +139,8 @@ class _HeldOut:
         """(D, R, 3) the measure's counts of each document under these factors."""
         factors, family = self.named(point), families(self.constraints)
         own = {t: factors[family[t]] if math.isfinite(w) else 1.0 for t, w in declared_weights(self.constraints)}
-        by_constraint = np.array([own[name] for name in self.constraints.names])
+        # The last is of the model's own rows.
+        by_constraint = np.array([*(own[name] for name in self.constraints.names), 1.0])
         found = np.concatenate([np.zeros(0, np.int32), *self._answers(by_constraint)])
         items = MEASURES[self.settings.measure].items(self.pair._replace(predicted=found))
         return items.by_document()

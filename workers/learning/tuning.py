@@ -11,12 +11,11 @@ from schemas.labels import Labels, LabelSet
 from schemas.problem import Problem
 from schemas.settings import GibbsSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.constraints.constraint_set import build_problems
 from workers.evaluation.conlleval import EntityCounts
 from workers.inference.core.engine import document_rng
 from workers.inference.sampling import gibbs
 from workers.learning.climbing import Point, alike, climb
-from workers.models.model import Model
+from workers.models.model import Model, local_scores
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
 """What is tried for each family; 1 is as counted, 0 is without the family."""
@@ -108,7 +107,7 @@ class _HeldOut:
     def of(cls, documents: Sequence[Document], model: Model, consistency: LabelConsistency) -> _HeldOut:
         gold = [_gold(document, model.labels) for document in documents]
         batch = Batch.of(documents)
-        problems = list(build_problems(batch, model.potentials(batch), model.labels, consistency))
+        problems = list(local_scores(model, batch).problems(batch, model.labels, consistency))
         return cls(documents, problems, gold)
 
     def f1(self, consistency: LabelConsistency, config: GibbsSettings, seed: int) -> float:

@@ -48,7 +48,7 @@ class Manifest(BaseModel):
     @model_validator(mode="after")
     def _labels_make_a_set(self) -> Self:
         """Engines look up how each type opens and goes on, and what is outside."""
-        complete = LabelSet.infer(self.labels) if self.scheme is Scheme.BIO else self.label_set
+        complete = self.label_set if self.scheme is Scheme.PLAIN else LabelSet.infer(self.labels)
         if set(self.label_set.names) != set(complete.names):
             raise ValueError(f"labels {', '.join(self.labels)} are not O, and B- and I- of each type")
         return self

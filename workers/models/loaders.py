@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.models import crf, crfsuite, hmm, hmm2, scores, semicrf, two_stage_crf
+from workers.models import crf, crfsuite, hmm, hmm2, scores, semicrf, trigram, two_stage_crf
 from workers.models.folder import MANIFEST, ModelError
 from workers.models.model import Model
 
@@ -16,6 +16,7 @@ LOADERS: dict[str, Callable[[Path], Model]] = {
     hmm.KIND: hmm.load,
     hmm2.KIND: hmm2.load,
     scores.KIND: scores.load,
+    trigram.KIND: trigram.load,
     semicrf.KIND: semicrf.load,
     two_stage_crf.KIND: two_stage_crf.load,
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from schemas.document import Batch, ScoreColumn
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Potentials
+from schemas.problem import LinearRows, Problem
+from workers.constraints.constraint_set import ConstraintSet, build_problems
 from workers.corpus.readers.own_tokenizer import OwnTokenizer
 from workers.inference.core.chain import viterbi
 
@@ -44,6 +46,34 @@ class CutsText(Protocol):
         ...
 
 
+class LocalScores(NamedTuple):
+    """What a model says of a batch: potentials, and rows of its own for each document (D,), none for most models."""
+
+    potentials: Potentials
+    rows: Sequence[LinearRows] | None = None
+
+    def document(self, batch: Batch, i: int) -> LocalScores:
+        """What it says of document i of the batch."""
+        start, end = int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])
+        return LocalScores(self.potentials.part(start, end), None if self.rows is None else self.rows[i : i + 1])
+
+    def problems(self, batch: Batch, labels: LabelSet, constraints: ConstraintSet) -> Iterator[Problem]:
+        """The ground problem of each document of the batch, in order; see `build_problems`."""
+        problems = build_problems(batch, self.potentials, labels, constraints)
+        if self.rows is None:
+            return problems
+        return (problem.with_own_rows(own) for problem, own in zip(problems, self.rows, strict=True))
+
+
+@runtime_checkable
+class BringsRows(Protocol):
+    """Scores with rows as well, which potentials cannot hold. A model that also has this is one."""
+
+    def scores(self, batch: Batch) -> LocalScores:
+        """Potentials as `Model.potentials` has them, and rows, whose ``constraint`` says nothing."""
+        ...
+
+
 class Model(Protocol):
     """Turns documents into potentials.
 
@@ -71,6 +101,11 @@ class Model(Protocol):
         `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
         """
         ...
+
+
+def local_scores(model: Model, batch: Batch) -> LocalScores:
+    """All that the model says of a batch."""
+    return model.scores(batch) if isinstance(model, BringsRows) else LocalScores(model.potentials(batch))
 
 
 def viterbi_labels(model: Model, batch: Batch) -> Labels:

@@ -32,6 +32,7 @@ from schemas.labels import Labels, Spans
 from schemas.problem import Problem, Score
 from schemas.settings import CertifySettings
 from workers.inference.certify.components import Pruned, part_of
+from workers.inference.chains.window import best_in_windows, windows_hold
 from workers.inference.core.engine import UNLIMITED
 from workers.inference.core.incumbent import Search, limited
 from workers.inference.core.prepared import Prepared
@@ -43,6 +44,10 @@ from workers.inference.sampling import gibbs
 
 STEPS_A_UNIT = 10_000
 """Steps of work in a millisecond of CP-SAT's deterministic time."""
+
+WINDOWS = {"width": 3, "states": 1_000}
+"""Rows of so many neighbouring tokens are solved first, by dynamic programming: more states would take longer than that
+is worth."""
 
 
 def solve(
@@ -62,17 +67,19 @@ def solve(
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.top == -np.inf:
         return problem.decoded(search.labels, bound=search.top, status=Status.INFEASIBLE, score=search.score)
+    own = _in_windows(search)
+    if own == -np.inf or own - search.objective <= config.tolerance:
+        return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
     if len(problem.rows) and not problem.agreements:
-        return _rows_alone(search, config, rng)
+        return _rows_alone(search, own, config, rng)
     if search.loss > config.tolerance and incumbent is None:
         answer = gibbs.solve(search.problem, config=config.sampler, rng=rng, budget=search.left)
         search.work = answer.work
         search.take(answer.labels, Score.of(answer))
-    own = search.top
-    if search.loss > config.tolerance and not search.spent:
+    if own - search.objective > config.tolerance and not search.spent:
         narrowed = _narrowed(search, config, rng)
         search.take(narrowed.labels, narrowed.score)
-        own = max(search.objective, narrowed.bound)
+        own = min(own, max(search.objective, narrowed.bound))
     if own - search.objective <= config.tolerance or search.spent:
         return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
     # What was pruned is in no better labelling: a bound on the rest bounds everything.
@@ -120,11 +127,26 @@ def _proven_bound(
     return _Proven(bound, Status.BY_SOLVER if proof.asked else Status.OPTIMAL)
 
 
-def _rows_alone(search: Search, config: CertifySettings, rng: np.random.Generator) -> Decoded:
+def _in_windows(search: Search) -> float:
+    """What no labelling scores more than, in nats: the best score by rows alone where all look at neighbouring tokens.
+
+    The labelling that has it is offered to the search.
+    """
+    problem = search.problem
+    if search.closed or not len(problem.rows) or not windows_hold(problem, **WINDOWS):
+        return search.top
+    labels, best = best_in_windows(problem, **WINDOWS)
+    search.work += len(problem)
+    if best > -np.inf:
+        search.offer(labels)
+    return min(search.top, best)
+
+
+def _rows_alone(search: Search, own: float, config: CertifySettings, rng: np.random.Generator) -> Decoded:
     """Documents without agreement: a bound and a tree search, and CP-SAT for what they leave open; no sampler."""
     if search.closed:
         return search.decoded(0.0)
-    bound = prove_rows(search, nodes=config.nodes, tolerance=config.tolerance)
+    bound = min(own, prove_rows(search, nodes=config.nodes, tolerance=config.tolerance))
     if bound == -np.inf or bound - search.objective <= config.tolerance or search.spent:
         return _decoded(search, bound, config.tolerance, by=Status.OPTIMAL)
     proof = _proven_bound(search.problem, search.top, search, config, rng)

@@ -47,7 +47,7 @@ def solve(
 
 def posterior_labels(problem: Prepared) -> Labels:
     """(N,) the possible labelling whose labels have the largest sum of marginals; Viterbi's where none is possible."""
-    if problem.first.local == -np.inf:
+    if problem.top == -np.inf:
         return problem.viterbi
     p = problem.potentials
     possible, follows = (np.where(np.isneginf(table), -np.inf, 0.0) for table in (p.unary, p.transition))

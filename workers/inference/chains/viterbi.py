@@ -35,7 +35,7 @@ def solve(
 
 def bounded(prepared: Prepared, labels: Labels, score: Score, started: float) -> Decoded:
     """An answer that the local optimum bounds; ``started`` is a time of `time.perf_counter`."""
-    bound, work = prepared.first.local, len(prepared.potentials)
+    bound, work = prepared.top, len(prepared.potentials)
     seconds = time.perf_counter() - started
     return prepared.decoded(
         labels,

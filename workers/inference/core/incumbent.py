@@ -26,7 +26,7 @@ class Search(Effort):
         super().__init__(budget, clock=clock)
         self.problem = Prepared.of(problem)
         self.viterbi = self.problem.viterbi
-        self.top = self.problem.first.local
+        self.top = self.problem.top
         self._keep(self.viterbi, self.problem.first)
         self.improvements = [Improvement(self.seconds, 0, self.objective)]
         if incumbent is not None:

@@ -16,7 +16,7 @@ from schemas.problem import LinearRows, Problem, Score
 from workers.inference.core.agreement import AgreementState, Codec, codec, uncounted
 from workers.inference.core.chain import best_labels, max_messages
 
-OF_THE_CHAIN = frozenset({"_best", "messages", "max_marginals", "best_marginals", "codec"})
+OF_THE_CHAIN = frozenset({"_best", "top", "messages", "max_marginals", "best_marginals", "codec"})
 """What of a `Prepared` problem depends on neither rows nor agreements."""
 
 
@@ -51,8 +51,13 @@ class Prepared(Problem):
 
     @property
     def viterbi_score(self) -> float:
-        """V: nats that no labelling scores more than. The sum over sentences; `first` adds token by token."""
+        """V: nats that no labelling scores more than. The sum over sentences; `top` adds token by token."""
         return float(self._best[1].sum())
+
+    @cached_property
+    def top(self) -> float:
+        """V as `Potentials.score` adds it up: nats of the Viterbi labelling, before any row is charged."""
+        return self.potentials.score(self.viterbi)
 
     @cached_property
     def first(self) -> Score:

@@ -49,7 +49,7 @@ def solve(
     """
     started = time.perf_counter()
     prepared = Prepared.of(problem)
-    bound = prepared.first.local
+    bound = prepared.top
     if bound == -np.inf:
         return problem.decoded(prepared.viterbi, bound=bound, status=Status.INFEASIBLE, score=prepared.first)
     best, score = prepared.better_of(incumbent)

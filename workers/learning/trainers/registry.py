@@ -13,7 +13,8 @@ from schemas.settings import (
     SgdSettings,
     StackedSettings,
 )
-from workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked
+from schemas.trigram import TrigramSettings
+from workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked, trigram
 from workers.learning.trainers.trainer import Trainer
 
 DEFAULT = sgd.NAME
@@ -28,6 +29,7 @@ TRAINERS: dict[str, Trainer] = {
     hmm2.NAME: Trainer(hmm2.train, Hmm2Settings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
+    trigram.NAME: Trainer(trigram.train, TrigramSettings),
 }
 
 

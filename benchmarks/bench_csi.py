@@ -1,0 +1,323 @@
+"""Constraint-satisfaction inference over memory-based classifiers: tables 2 and 5 of Canisius et al. (2011), remade.
+
+Chunks: CoNLL-2000's training part without its last 1,000 sentences, measured on those. Names: CoNLL-2003's eng.train,
+measured on testa. Sentences are documents, as in the paper. Settings are chosen by what a part of the training
+sentences says of another (F1 of constraint-satisfaction inference, or of single labels for the baseline), never by
+those that are measured. Needs the real corpora.
+
+    python benchmarks/bench_csi.py --task chunks
+    python benchmarks/bench_csi.py --task names --sample 1500 --measured 1000
+    python benchmarks/bench_csi.py --timbl
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import MADE, REAL, batches, concord, labelled_corpora, save
+
+from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet, Scheme
+from schemas.problem import Problem
+from schemas.settings import SgdSettings
+from schemas.trigram import TrigramSettings
+from workers.constraints.constraint_set import Unconstrained
+from workers.evaluation.bootstrap import paired_bootstrap
+from workers.evaluation.figures import f1_of_counts
+from workers.evaluation.measures import Pair, spans
+from workers.evaluation.named_counts import Counts
+from workers.inference.registry import Decoder
+from workers.learning.trainers import sgd, trigram
+from workers.models.memory.neighbourhoods import Neighbourhoods
+from workers.models.memory.ngrams import voted
+from workers.models.model import LocalScores, viterbi_labels
+from workers.models.trigram import TrigramModel
+
+HELD_SENTENCES = 1_000
+"""Of CoNLL-2000's training part."""
+SAMPLE, JUDGED = 2_500, 500
+"""Training sentences that settings are tried on: learned from, and labelled."""
+BESIDE = 200
+"""Instances that TiMBL's IB1 classifies."""
+GRID: tuple[dict[str, Any], ...] = (
+    {},
+    {"k": 3},
+    {"k": 5, "decay": "inverse"},
+    {"k": 11, "decay": "inverse"},
+    {"metric": "mvdm"},
+    {"metric": "mvdm", "k": 5},
+    {"metric": "mvdm", "k": 11, "decay": "inverse"},
+    {"metric": "mvdm", "k": 25, "decay": "inverse"},
+    {"metric": "jeffrey", "k": 11, "decay": "inverse"},
+    {"learner": "igtree"},
+)
+ENGINES: dict[str, dict[str, Any]] = {
+    "window": {"width": 5},
+    "certify": {},
+    "csp": {"candidates": 100, "margin": 1e9},
+    "astar": {},
+    "cpsat": {},
+}
+FEATURES = {"chunks": "core+pos", "names": "core+pos+mentions+entities"}
+
+
+class Told(NamedTuple):
+    """A model's answers: its neighbourhoods, scores and problems, and CPU seconds of classifying and of the rest."""
+
+    model: TrigramModel
+    batch: Batch
+    found: Neighbourhoods
+    scores: LocalScores
+    problems: list[Problem]
+    seconds: dict[str, float]
+
+
+def main() -> None:
+    """Chooses, measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=["chunks", "names"], default="chunks")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="sentences that settings are tried on")
+    parser.add_argument("--measured", type=int, help="sentences of the test part, drawn by chance; by default all")
+    parser.add_argument("--checked", type=int, default=300, help="sentences that every engine solves")
+    parser.add_argument("--timbl", action="store_true", help="only how fast neighbours are found, beside TiMBL's IB1")
+    chosen = parser.parse_args()
+    train, test = corpora(chosen.task)
+    drawn = np.random.default_rng(0).permutation(len(test))[: chosen.measured]
+    test = [test[i] for i in np.sort(drawn).tolist()]
+    base = {"windows": chosen.task, "legality": "loose"}
+    if chosen.timbl:
+        save("csi_timbl", {"rows": list(beside_timbl(train, test, base))})
+        return
+    tried = [row for n in (1, 3) for row in trials(train, base | {"n": n}, chosen.sample)]
+    best = {
+        n: max((row for row in tried if row["n"] == n), key=lambda row: float(row["f1"]))["settings"] for n in (1, 3)
+    }
+    settings = {"alone": best[1] | {"n": 1}, "trigrams": best[3] | {"n": 3}}
+    print("chosen:", settings)
+    alone = told(train, test, base | settings["alone"])
+    loose = told(train, test, base | settings["trigrams"])
+    legal = told(train, test, base | settings["trigrams"] | {"legality": "bio"}, known=loose.found)
+    wide = told(train, test, base | settings["trigrams"] | {"domain": "neighbours"}, known=loose.found)
+    gold = gold_of(loose.batch, loose.model.labels)
+    votes = voted(loose.found, loose.model.classes, loose.batch.sentence_bounds, len(loose.model.labels))
+    answers = {
+        "baseline": own_labels(alone),
+        "one of the three": own_labels(loose),
+        "voting": votes,
+        "CSI": solved(loose, "window"),
+        "CSI, legal": solved(legal, "window"),
+        "CSI, all labels of the neighbours": solved(wide, "window"),
+        "oracle": np.where(loose_domain(loose)[np.arange(len(gold)), gold], gold, votes).astype(np.int32),
+    }
+    labels = loose.model.labels
+    counts = {name: counted(loose.batch, labels, gold, mine) for name, mine in answers.items()}
+    counts |= {"CRF": crf_counts(train, test, FEATURES[chosen.task], labels, gold)}
+    rows = [row_of(name, mine, counts["baseline"]) for name, mine in counts.items()]
+    rows.append({"over": "voting"} | row_of("CSI", counts["CSI"], counts["voting"]))
+    for row in rows:
+        print("{name:36} F1 {f1:6.2f}  P {precision:6.2f}  R {recall:6.2f}  {low:+.2f} to {high:+.2f}".format(**row))
+    found = {
+        "task": chosen.task,
+        "sentences": [len(train), len(test)],
+        "trials": tried,
+        "settings": settings,
+        "rows": rows,
+        "trigrams_right": float((loose.found.predicted == known_classes(loose, gold)).mean()),
+        "illegal": int(illegal(loose.batch, labels, answers["CSI"])),
+        "seconds": loose.seconds,
+        "tokens": loose.batch.token_count,
+    }
+    save(f"csi_{chosen.task}", found | sequences(loose) | engines_agree(loose, chosen.checked))
+
+
+def corpora(task: str) -> tuple[list[Document], list[Document]]:
+    """Training and test documents; the test's are single sentences, and so are the chunks'."""
+    if task == "names":
+        both = labelled_corpora()
+        train, test = ([d for batch in batches(place) for d in batch] for place in (both.train, both.test))
+        return train, [one for document in test for one in sentences(document)]
+    out = MADE / "corpora" / "chunk-sentences"
+    if not out.is_dir():
+        options = ("--option=columns=tokens,pos,labels", "--option=sentences_per_document=1")
+        concord("ingest", "columns", REAL / "conll2000" / "train.txt", "--out", out, *options)
+    every = [document for batch in batches(out) for document in batch]
+    return every[:-HELD_SENTENCES], every[-HELD_SENTENCES:]
+
+
+def sentences(document: Document) -> list[Document]:
+    """Each of its sentences as a document."""
+    bounds = [*document.sentence_starts.tolist(), len(document)]
+    found = []
+    for i, (start, end) in enumerate(pairwise(bounds)):
+        columns = {name: column[start:end] for name, column in document.columns.items()}
+        gold = None if document.labels is None else document.labels[start:end]
+        found.append(Document(f"{document.doc_id}-{i}", np.zeros(1, np.int64), columns, gold))
+    return found
+
+
+def trials(train: list[Document], base: dict[str, Any], sample: int) -> list[dict[str, Any]]:
+    """F1 of each setting, learned from some training sentences and measured on others."""
+    cut = [one for document in train for one in sentences(document)]
+    picked = np.random.default_rng(0).permutation(len(cut))[: sample + JUDGED].tolist()
+    inside, outside = ([cut[i] for i in part] for part in (picked[:sample], picked[sample:]))
+    rows = []
+    for given in GRID:
+        made = told(inside, outside, base | given)
+        gold = gold_of(made.batch, made.model.labels)
+        answer = own_labels(made) if base["n"] == 1 else solved(made, "window")
+        f1 = 100.0 * float(f1_of_counts(counted(made.batch, made.model.labels, gold, answer).sum(axis=0)))
+        rows.append({"n": base["n"], "settings": given, "f1": f1, "seconds": made.seconds["classify"]})
+        print("n {n} {settings}: F1 {f1:.2f}, {seconds:.1f} s".format(**rows[-1]), flush=True)
+    return rows
+
+
+def best_of(tried: Sequence[dict[str, Any]], n: int) -> dict[str, Any]:
+    """The settings for n labels a class that had the highest F1."""
+    best = max((row for row in tried if row["n"] == n), key=lambda row: float(row["f1"]))
+    return {"n": n, **best["settings"]}
+
+
+def told(
+    train: Sequence[Document], test: Sequence[Document], settings: dict[str, Any], known: Neighbourhoods | None = None
+) -> Told:
+    """A model of the training documents on the others; ``known`` are its neighbourhoods where they are."""
+    seconds, started = {}, time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        model = trigram.train(train, settings=TrigramSettings.model_validate(settings), out=Path(folder) / "model")
+    seconds["train"], started = time.process_time() - started, time.process_time()
+    batch = Batch.of(test)
+    found = model.neighbourhoods(batch) if known is None else known
+    seconds["classify"], started = time.process_time() - started, time.process_time()
+    scores = model.scores_of(found, batch)
+    problems = list(scores.problems(batch, model.labels, Unconstrained()))
+    seconds["ground"] = time.process_time() - started
+    return Told(model, batch, found, scores, problems, seconds)
+
+
+def gold_of(batch: Batch, labels: LabelSet) -> Labels:
+    """(N,) the gold labels; names that training lacks are the first label, which is wrong."""
+    assert batch.labels is not None
+    return np.array([labels.index.get(name, 0) for name in batch.labels.strings()], np.int32)
+
+
+def own_labels(made: Told) -> Labels:
+    """The middle label of each predicted class."""
+    classes = made.model.classes
+    own: Labels = classes[made.found.predicted, classes.shape[1] // 2].astype(np.int32)
+    return own
+
+
+def solved(made: Told, engine: str) -> Labels:
+    """The labels of an engine; how long it takes is kept as well."""
+    started, decoder = time.process_time(), Decoder.of(engine, ENGINES[engine])
+    found = np.concatenate([decoder(problem, "sentence").labels for problem in made.problems])
+    made.seconds[engine] = time.process_time() - started
+    return found
+
+
+def loose_domain(made: Told) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """(N, L) which labels are candidates."""
+    return np.isfinite(made.scores.potentials.unary)
+
+
+def counted(batch: Batch, labels: LabelSet, gold: Labels, answer: Labels) -> Counts:
+    """(D, 3) entities in gold, in the answer, and in both."""
+    counts: Counts = spans(Pair(batch, labels, gold, answer)).by_document().sum(axis=1)
+    return counts
+
+
+def row_of(name: str, counts: Counts, base: Counts) -> dict[str, Any]:
+    """Percents, and the interval of the gain over the base by draws of sentences."""
+    gold, predicted, correct = counts.sum(axis=0).tolist()
+    gain = paired_bootstrap(base, counts, rng=np.random.default_rng(0))
+    return {
+        "name": name,
+        "f1": 100.0 * float(f1_of_counts(counts.sum(axis=0))),
+        "precision": 100.0 * correct / predicted,
+        "recall": 100.0 * correct / gold,
+        "low": 100.0 * gain.low,
+        "high": 100.0 * gain.high,
+    }
+
+
+def known_classes(made: Told, gold: Labels) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """(N,) the class of each token by its gold labels, −1 where training never had it."""
+    classes, which = trigram.label_classes(gold, made.batch.sentence_bounds, made.model.classes.shape[1])
+    number = {tuple(labels): i for i, labels in enumerate(made.model.classes.tolist())}
+    return np.array([number.get(tuple(labels), -1) for labels in classes.tolist()])[which]
+
+
+def illegal(batch: Batch, labels: LabelSet, answer: Labels) -> int:
+    """Labels I- that continue nothing."""
+    strict = LabelSet(labels.names, Scheme.BIO)
+    starts = np.zeros(len(answer), np.bool_)
+    starts[batch.sentence_starts] = True
+    before = np.concatenate([answer[:1], answer[:-1]])
+    return int((~np.where(starts, strict.legal_start[answer], strict.legal_transition[before, answer])).sum())
+
+
+def sequences(made: Told) -> dict[str, float]:
+    """How many labellings the candidates of a sentence leave (table 5)."""
+    sizes = np.log(loose_domain(made).sum(axis=1))
+    counts = np.exp(np.add.reduceat(sizes, made.batch.sentence_starts))
+    figures = {"mean": counts.mean(), "median": np.median(counts), "largest": counts.max()}
+    return {f"sequences_{name}": float(value) for name, value in figures.items()}
+
+
+def engines_agree(made: Told, checked: int) -> dict[str, Any]:
+    """The first sentences by every exact engine: how many have the same score by all, and tokens a second of each."""
+    problems = made.problems[:checked]
+    tokens = sum(map(len, problems))
+    scores, speed, proven = [], {}, {}
+    for name, options in ENGINES.items():
+        decoder, started = Decoder.of(name, options), time.process_time()
+        answers = [decoder(problem, "sentence") for problem in problems]
+        speed[name] = tokens / (time.process_time() - started)
+        proven[name] = sum(answer.certified for answer in answers)
+        scores.append([answer.objective for answer in answers])
+        print(f"{name:10} {speed[name]:10,.0f} tokens a second, {proven[name]} of {len(problems)} proven", flush=True)
+    spread = np.ptp(np.array(scores), axis=0)
+    return {
+        "engines": {"speed": speed, "proven": proven, "sentences": len(problems), "alike": int((spread < 1e-6).sum())}
+    }
+
+
+def beside_timbl(train: Sequence[Document], test: Sequence[Document], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Instances a CPU second of our own neighbours and of TiMBL's, of the same training tokens; and the same shares?"""
+    for given in ({}, {"metric": "mvdm", "k": 5, "decay": "inverse"}):
+        found, speed = [], []
+        for learner in ("nearest", "ib1"):
+            with tempfile.TemporaryDirectory() as folder:
+                settings = TrigramSettings.model_validate(base | given | {"learner": learner})
+                model = trigram.train(train, settings=settings, out=Path(folder) / "model")
+            instances = model.instances(Batch.of(test))[:BESIDE]
+            model.classifier.neighbourhoods(instances[:1])  # compiled, and read
+            started = time.process_time()
+            found.append(model.classifier.neighbourhoods(instances))
+            speed.append(len(instances) / (time.process_time() - started))
+        same = all(np.array_equal(one, other) for one, other in zip(found[0][:2], found[1][:2], strict=True))
+        alike = same and bool(np.allclose(found[0].share, found[1].share, atol=1e-6))
+        yield {"settings": given, "nearest": speed[0], "timbl": speed[1], "ratio": speed[0] / speed[1], "alike": alike}
+        print(f"{given}: {speed[0]:,.0f} and TiMBL's {speed[1]:,.1f} a second; equal: {alike}")
+
+
+def crf_counts(
+    train: Sequence[Document], test: Sequence[Document], features: str, labels: LabelSet, gold: Labels
+) -> Counts:
+    """A CRF of the same columns, by Viterbi."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = sgd.train(train, settings=SgdSettings(features=features), out=Path(folder) / "model")
+    batch = Batch.of(test)
+    answer = labels.encode(model.labels.decode(viterbi_labels(model, batch)))
+    return counted(batch, labels, gold, answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Dynamic programming over windows of labels: exact where rows look at few neighbouring tokens.
+
+A state is the labels of the last w − 1 tokens of a sentence, out of those that the unary scores allow. A row all of
+whose tokens lie within w neighbouring ones of a sentence is charged when the last of them is labelled; so trigrams of
+labels (Canisius et al. 2011) are solved in time linear in the text by w = 3. The rest of a problem (wider rows, rows
+over sentences, agreements) can only lower a score, so the best path is a bound for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decoded import Budget, Decoded
+from schemas.labels import Labels
+from schemas.potentials import Floats, Ints
+from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from schemas.settings import WindowSettings
+from workers.compiling.kernel import kernel
+from workers.inference.core.chain import sentence_bounds
+from workers.inference.core.engine import UNLIMITED
+from workers.inference.core.incumbent import Search
+
+
+def solve(
+    problem: Problem,
+    *,
+    config: WindowSettings,
+    rng: np.random.Generator,
+    budget: Budget = UNLIMITED,
+    incumbent: Labels | None = None,
+) -> Decoded:
+    """The best path over windows of ``config.width`` tokens, which bounds every labelling; proven where it scores that.
+
+    Hard rows inside a window are kept. Work is the number of tokens; a budget does not cut it short.
+    """
+    del rng, budget
+    search = Search(problem, budget=UNLIMITED, incumbent=incumbent)
+    if search.closed:
+        return search.decoded(0.0)
+    search.work = len(problem)
+    labels, score = best_in_windows(search.problem, width=config.width, states=config.states)
+    if score > -np.inf:
+        search.offer(labels)
+    return search.decoded(search.top - score)
+
+
+NO_WINDOW = np.iinfo(np.int64).max
+"""The span of a row that leaves its sentence."""
+
+
+class _Local(NamedTuple):
+    """Rows that a window holds, by their last token: those of token t are ``order[pointer[t]:pointer[t + 1]]``."""
+
+    order: Ints
+    pointer: Ints
+
+
+def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Labels, float]:
+    """(N,) labels of the best score where only rows within ``width`` neighbouring tokens count, and that score.
+
+    Narrower where a token would have more than ``states`` states. The score is −inf where nothing is possible.
+    """
+    p = problem.potentials
+    allowed = np.isfinite(p.unary)
+    sizes = allowed.sum(axis=1)
+    candidates = np.argsort(~allowed, axis=1, kind="stable")[:, : max(1, int(sizes.max(initial=0)))].astype(np.int64)
+    bounds, span = sentence_bounds(p), _spans(problem)
+    width = int(max(span[span <= width].max(initial=2), 2))
+    while width > 2 and _most_states(sizes, bounds, width) > states:
+        width -= 1
+    local, constant = _local_rows(problem, span, width)
+    labels, score = _best(p.unary, p.transition, bounds, candidates, sizes, width, local, *_columns(problem.rows))
+    return labels, score - constant
+
+
+def windows_hold(problem: Problem, *, width: int, states: int) -> bool:
+    """Does no row look at more than ``width`` neighbouring tokens, and no token have more than ``states`` states?"""
+    p = problem.potentials
+    sizes = np.isfinite(p.unary).sum(axis=1)
+    return bool((_spans(problem) <= width).all()) and _most_states(sizes, sentence_bounds(p), width) <= states
+
+
+def _columns(
+    rows: LinearRows,
+) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Floats, Floats, Floats]:
+    return rows.pointer, rows.position, rows.previous, rows.label, rows.coefficient, rows.bound, rows.weight
+
+
+def _spans(problem: Problem) -> Ints:
+    """(R,) neighbouring tokens that a row looks at; `NO_WINDOW` where it leaves a sentence, 0 where at none."""
+    rows, count = problem.rows, len(problem)
+    first, last = np.full(len(rows), count), np.full(len(rows), -1)
+    np.minimum.at(first, rows.row_of_entry, rows.position - (rows.previous != ANY))
+    np.maximum.at(last, rows.row_of_entry, rows.position)
+    starts = problem.potentials.sentence_starts
+    apart = np.searchsorted(starts, first, side="right") != np.searchsorted(starts, last, side="right")
+    return np.where(last < 0, 0, np.where(apart, NO_WINDOW, last - first + 1))
+
+
+def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
+    """The most states that a token has, by windows of so many tokens."""
+    log = np.concatenate([np.zeros(1), np.cumsum(np.log(np.maximum(sizes, 1)))])
+    token = np.arange(len(sizes))
+    begins = np.repeat(bounds[:-1], np.diff(bounds))
+    return float(np.exp((log[token + 1] - log[np.maximum(begins, token - width + 2)]).max(initial=0.0)))
+
+
+def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float]:
+    """Rows of at most so many tokens, and what those that look at none cost."""
+    rows = problem.rows
+    last = np.full(len(rows), -1)
+    np.maximum.at(last, rows.row_of_entry, rows.position)
+    inside = np.flatnonzero((span > 0) & (span <= width))
+    order = inside[np.argsort(last[inside], kind="stable")]
+    empty = (span == 0) & (rows.bound < -SLACK_TOLERANCE)
+    constant = float((-rows.bound[empty] * rows.weight[empty]).sum())
+    return _Local(order, np.searchsorted(last[order], np.arange(len(problem) + 1))), constant
+
+
+@kernel
+def _best(
+    unary: Floats,
+    transition: Floats,
+    bounds: Ints,
+    candidates: Ints,
+    sizes: Ints,
+    width: int,
+    local: _Local,
+    pointer: Ints,
+    position: NDArray[np.int32],
+    previous: NDArray[np.int32],
+    label: NDArray[np.int32],
+    coefficient: Floats,
+    bound: Floats,
+    weight: Floats,
+) -> tuple[Labels, float]:
+    """``candidates`` (N, D) are the labels of each token, ``sizes`` (N,) how many of them are real."""
+    labels, total = np.zeros(len(unary), np.int32), 0.0
+    window = np.zeros(width, np.int64)
+    for s in range(len(bounds) - 1):
+        first, end = bounds[s], bounds[s + 1]
+        most = 1
+        for t in range(first, end):
+            if sizes[t] == 0:
+                return labels, -np.inf
+            states = 1
+            for u in range(max(first, t - width + 2), t + 1):
+                states *= sizes[u]
+            most = max(most, states)
+        now, before = np.full(most, -np.inf), np.zeros(most)
+        back = np.zeros((end - first, most), np.int32)
+        count = 1
+        for t in range(first, end):
+            now, before = before, now
+            if t == first:
+                before[0] = 0.0
+            # The window is a row of digits; the oldest goes where it is full.
+            kept = count
+            if t - first >= width - 1:
+                kept = count // sizes[t - width + 1]
+            following = kept * sizes[t]
+            for state in range(following):
+                now[state] = -np.inf
+            for state in range(count):
+                if before[state] == -np.inf:
+                    continue
+                rest = state
+                for u in range(t - 1, max(first, t - width + 1) - 1, -1):
+                    window[width - 1 - (t - u)] = candidates[u, rest % sizes[u]]
+                    rest //= sizes[u]
+                for j in range(sizes[t]):
+                    here = candidates[t, j]
+                    window[width - 1] = here
+                    score = before[state] + unary[t, here]
+                    if t > first:
+                        score += transition[window[width - 2], here]
+                    for i in range(local.pointer[t], local.pointer[t + 1]):
+                        r = local.order[i]
+                        excess = -bound[r]
+                        for e in range(pointer[r], pointer[r + 1]):
+                            place = width - 1 - (t - position[e])
+                            if window[place] == label[e] and (previous[e] == ANY or window[place - 1] == previous[e]):
+                                excess += coefficient[e]
+                        if excess > SLACK_TOLERANCE:
+                            score -= weight[r] * excess
+                    target = (state % kept) * sizes[t] + j
+                    if score > now[target]:
+                        now[target] = score
+                        back[t - first, target] = state
+            count = following
+        state = 0
+        for other in range(count):
+            if now[other] > now[state]:
+                state = other
+        if now[state] == -np.inf:
+            return labels, -np.inf
+        total += now[state]
+        for t in range(end - 1, first - 1, -1):
+            labels[t] = candidates[t, state % sizes[t]]
+            state = back[t - first, state]
+    return labels, total

@@ -1,0 +1,95 @@
+"""Memory-based n-grams of labels, for constraint-satisfaction inference: training tokens are kept as they are.
+
+Canisius, Van den Bosch & Daelemans (2011) §4.1: the class of a token is its label with those before and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet, Scheme
+from schemas.potentials import Ints
+from schemas.trigram import TrigramSettings, Weighting, Window
+from workers.features.gazetteers import Gazetteer
+from workers.features.windows import COLUMNS, Windows, gains, values_of
+from workers.learning.given_features import entities_of
+from workers.learning.trainers.trainer import Iteration, Progress, Seen
+from workers.models.folder import begin
+from workers.models.memory.neighbourhoods import Codes
+from workers.models.trigram import Instances, TrigramModel, save
+
+NAME = "trigram"
+
+
+def train(
+    documents: Iterable[Document], *, settings: TrigramSettings, out: Path, progress: Progress | None = None
+) -> TrigramModel:
+    """See `workers.learning.trainers.trainer.Train`."""
+    seen, kept = Seen(COLUMNS[settings.windows]), list[Document]()
+    for document in documents:
+        seen.gold(document)
+        kept.append(Document(document.doc_id, document.sentence_starts, document.columns, document.labels))
+    training = seen.training(NAME, settings)
+    begin(out)
+    labels = _label_set(LabelSet.infer(seen.names.union(settings.labels)), settings)
+    windows = Windows(settings.windows, _entities(kept, settings))
+    batch = Batch.of(kept)
+    assert batch.labels is not None
+    values, instances = instances_of(batch, windows, labels.encode(batch.labels.strings()), settings)
+    if progress is not None:
+        progress(Iteration(1, 1))
+    training |= {"features": len(values), "classes": len(instances.labels)}
+    return save(out, labels, windows, values, instances, settings=settings, training=training)
+
+
+def _label_set(inferred: LabelSet, settings: TrigramSettings) -> LabelSet:
+    if inferred.scheme is Scheme.BIO and settings.legality == "loose":
+        return LabelSet(inferred.names, Scheme.LOOSE)
+    return inferred
+
+
+def _entities(documents: list[Document], settings: TrigramSettings) -> Gazetteer | None:
+    if settings.windows is not Window.NAMES:
+        return None
+    entities = Gazetteer.of(entities_of(documents))
+    return entities if settings.held_out else entities.for_all
+
+
+def instances_of(
+    batch: Batch, windows: Windows, gold: Labels, settings: TrigramSettings
+) -> tuple[list[list[str]], Instances]:
+    """The values of each feature, and all tokens; the most frequent class is number 0, ties in the order of labels."""
+    read = [values_of(column) for column in windows.features(batch)]
+    numbers = np.stack([codes for _, codes in read])
+    labels, classes = label_classes(gold, batch.sentence_bounds, settings.n)
+    weights = np.array([_weight(codes, classes, settings.weighting) for codes in numbers])
+    return [names for names, _ in read], Instances(numbers, classes, weights, labels)
+
+
+def label_classes(gold: Labels, bounds: Ints, n: int) -> tuple[Ints, Codes]:
+    """The classes (C, n) that occur, and which of them (N,) each token has; its own label is at n // 2."""
+    around = np.full((len(gold), n), -1)
+    token = np.arange(len(gold))
+    begins, ends = (np.repeat(side, np.diff(bounds)) for side in (bounds[:-1], bounds[1:]))
+    for place in range(n):
+        at = token + place - n // 2
+        inside = (at >= begins) & (at < ends)
+        around[inside, place] = gold[at[inside]]
+    classes, which, times = np.unique(around, axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(-times, kind="stable")
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return classes[order], rank[which.ravel()]
+
+
+def _weight(values: Codes, classes: Codes, weighting: Weighting) -> float:
+    if weighting is Weighting.NONE:
+        return 1.0
+    gain, split = gains(values.astype(np.int64), classes.astype(np.int64))
+    if weighting is Weighting.INFORMATION_GAIN:
+        return max(gain, 0.0)
+    return max(gain, 0.0) / split if split > 0 else 0.0

@@ -1,0 +1,294 @@
+"""The k nearest training instances, exactly: Daelemans et al. (2009), TiMBL reference guide §5, IB1.
+
+The distance of two instances is Σ_f w_f · δ_f, weighted by how much a feature tells of the class. δ is 1 where two
+values differ (overlap), or how differently they go with classes (Stanfill & Waltz 1986; Cost & Salzberg 1993): with
+p and q the shares of classes among training instances that have either value,
+
+    mvdm      δ = Σ_c |p_c − q_c|
+    jeffrey   δ = Σ_c p_c log₂(2 p_c ∕ (p_c + q_c)) + q_c log₂(2 q_c ∕ (p_c + q_c)),
+
+both from 0 to 2; a value that was never seen has 2 of every other. As in TiMBL k counts distances, not instances: all
+instances at one of the k least distances are neighbours, and each weighs by its distance. Where several classes have
+the most then, k is one more, if that decides between them.
+
+Overlap is looked up rather than compared: an instance's matches are added up from lists of the instances that have a
+value, which are short where features tell much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.potentials import Floats, Ints
+from schemas.trigram import Decay, Metric
+from workers.compiling.kernel import inner_in_place, kernel
+from workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+
+FARTHEST = 2.0
+"""δ of two values that go with no class in common, or of which one was never seen."""
+DECAYS = {Decay.NONE: 0, Decay.INVERSE: 1, Decay.LINEAR: 2, Decay.EXPONENTIAL: 3}
+MVDM, JEFFREY = 0, 1
+METRICS = {Metric.MVDM: MVDM, Metric.JEFFREY: JEFFREY}
+NEAR = 1e-6
+"""Added to a distance before it is inverted."""
+SAME = 1e-9
+"""Distances, and shares, that differ by less are equal."""
+
+
+class Postings(NamedTuple):
+    """Which of M instances have each value: value v of feature f those of ``order[f]`` from ``start[first[f] + v]`` on,
+    up to the next start."""
+
+    order: Codes
+    start: Ints
+    first: Ints
+
+    @classmethod
+    def of(cls, values: Codes) -> Postings:
+        """Of the instances' values (F, M)."""
+        order = np.argsort(values, axis=1, kind="stable").astype(np.int32)
+        sizes = values.max(axis=1, initial=-1).astype(np.int64) + 1
+        starts = [np.searchsorted(row[by], np.arange(n + 1)) for row, by, n in zip(values, order, sizes, strict=True)]
+        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes + 1)])
+        return cls(order, np.concatenate([np.zeros(0, np.int64), *starts]), first)
+
+
+class ClassShares(NamedTuple):
+    """p(class | value) of each feature's values, by value and by class.
+
+    Values are numbered through all features, feature f's from ``first[f]``. Value v has ``share[i]`` of ``of_class[i]``
+    for i in ``value_start[v]:value_start[v + 1]``; class c, of C, of feature f has ``by_share[i]`` of ``value[i]``,
+    counted within the feature, for i in ``class_start[s]:class_start[s + 1]`` with s = f · C + c.
+    """
+
+    first: Ints
+    value_start: Ints
+    of_class: Ints
+    share: Floats
+    class_start: Ints
+    value: Ints
+    by_share: Floats
+
+    @classmethod
+    def of(cls, values: Codes, classes: Codes, count: int) -> ClassShares:
+        """Of instances' values (F, M) and classes (M,), of which there are ``count``."""
+        sizes = values.max(axis=1, initial=-1).astype(np.int64) + 1
+        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        cell = (values + first[:-1, None]) * count + classes
+        cells, times = np.unique(cell, return_counts=True)
+        value, of_class = np.divmod(cells, count)
+        share = times / np.bincount(value, times, int(first[-1]))[value]
+        feature = np.searchsorted(first, value, side="right") - 1
+        order = np.lexsort((value, of_class, feature))
+        slots = feature[order] * count + of_class[order]
+        return cls(
+            first,
+            np.searchsorted(value, np.arange(first[-1] + 1)),
+            of_class,
+            share,
+            np.searchsorted(slots, np.arange(len(values) * count + 1)),
+            (value - first[feature])[order],
+            share[order],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """M training instances with F features: ``values`` (F, M), their ``classes`` (M,) below ``count``, and what each
+    feature weighs (F,)."""
+
+    values: Codes
+    classes: Codes
+    count: int
+    weights: Floats
+    k: int
+    metric: Metric
+    decay: Decay
+
+    @cached_property
+    def _postings(self) -> Postings:
+        return Postings.of(self.values)
+
+    @cached_property
+    def _shares(self) -> ClassShares:
+        return ClassShares.of(self.values, self.classes, self.count)
+
+    def neighbourhoods(self, instances: Codes) -> Neighbourhoods:
+        """See `Classifier`."""
+        queries = np.ascontiguousarray(instances)
+        votes = self.weights, self.classes, self.count, queries, self.k, DECAYS[self.decay]
+        if self.metric is Metric.OVERLAP:
+            found = _by_overlap(self._postings, *votes)
+        else:
+            found = _by_classes(self._shares, self.values, *votes, METRICS[self.metric])
+        return ranked(*found, len(queries))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+
+@kernel
+def _by_overlap(
+    postings: Postings, weights: Floats, classes: Codes, count: int, queries: Codes, k: int, decay: int
+) -> tuple[Ints, Ints, Floats]:
+    size, total = len(classes), weights.sum()
+    distance = np.empty(size)
+    instance, of_class, share = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    votes, nearest, used = np.zeros(count), np.empty(k + 1), 0
+    for q in range(len(queries)):
+        for i in range(size):
+            distance[i] = total
+        for f in range(len(weights)):
+            if queries[q, f] >= 0 and queries[q, f] < postings.first[f + 1] - postings.first[f] - 1:
+                at = postings.first[f] + queries[q, f]
+                for p in range(postings.start[at], postings.start[at + 1]):
+                    distance[postings.order[f, p]] -= weights[f]
+        _vote(distance, classes, k, decay, nearest, votes)
+        if used + count > len(share):
+            grown = max(2 * len(share), used + count, 1024)
+            instance, of_class, share = _grown(instance, grown), _grown(of_class, grown), _grown_floats(share, grown)
+        used = _told(votes, q, instance, of_class, share, used)
+    return instance[:used], of_class[:used], share[:used]
+
+
+@kernel
+def _by_classes(
+    shares: ClassShares,
+    values: Codes,
+    weights: Floats,
+    classes: Codes,
+    count: int,
+    queries: Codes,
+    k: int,
+    decay: int,
+    metric: int,
+) -> tuple[Ints, Ints, Floats]:
+    size = len(classes)
+    distance = np.empty(size)
+    widest = 0
+    for f in range(len(weights)):
+        widest = max(widest, shares.first[f + 1] - shares.first[f])
+    differ = np.empty(widest)
+    instance, of_class, share = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    votes, nearest, used = np.zeros(count), np.empty(k + 1), 0
+    for q in range(len(queries)):
+        for i in range(size):
+            distance[i] = 0.0
+        for f in range(len(weights)):
+            _difference(shares, f, count, queries[q, f], metric, differ)
+            for i in range(size):
+                distance[i] += weights[f] * differ[values[f, i]]
+        _vote(distance, classes, k, decay, nearest, votes)
+        if used + count > len(share):
+            grown = max(2 * len(share), used + count, 1024)
+            instance, of_class, share = _grown(instance, grown), _grown(of_class, grown), _grown_floats(share, grown)
+        used = _told(votes, q, instance, of_class, share, used)
+    return instance[:used], of_class[:used], share[:used]
+
+
+@inner_in_place
+def _difference(shares: ClassShares, f: int, count: int, code: int, metric: int, differ: Floats) -> None:
+    """Writes δ between a value of feature f and each of its values into ``differ``."""
+    width = shares.first[f + 1] - shares.first[f]
+    for v in range(width):
+        differ[v] = FARTHEST
+    if code < 0 or code >= width:
+        return
+    at = shares.first[f] + code
+    for i in range(shares.value_start[at], shares.value_start[at + 1]):
+        slot, p = f * count + shares.of_class[i], shares.share[i]
+        for j in range(shares.class_start[slot], shares.class_start[slot + 1]):
+            q = shares.by_share[j]
+            if metric == JEFFREY:
+                # Of a class that one of them lacks the other's share counts once: what 2 has of it already.
+                both = p * np.log2(2.0 * p / (p + q)) + q * np.log2(2.0 * q / (p + q))
+                differ[shares.value[j]] += both - p - q
+            else:
+                differ[shares.value[j]] -= 2.0 * min(p, q)
+    differ[code] = 0.0
+
+
+@inner_in_place
+def _vote(distance: Floats, classes: Codes, k: int, decay: int, nearest: Floats, votes: Floats) -> None:
+    """Writes the shares of classes among the neighbours into ``votes``; ``nearest`` (k + 1,) is room for distances."""
+    found = 0
+    for i in range(len(distance)):
+        d = distance[i]
+        if found > k and d > nearest[k] - SAME:
+            continue
+        place = found
+        while place > 0 and nearest[place - 1] > d + SAME:
+            place -= 1
+        if place > 0 and nearest[place - 1] > d - SAME:
+            continue
+        if found <= k:
+            found += 1
+        for j in range(found - 1, place, -1):
+            nearest[j] = nearest[j - 1]
+        nearest[place] = d
+    least, most = nearest[0], nearest[min(k, found) - 1]
+    _count(distance, classes, least, most, decay, votes)
+    if found > k and _tied(votes):
+        _count(distance, classes, least, nearest[k], decay, votes)
+        if _tied(votes):
+            _count(distance, classes, least, most, decay, votes)
+
+
+@inner_in_place
+def _tied(votes: Floats) -> bool:
+    best, times = -1.0, 0
+    for share in votes:
+        if share > best + SAME:
+            best, times = share, 1
+        elif share > best - SAME:
+            times += 1
+    return times > 1
+
+
+@inner_in_place
+def _count(distance: Floats, classes: Codes, least: float, most: float, decay: int, votes: Floats) -> None:
+    """The shares of classes among all instances that are no farther than ``most``."""
+    for c in range(len(votes)):
+        votes[c] = 0.0
+    total = 0.0
+    for i in range(len(distance)):
+        d = distance[i]
+        if d < most + SAME:
+            weight = 1.0
+            if decay == 1:
+                weight = 1.0 / (d + NEAR)
+            elif decay == 2 and most > least:
+                weight = (most - d) / (most - least)
+            elif decay == 3:
+                weight = np.exp(-d)
+            votes[classes[i]] += weight
+            total += weight
+    for c in range(len(votes)):
+        votes[c] /= total
+
+
+@inner_in_place
+def _told(votes: Floats, q: int, instance: Ints, of_class: Ints, share: Floats, used: int) -> int:
+    for c in range(len(votes)):
+        if votes[c] > 0.0:
+            instance[used], of_class[used], share[used] = q, c, votes[c]
+            used += 1
+    return used
+
+
+@kernel
+def _grown(array: Ints, size: int) -> Ints:
+    grown = np.empty(size, np.int64)
+    grown[: len(array)] = array
+    return grown
+
+
+@kernel
+def _grown_floats(array: Floats, size: int) -> Floats:
+    grown = np.empty(size)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,114 @@
+"""TiMBL's classifiers (Daelemans et al. 2009): its decision trees IGTree and TRIBL2, and its own nearest neighbours.
+
+TiMBL is under the GPL and no part of concord: `pip install 'concord[memory]'` adds its bindings, and nothing here is
+imported before a model asks for it. What a model keeps is TiMBL's own text of an instance base. Values and classes are
+numbers there, so that no text of a corpus can upset its format.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schemas.errors import InputError
+from schemas.trigram import Decay, Metric, TrigramSettings, Weighting
+from workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+
+ALGORITHMS = {"ib1": "-a0", "igtree": "-a1", "tribl2": "-a4"}
+METRICS = {Metric.OVERLAP: "-mO", Metric.MVDM: "-mM", Metric.JEFFREY: "-mJ"}
+WEIGHTINGS = {Weighting.NONE: "-w0", Weighting.GAIN_RATIO: "-w1", Weighting.INFORMATION_GAIN: "-w2"}
+DECAYS = {Decay.NONE: "-dZ", Decay.INVERSE: "-dID", Decay.LINEAR: "-dIL", Decay.EXPONENTIAL: "-dED:1"}
+FORMAT = "-F Tabbed +D +vs+db"
+"""Fields between tabs, whole distributions, and nothing on standard output."""
+DISTRIBUTION = "python3-timbl"
+BASE, WEIGHTS = "instances.timbl", "instances.timbl.wgt"
+
+
+class TimblError(InputError):
+    """TiMBL is not installed, or it refused something, which it says on standard error alone."""
+
+
+def options_of(settings: TrigramSettings) -> str:
+    """What the settings are in TiMBL's words; IGTree knows neither metric, nor k, nor decay."""
+    chosen = [FORMAT, ALGORITHMS[settings.learner], WEIGHTINGS[settings.weighting]]
+    if settings.learner != "igtree":
+        chosen += [METRICS[settings.metric], f"-k{settings.k}", DECAYS[settings.decay]]
+    return " ".join(chosen)
+
+
+def _api(options: str) -> Any:
+    try:
+        timbl = import_module("timblapi")
+    except ModuleNotFoundError as error:
+        raise TimblError(
+            "learners igtree, tribl2 and ib1 are TiMBL's, which is not installed: pip install 'concord[memory]', or "
+            "use --option learner=nearest"
+        ) from error
+    return timbl.TimblAPI(options, "concord")
+
+
+def write_base(folder: Path, values: Codes, classes: Codes, settings: TrigramSettings) -> list[str]:
+    """Learns instances, ``values`` (F, M) and ``classes`` (M,); the names of the files it has written.
+
+    Raises `TimblError`, `OSError`.
+    """
+    options = options_of(settings)
+    learner = _api(options)
+    with tempfile.TemporaryDirectory(prefix="concord-timbl-") as place:
+        examples = Path(place) / "examples"
+        np.savetxt(examples, np.vstack([values, classes]).T, fmt="%d", delimiter="\t")
+        if not learner.learn(str(examples)) or not learner.writeInstanceBase(str(folder / BASE)):
+            raise TimblError(f"TiMBL cannot learn with {options}; see its message above")
+    return [name for name in (BASE, WEIGHTS) if (folder / name).is_file()]
+
+
+@dataclass(frozen=True, eq=False)
+class Timbl:
+    """An instance base as text (and its weights, which trees have), so that it can be sent to other machines."""
+
+    options: str
+    base: bytes
+    weights: bytes | None
+
+    @classmethod
+    def read(cls, folder: Path, settings: TrigramSettings) -> Timbl:
+        """The instance base in a model's folder. Raises `OSError`."""
+        weights = folder / WEIGHTS
+        return cls(
+            options_of(settings), (folder / BASE).read_bytes(), weights.read_bytes() if weights.is_file() else None
+        )
+
+    @cached_property
+    def _classifier(self) -> Any:
+        """Read anew in each process."""
+        found = _api(self.options)
+        with tempfile.TemporaryDirectory(prefix="concord-timbl-") as place:
+            file = Path(place) / BASE
+            file.write_bytes(self.base)
+            if self.weights is not None:
+                (Path(place) / WEIGHTS).write_bytes(self.weights)
+            if not found.getInstanceBase(str(file)):
+                raise TimblError(f"TiMBL cannot read the model's {BASE}; train again")
+        return found
+
+    def neighbourhoods(self, instances: Codes) -> Neighbourhoods:
+        """See `Classifier`. Raises `TimblError`."""
+        instance, classes, share = list[int](), list[int](), list[float]()
+        for q, row in enumerate(instances.tolist()):
+            # The last field is the class, which is not looked at; what follows asks for shares, of the whole tree.
+            known, _, told, _ = self._classifier.classify3("\t".join(map(str, [*row, 0])), *(True, 0))
+            if not known:
+                raise TimblError("TiMBL cannot classify with the model's instance base; train again")
+            instance += [q] * len(told)
+            classes += map(int, told)
+            share += told.values()
+        return ranked(np.array(instance, np.int64), np.array(classes, np.int64), np.array(share), len(instances))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}

@@ -1,0 +1,225 @@
+"""Memory-based n-grams of labels: constraint-satisfaction inference over what similar tokens were labelled
+(Canisius, Van den Bosch & Daelemans 2011).
+
+A class is the labels of a token and its neighbours. Each token's nearest training instances predict one, and what the
+predictions have in common, or not, is a weighted constraint satisfaction problem (`workers.models.memory.ngrams`). Its
+unigrams are the model's potentials; the rest are rows of its own, which engines solve like any others. Transitions say
+nothing, so Viterbi's answer is the vote of the unigrams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.document import Batch
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
+from schemas.trigram import TrigramSettings, Window
+from workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
+from workers.features.windows import Windows, numbered
+from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from workers.models.memory import timbl
+from workers.models.memory.nearest import Nearest
+from workers.models.memory.neighbourhoods import Classifier, Codes, Neighbourhoods, told_once
+from workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
+from workers.models.model import LocalScores
+from workers.storage.files import write_whole
+
+KIND = "trigram"
+NEAREST = "nearest"
+"""The learner of our own; the others are TiMBL's."""
+INSTANCES_FILE = "instances.bin"
+VALUES_FILE = "values.parquet"
+"""The values of each feature, by number."""
+ENTITIES_FILE = "entities.parquet"
+ARRAYS = (Kind("values", "<i4", 2), Kind("classes", "<i4"), Kind("weights", "<f8"), Kind("labels", "<i8", 2))
+LAYOUT = pa.schema([("feature", pa.int32()), ("value", pa.string())])
+
+
+class Instances(NamedTuple):
+    """What is remembered: F features of M tokens.
+
+    ``values`` (F, M) are numbers of each feature's values, ``classes`` (M,) of label n-grams, of which ``labels``
+    (C, n) are label ids, −1 beyond the sentence; what a feature weighs is in ``weights`` (F,).
+    """
+
+    values: Codes
+    classes: Codes
+    weights: Floats
+    labels: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class TrigramModel:
+    """Instances, the names of their ``values`` (F lists), and what finds the nearest."""
+
+    labels: LabelSet
+    windows: Windows
+    values: Sequence[Sequence[str]]
+    classes: Ints
+    classifier: Classifier
+    settings: TrigramSettings
+    manifest: Manifest
+
+    @property
+    def digest(self) -> str:
+        """See `Model.digest`."""
+        return self.manifest.digest
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The token columns that the windows read."""
+        return self.windows.columns
+
+    def potentials(self, batch: Batch) -> Potentials:
+        """Unigrams alone: unary (N, L) shares of neighbourhoods, summed over tokens; −inf for what is no candidate."""
+        return self.scores(batch).potentials
+
+    def scores(self, batch: Batch) -> LocalScores:
+        """Unigrams, and a row for each longer n-gram; see `workers.models.memory.ngrams`."""
+        return self.scores_of(self.neighbourhoods(batch), batch)
+
+    def scores_of(self, found: Neighbourhoods, batch: Batch) -> LocalScores:
+        """What these neighbourhoods of its tokens come to."""
+        grams = predicted_grams(found, self.classes, batch.sentence_bounds)
+        if self.settings.domain == "neighbours":
+            unigrams = neighbour_grams(found, self.classes)
+            grams = summed([grams.chosen(grams.length > 1), unigrams])
+        made = ground(grams, batch.token_count, self.labels, legal=self.settings.legality == "bio")
+        flat = np.zeros((len(self.labels),) * 2)
+        return LocalScores(Potentials(made.unary, flat, batch.sentence_starts), rows_of(made.grams, batch.doc_starts))
+
+    def neighbourhoods(self, batch: Batch) -> Neighbourhoods:
+        """What the nearest instances of each of the N tokens say."""
+        return told_once(self.classifier, self.instances(batch))
+
+    def instances(self, batch: Batch) -> Codes:
+        """(N, F) the number of each token's value of each feature, −1 where training had none such."""
+        return numbered(self.windows.features(batch), self.values)
+
+    def voted(self, batch: Batch) -> Labels:
+        """(N,) the labels that most of the predicted n-grams name."""
+        return voted(self.neighbourhoods(batch), self.classes, batch.sentence_bounds, len(self.labels))
+
+    def known(self, words: Sequence[str]) -> Any:
+        """(V,) which words were the token itself in training."""
+        seen = set(self.values[WORD_FEATURE])
+        return np.array([word in seen for word in words], np.bool_)
+
+
+WORD_FEATURE = 2
+"""The word itself, in the middle of the first window."""
+
+
+def save(
+    out: Path,
+    labels: LabelSet,
+    windows: Windows,
+    values: Sequence[Sequence[str]],
+    instances: Instances,
+    *,
+    settings: TrigramSettings,
+    training: Mapping[str, Any],
+) -> TrigramModel:
+    """Writes instances, values, entities and manifest. Raises `OSError` and `OutputError`."""
+    files = [INSTANCES_FILE, VALUES_FILE]
+    libraries = () if settings.learner == NEAREST else (timbl.DISTRIBUTION,)
+    if libraries:
+        files += timbl.write_base(out, instances.values, instances.classes, settings)
+        instances = instances._replace(values=instances.values[:, :0], classes=instances.classes[:0])
+    write_arrays(out / INSTANCES_FILE, instances)
+    _write_values(out / VALUES_FILE, values)
+    if windows.entities is not None:
+        entities = windows.entities.for_all
+        windows = Windows(windows.kind, entities)
+        write_gazetteer(out / ENTITIES_FILE, entities)
+        files.append(ENTITIES_FILE)
+    manifest = Manifest(
+        kind=KIND,
+        labels=labels.names,
+        scheme=labels.scheme,
+        settings=settings.model_dump(mode="json"),
+        versions={name: version(name) for name in ("concord", "numpy", *libraries)},
+        training=dict(training),
+        files={name: file_digest(out / name) for name in files},
+    )
+    write_manifest(out, manifest)
+    return _model(out, windows, values, instances, settings, manifest)
+
+
+def load(folder: Path | str) -> TrigramModel:
+    """The model saved in a folder. Raises `ModelError` where it is not whole."""
+    folder = Path(folder)
+    manifest = read_manifest(folder, kind=KIND, files=(INSTANCES_FILE, VALUES_FILE))
+    settings = TrigramSettings.model_validate(manifest.settings)
+    try:
+        instances = Instances(*read_arrays(folder / INSTANCES_FILE, ARRAYS))
+        values = _read_values(folder / VALUES_FILE)
+        entities = read_gazetteer(folder / ENTITIES_FILE) if settings.windows is Window.NAMES else None
+        _check(instances, values, manifest.label_set, remembered=settings.learner == NEAREST)
+    except (ArraysFileError, GazetteerFileError, pa.ArrowInvalid, ValueError) as error:
+        raise ModelError(f"{folder / MANIFEST}: a file of the model is damaged ({error}); train again") from error
+    return _model(folder, Windows(settings.windows, entities), values, instances, settings, manifest)
+
+
+def _model(
+    folder: Path,
+    windows: Windows,
+    values: Sequence[Sequence[str]],
+    instances: Instances,
+    settings: TrigramSettings,
+    manifest: Manifest,
+) -> TrigramModel:
+    classifier: Classifier
+    if settings.learner == NEAREST:
+        how = settings.k, settings.metric, settings.decay
+        classifier = Nearest(instances.values, instances.classes, len(instances.labels), instances.weights, *how)
+    else:
+        classifier = timbl.Timbl.read(folder, settings)
+    return TrigramModel(manifest.label_set, windows, values, instances.labels, classifier, settings, manifest)
+
+
+def _write_values(path: Path, values: Sequence[Sequence[str]]) -> None:
+    feature = np.repeat(np.arange(len(values), dtype=np.int32), [len(names) for names in values])
+    table = pa.table([feature, [name for names in values for name in names]], schema=LAYOUT)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_whole(path, sink.getvalue().to_pybytes())
+
+
+def _read_values(path: Path) -> list[list[str]]:
+    table = pq.read_table(path)
+    if table.schema.remove_metadata() != LAYOUT or any(column.null_count for column in table.columns):
+        raise ValueError(f"{path.name} has other columns than {', '.join(LAYOUT.names)}")
+    feature, names = table["feature"].to_numpy(), table["value"].to_pylist()
+    if (np.diff(feature) < 0).any() or feature.min(initial=0) < 0:
+        raise ValueError(f"{path.name} is not ordered by feature")
+    cuts = np.searchsorted(feature, np.arange(int(feature.max(initial=-1)) + 2)).tolist()
+    return [names[low:high] for low, high in pairwise(cuts)]
+
+
+def _check(instances: Instances, values: Sequence[Sequence[str]], labels: LabelSet, *, remembered: bool) -> None:
+    """Raises `ValueError` where the arrays do not belong together; ``remembered``: the instances are among them."""
+    features, count = instances.values.shape
+    sizes = np.array([len(names) for names in values])
+    if instances.classes.shape != (count,) or instances.weights.shape != (features,) or len(sizes) != features:
+        raise ValueError(f"{INSTANCES_FILE} is not of {len(sizes)} features")
+    if (count == 0) is remembered or (instances.values < 0).any() or (instances.values >= sizes[:, None]).any():
+        raise ValueError(f"{INSTANCES_FILE} has values that {VALUES_FILE} does not name")
+    if (instances.classes < 0).any() or (instances.classes >= len(instances.labels)).any():
+        raise ValueError(f"{INSTANCES_FILE} has classes without labels")
+    own = instances.labels[:, instances.labels.shape[1] // 2]
+    if (own < 0).any() or (instances.labels < -1).any() or (instances.labels >= len(labels)).any():
+        raise ValueError(f"{INSTANCES_FILE} has labels that the manifest does not name")
+    if not ((instances.weights >= 0) & (instances.weights <= LARGEST_WEIGHT)).all():
+        raise ValueError(f"{INSTANCES_FILE} has weights that are no numbers")
