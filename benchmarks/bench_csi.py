@@ -8,6 +8,7 @@ those that are measured. Needs the real corpora.
     python benchmarks/bench_csi.py --task chunks
     python benchmarks/bench_csi.py --task names --sample 1500 --measured 1000
     python benchmarks/bench_csi.py --timbl
+    python benchmarks/bench_csi.py --lengths --measured 500
 """
 
 from __future__ import annotations
@@ -87,11 +88,15 @@ def main() -> None:
     parser.add_argument("--measured", type=int, help="sentences of the test part, drawn by chance; by default all")
     parser.add_argument("--checked", type=int, default=300, help="sentences that every engine solves")
     parser.add_argument("--timbl", action="store_true", help="only how fast neighbours are found, beside TiMBL's IB1")
+    parser.add_argument("--lengths", action="store_true", help="only classes of two to five labels, by three learners")
     chosen = parser.parse_args()
     train, test = corpora(chosen.task)
     drawn = np.random.default_rng(0).permutation(len(test))[: chosen.measured]
     test = [test[i] for i in np.sort(drawn).tolist()]
     base = {"windows": chosen.task, "legality": "loose"}
+    if chosen.lengths:
+        save("csi_lengths", {"sentences": len(test), "rows": list(by_length(train, test, base))})
+        return
     if chosen.timbl:
         save("csi_timbl", {"rows": list(beside_timbl(train, test, base))})
         return
@@ -135,6 +140,21 @@ def main() -> None:
         "tokens": loose.batch.token_count,
     }
     save(f"csi_{chosen.task}", found | sequences(loose) | engines_agree(loose, chosen.checked))
+
+
+def by_length(train: Sequence[Document], test: Sequence[Document], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """F1 of constraint-satisfaction inference over classes of so many labels, and what finding neighbours takes."""
+    for given in ({}, {"metric": "mvdm"}, {"learner": "igtree"}):
+        for n in (2, 3, 4, 5):
+            made = told(train, test, base | given | {"n": n})
+            gold = gold_of(made.batch, made.model.labels)
+            answer = solved(made, "window")
+            f1 = 100.0 * float(f1_of_counts(counted(made.batch, made.model.labels, gold, answer).sum(axis=0)))
+            right = float((made.found.predicted == known_classes(made, gold)).mean())
+            yield {"n": n, "settings": given, "f1": f1, "classes_right": right, "seconds": made.seconds}
+            print(
+                f"n {n} {given}: F1 {f1:.2f}, classes right {right:.1%}, {made.seconds['classify']:.1f} s", flush=True
+            )
 
 
 def corpora(task: str) -> tuple[list[Document], list[Document]]:
