@@ -33,6 +33,7 @@ LOOK = 2_000
 STEPS = {
     "viterbi": PASS,
     "constrained-viterbi": PASS,
+    "window": PASS,
     "posterior": PASS,
     "gibbs": NAME,
     "discrepancy": NOTHING,
@@ -48,7 +49,7 @@ STEPS = {
 }
 """Units of its own work by which each engine may exceed a budget: what it cannot leave half done."""
 
-WHOLE = ("viterbi", "constrained-viterbi", "posterior", "beam")
+WHOLE = ("viterbi", "constrained-viterbi", "window", "posterior", "beam")
 """Engines that may be done within any budget: in one pass, or where nothing in the beam can better the start."""
 
 every_engine = pytest.mark.parametrize("engine", list(SOLVERS))
