@@ -32,7 +32,8 @@ def main() -> None:
     """Cross-validates every feature set."""
     parser = options(__doc__, features=SETS[0])
     parser.add_argument("--clusters", help="cluster file; sets that need one are left out without it")
-    parser.add_argument("--sets", nargs="+", default=SETS, help="feature sets; the first is the base of comparisons")
+    told = "feature sets, the first the base of comparisons; what follows in FEATURES:NAME=VALUE,… are settings"
+    parser.add_argument("--sets", nargs="+", default=SETS, help=told)
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--trainer", default="sgd")
     parser.add_argument("--name", default="features", help="of the figures")
@@ -43,11 +44,13 @@ def main() -> None:
     trainer = trainer_named(chosen.trainer)
     rows, base = [], None
     for name in chosen.sets:
+        features, _, further = name.partition(":")
         for c2 in chosen.c2:
-            wants = CLUSTERS in name.split("+")
+            wants = CLUSTERS in features.split("+")
             if wants and chosen.clusters is None:
                 continue
-            given = {"features": name, "c2": c2} | ({"clusters": chosen.clusters} if wants else {})
+            given = {"features": features, "c2": c2} | dict(o.split("=", 1) for o in further.split(",") if o)
+            given |= {"clusters": chosen.clusters} if wants else {}
             started = time.process_time()
             settings = trainer.settings.model_validate(given)
             counts = cross_validated(documents, trainer.train, settings, folds=chosen.folds)

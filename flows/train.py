@@ -83,7 +83,7 @@ def train(
 ) -> TrainReport:
     """Trains a model on a labelled corpus and saves it as the folder ``out``.
 
-    With ``tune``, those of the features, the prior's weight and the cut-off that are not among the ``options`` are
+    With ``tune``, those of the features, the prior, the cut-off and dropout that are not among the ``options`` are
     chosen by cross-validation over documents first, see `workers.learning.selection`.
     With ``consistency`` a second model is trained without the share ``held_out`` of the documents
     first, and the scales of the label consistency are tuned on that share. ``trainer`` is one of

@@ -303,8 +303,9 @@ def consistent_value(text: Sentences, c: dict[str, Any]) -> float:
             return times[joined]
         return tuple(w.lower() for w in words)
 
-    found = [(normal(words), name) for words, name in spans(text) if name in c["labels"]]
-    return sum(a[1] == b[1] and a[0] != b[0] for a, b in combinations(found, 2))
+    found = [(normal(words), name, len(words)) for words, name in spans(text) if name in c["labels"]]
+    broken = [(a, b) for a, b in combinations(found, 2) if a[1] == b[1] and a[0] != b[0]]
+    return sum(min(a[2], b[2]) if c.get("per_token") else 1 for a, b in broken)
 
 
 def consistent_last_word(text: Sentences, c: dict[str, Any]) -> float:
@@ -428,8 +429,8 @@ CASES: dict[str, tuple[Naive, list[dict[str, Any]], list[dict[str, Any]]]] = {
     "consistent_unlabelled": (consistent_unlabelled, [{}, {"labels": ["PER"]}], [{}, {"labels": ["author"]}]),
     "consistent_value": (
         consistent_value,
-        [{"labels": ["PER"]}, {"labels": ["PER", "ORG"], "value": "time"}],
-        [{"labels": ["date"], "value": "time"}],
+        [{"labels": ["PER"]}, {"labels": ["PER", "ORG"], "value": "time"}, {"labels": ["PER"], "per_token": True}],
+        [{"labels": ["date"], "value": "time"}, {"labels": ["date"], "value": "time", "per_token": True}],
     ),
     "consistent_last_word": (
         consistent_last_word,

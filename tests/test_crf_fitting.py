@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -16,11 +17,18 @@ from hypothesis import strategies as st
 
 from schemas.document import Batch, Document
 from schemas.potentials import Floats
-from schemas.settings import CitationSettings, ColumnsSettings, ConllSettings, LbfgsSettings, ReaderSettings
+from schemas.settings import (
+    CitationSettings,
+    ColumnsSettings,
+    ConllSettings,
+    LbfgsSettings,
+    ReaderSettings,
+    SgdSettings,
+)
 from tests.test_crf import corpus
 from workers.corpus.readers.registry import READERS
 from workers.features.attributes import AttributeMaker
-from workers.features.incidence import incidence
+from workers.features.incidence import Lists, incidence
 from workers.features.templates import feature_set
 from workers.learning.crf import objective as module
 from workers.learning.crf import perceptron, sgd
@@ -207,7 +215,7 @@ def test_sgd_goes_where_the_optimum_is() -> None:
     chains = chains_of(corpus(3, 40), SEEN)
     best = optimum(chains)
     point = np.zeros(chains.size)
-    losses = list(sgd.run_passes(chains, 0.3, point, sgd.Rates(0.1, 0.97, 150), np.random.default_rng(0)))
+    losses = list(sgd.run_passes(chains, 0.3, point, sgd.Rates(0.1, 0.97, 150, 0.0), np.random.default_rng(0)))
     assert losses[-1] < losses[0] / 2
     assert best.value <= Objective(chains, 0.3)(point)[0] <= best.value * 1.02
     assert not point[~np.concatenate([chains.states.ravel(), chains.transitions.ravel()])].any()
@@ -312,3 +320,29 @@ def test_the_perceptron_moves_no_weight_that_may_not_be(allowed: FeatureRules) -
     assert states[chains.states].any()
     assert not states[~chains.states].any()
     assert not transitions[~chains.transitions].any()
+
+
+def test_dropout_is_a_descent_on_what_is_left_of_the_features() -> None:
+    chains, share = chains_of(corpus(3, 20), SEEN), 0.4
+    point, plain = np.zeros(chains.size), np.zeros(chains.size)
+    (loss,) = sgd.run_passes(chains, 0.3, point, sgd.Rates(0.1, 1.0, 1, share), np.random.default_rng(5))
+    draws = iter(np.random.default_rng(5).spawn(1)[0].random(len(chains.flat.ids), np.float32).tolist())
+    start, ids = chains.flat
+    left = [[c for c in ids[a:b].tolist() if next(draws) >= share] for a, b in pairwise(start.tolist())]
+    assert 0.5 < sum(map(len, left)) / len(ids) < 0.7
+    thin = replace(chains, value=chains.value / (1.0 - share))
+    lists = Lists(np.cumsum([0, *map(len, left)]), np.array([c for found in left for c in found], np.int32))
+    vars(thin)["flat"] = lists
+    (other,) = sgd.run_passes(thin, 0.3, plain, sgd.Rates(0.1, 1.0, 1, 0.0), np.random.default_rng(5))
+    assert (loss, point.tolist()) == (other, plain.tolist())
+
+
+def test_with_dropout_there_are_more_passes_unless_they_are_given() -> None:
+    def passes(**given: object) -> tuple[int, float]:
+        settings = SgdSettings.model_validate(given)
+        return settings.passes, settings.decay
+
+    assert passes() == passes(dropout=0) == passes(dropout="0.0") == (10, 0.85)
+    assert passes(dropout=0.3) == passes(dropout="0.3") == (30, 0.93)
+    assert passes(dropout=0.3, passes=5) == (5, 0.93)
+    assert SgdSettings(dropout=0.2).decay == 0.93

@@ -189,6 +189,7 @@ def test_pairs_of_agreements_are_those_of_plain_loops(pieces: list[tuple[list[st
         "part": (len(inside), sum(a != b for a, b in inside)),
         "left": (len(left) + sum(person in pair for pair in same), len(left)),
         "value": (len(of_one), sum(v != w for v, w in of_one)),
+        "value by token": (len(of_one), sum(v != w for v, w in of_one)),
         "alone": (sum(a == b == person for a, b in same), 0),
     }
     declared = DeclaredConstraints(
@@ -197,6 +198,7 @@ def test_pairs_of_agreements_are_those_of_plain_loops(pieces: list[tuple[list[st
             ConsistentSubsequence(name="part", weight=2.0),
             ConsistentUnlabelled(name="left", labels=("PER",), weight=math.inf),
             ConsistentValue(name="value", labels=("PER",), weight=1.0),
+            ConsistentValue(name="value by token", labels=("PER",), weight=1.0, per_token=True),
             Consistent(name="alone", labels=("PER",), weight=1.0),
         )
     )

@@ -157,6 +157,21 @@ def test_passes_are_chosen_where_there_is_no_prior(documents: list[Document], be
     assert not any("passes" in trial.chosen for trial in with_prior)
 
 
+def test_dropout_is_tried_with_the_passes_that_it_needs(documents: list[Document]) -> None:
+    def share(given: TrainerSettings) -> float:
+        assert isinstance(given, SgdSettings)
+        return 0.4 - 0.2 * (given.dropout > 0) + 0.1 * (given.min_freq > 0) + 0.1 * abs(math.log(given.c2 / 0.3))
+
+    school = School(documents, share)
+    best = best_of(select(documents, school.train, SgdSettings(features="core"), folds=2))
+    assert best.chosen == {"features": "core", "c2": 0.3, "min_freq": 0.0, "dropout": 0.3}
+    assert best.settings == SgdSettings(features="core", dropout=0.3)
+    given = best_of(select(documents, school.train, SgdSettings(features="core", passes=4), folds=2))
+    assert given.settings == SgdSettings(features="core", passes=4, dropout=0.3)
+    none = select(documents, school.train, SgdSettings(features="core", dropout=0), folds=2)
+    assert {trial.chosen.get("dropout") for trial in none} == {0.0}
+
+
 def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document], tmp_path: Path) -> None:
     table = tmp_path / "words.parquet"
     write_clusters(table, Clusters(pa.array(["a"]), ("2",), np.zeros((1, 1), np.int32)))

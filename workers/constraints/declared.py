@@ -137,7 +137,7 @@ class DeclaredConstraints:
             if isinstance(template, AgreementTemplate):
                 with self._naming(i):
                     for own, found in zip(alone, agreements, strict=True):
-                        found.append(template.agreement(own, k))
+                        found.extend(template.agreements(own, k))
         return [Ground(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
 
     def antecedents(self, batch: Batch, labels: LabelSet) -> list[LinearRows]:

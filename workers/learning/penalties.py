@@ -250,7 +250,7 @@ def _charged(constraints: DeclaredConstraints) -> DeclaredConstraints:
     """The same constraints where agreements cost something, so that one sees what breaks them."""
     named = zip(constraints.templates, constraints.titles, strict=True)
     templates = (
-        t.model_copy(update={"name": title} | ({"weight": 1.0} if isinstance(t, AgreementTemplate) else {}))
+        (t.to_count() if isinstance(t, AgreementTemplate) else t).model_copy(update={"name": title})
         for t, title in named
     )
     return DeclaredConstraints(tuple(templates), constraints.origins)

@@ -1,9 +1,10 @@
-"""Settings of a trainer chosen by cross-validation over documents: feature sets, weight of the prior, cut-off, passes.
+"""Settings of a trainer chosen by cross-validation over documents: features, prior, cut-off, passes, dropout.
 
 One choice after another. A family of features stays if entity F1 rises with it; then the prior's weight is moved by a
 factor as long as that helps; then rare features are dropped, if that does; then, of a trainer without a prior, the
-passes are more or fewer as long as that helps: to end early is what it has instead. F1 is that of Viterbi over legal
-labels. A fold is a share of the documents, since words of one document know each other.
+passes are more or fewer as long as that helps: to end early is what it has instead; then steps see a part of the
+features alone, of a trainer that can do so. F1 is that of Viterbi over legal labels. A fold is a share of the
+documents, since words of one document know each other.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
-from schemas.settings import TrainerSettings
+from schemas.settings import WITH_DROPOUT, TrainerSettings
 from workers.evaluation.bootstrap import Comparison, paired_bootstrap
 from workers.evaluation.figures import f1_of_counts
 from workers.evaluation.measures import Pair, spans
@@ -32,7 +33,7 @@ from workers.models.model import Model, viterbi_labels
 
 FOLDS = 5
 
-FEATURES, PRIOR, CUT_OFF, PASSES = CHOSEN = ("features", "c2", "min_freq", "passes")
+FEATURES, PRIOR, CUT_OFF, PASSES, DROPOUT = CHOSEN = ("features", "c2", "min_freq", "passes", "dropout")
 """What is chosen, in this order, of what is not given; passes where there is no prior."""
 
 BASES = ("core", "fields")
@@ -49,6 +50,9 @@ FACTOR = 3.0
 
 RARE = 2.0
 """The cut-off that is tried: features seen once are dropped."""
+
+DROPPED = 0.3
+"""The dropout that is tried."""
 
 MORE, FEWER = (20, 40, 80), (5, 2, 1)
 """Passes that are tried one after another, as long as F1 rises; ten are the default."""
@@ -99,7 +103,10 @@ def select(
     if CUT_OFF in names:
         best = search.better(best, min_freq=RARE)
     if PASSES in names:
-        search.passes(best)
+        best = search.passes(best)
+    if DROPOUT in names:
+        longer = {name: value for name, value in WITH_DROPOUT.items() if name not in settings.model_fields_set}
+        search.better(best, dropout=DROPPED, **longer)
     return search.trials
 
 

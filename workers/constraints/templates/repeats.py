@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Ints
@@ -35,9 +37,10 @@ class Consistent(AgreementTemplate):
 
     labels: Names | None = None
 
-    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+    def agreements(self, site: Site, constraint: int) -> tuple[SpanAgreement, ...]:
         """Pairs of equal words."""
-        return SpanAgreement(constraint, Relation.EXACT, site.keys, _unlike(self.weight, site.labels, self.labels))
+        cost = _unlike(self.weight, site.labels, self.labels)
+        return (SpanAgreement(constraint, Relation.EXACT, site.keys, cost),)
 
 
 class ConsistentSubsequence(AgreementTemplate):
@@ -49,9 +52,10 @@ class ConsistentSubsequence(AgreementTemplate):
 
     labels: Names | None = None
 
-    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+    def agreements(self, site: Site, constraint: int) -> tuple[SpanAgreement, ...]:
         """Pairs of a span and a part of another."""
-        return SpanAgreement(constraint, Relation.CONTAINED, site.keys, _unlike(self.weight, site.labels, self.labels))
+        cost = _unlike(self.weight, site.labels, self.labels)
+        return (SpanAgreement(constraint, Relation.CONTAINED, site.keys, cost),)
 
 
 class ConsistentUnlabelled(AgreementTemplate):
@@ -64,10 +68,10 @@ class ConsistentUnlabelled(AgreementTemplate):
 
     labels: Names | None = None
 
-    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
+    def agreements(self, site: Site, constraint: int) -> tuple[SpanAgreement, ...]:
         """Pairs of a span and a place of its words that is left out."""
         cost = np.where(_named(site.labels, self.labels), self.weight, 0.0)
-        return SpanAgreement(constraint, Relation.UNLABELLED, site.keys, cost[:, None])
+        return (SpanAgreement(constraint, Relation.UNLABELLED, site.keys, cost[:, None]),)
 
 
 class Value(StrEnum):
@@ -83,18 +87,26 @@ class Value(StrEnum):
 class ConsistentValue(AgreementTemplate):
     """All spans of one type have one value, §5.2 (start time, end time).
 
-    Two spans of one type named in ``labels`` whose values differ cost ``weight``. Degree: such
-    pairs. Spans longer than `WIDTH` tokens are not compared.
+    Two spans of one type named in ``labels`` whose values differ cost ``weight``, and as often as the shorter
+    one has tokens with ``per_token``, as in the paper. Degree: such pairs, or pairs by token. Spans longer than
+    `WIDTH` tokens are not compared.
     """
 
     labels: Names
     value: Value = Value.WORDS
+    per_token: bool = False
 
-    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
-        """Pairs of different values."""
+    def agreements(self, site: Site, constraint: int) -> tuple[SpanAgreement, ...]:
+        """Pairs of different values; by token, one of the spans of at least w tokens for each w that both reach."""
         held = np.isin(site.labels.types, self.labels)
         cost = np.where(np.diag(held), self.weight, 0.0)
-        return SpanAgreement(constraint, Relation.DIFFERENT, value_keys(site, self.value), cost, per_token=False)
+        keys = value_keys(site, self.value)
+        tables = [_of_length(keys, w) for w in range(1, WIDTH + 1)] if self.per_token else [keys]
+        return tuple(SpanAgreement(constraint, Relation.DIFFERENT, key, cost, per_token=False) for key in tables)
+
+    def to_count(self) -> Self:
+        """See `AgreementTemplate`; a pair counts once whatever its length."""
+        return super().to_count().model_copy(update={"per_token": False})
 
 
 class ConsistentLastWord(RowTemplate):
@@ -108,7 +120,7 @@ class ConsistentLastWord(RowTemplate):
     """
 
     labels: Names
-    words: Tokens = TokenTest(pattern=r"[A-Z][\w'’-]+", ignore_case=False)
+    words: Tokens = Field(default_factory=lambda: TokenTest(pattern=r"[A-Z][\w'’-]+", ignore_case=False))
 
     def rows(self, site: Site) -> Draft:
         """One row an occurrence of a word that occurs twice or more."""
@@ -154,6 +166,13 @@ def value_keys(site: Site, value: Value) -> NDArray[np.int32]:
     if value is Value.TIME:
         _times_into(keys, site)
     return keys
+
+
+def _of_length(keys: NDArray[np.int32], shortest: int) -> NDArray[np.int32]:
+    """The keys of the spans of at least so many tokens: min(v, w) = Σ_u 1[v ≥ u] · 1[w ≥ u]."""
+    kept = keys.copy()
+    kept[:, : shortest - 1] = NO_KEY
+    return kept
 
 
 def _content_ids(site: Site) -> NDArray[np.int32]:

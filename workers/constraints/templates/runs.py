@@ -219,7 +219,7 @@ class TransitionOn(RowTemplate):
     Σ_{b does not continue a} 1[y_{t−1} = a ∧ y_t = b] ≤ 0. Degree: changes elsewhere.
     """
 
-    tokens: Tokens = TokenTest(pattern=PUNCTUATION)
+    tokens: Tokens = Field(default_factory=lambda: TokenTest(pattern=PUNCTUATION))
     side: Side = Side.EITHER
     label_fields: ClassVar[tuple[str, ...]] = ()
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -476,8 +476,12 @@ class AgreementTemplate(Template):
     weight: Weight
 
     @abstractmethod
-    def agreement(self, site: Site, constraint: int) -> SpanAgreement:
-        """The span agreement, with its cost in nats, on a site of one document."""
+    def agreements(self, site: Site, constraint: int) -> tuple[SpanAgreement, ...]:
+        """The span agreements, with their costs in nats, on a site of one document; degrees add up."""
+
+    def to_count(self) -> Self:
+        """The same constraint where a pair of spans that breaks it costs 1 nat, so that one sees what breaks it."""
+        return self.model_copy(update={"weight": 1.0})
 
     def check(self, labels: LabelSet) -> Iterator[tuple[Location, str]]:
         """Names that are no span type."""

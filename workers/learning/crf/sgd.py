@@ -2,6 +2,9 @@
 
 Bottou (2010): the prior shrinks all coordinates with one common factor, and the rate falls with each pass, here
 geometrically (Tsuruoka et al. 2009 §3.1). A fit is one sequence of steps, so it runs on one core.
+
+With dropout each step sees the features of each token but for a random share, and those left count for so much more
+that scores stay the same on average (feature noising, Wang et al. 2013): none can rely on others that say the same.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import numpy as np
 
 from schemas.potentials import Floats
 from workers.compiling.kernel import kernel_in_place
-from workers.features.incidence import Ids, Starts
+from workers.features.incidence import Ids, Lists, Starts
 from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
 from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
 
@@ -22,11 +25,12 @@ CERTAIN = 1e-4
 
 
 class Rates(NamedTuple):
-    """The rate of the first pass, its factor from pass to pass, and the number of passes."""
+    """The rate of the first pass, its factor from pass to pass, the number of passes, the share that is dropped."""
 
     first: float
     decay: float
     passes: int
+    dropout: float
 
 
 def run_passes(
@@ -34,7 +38,7 @@ def run_passes(
 ) -> Iterator[float]:
     """Moves ``start`` (size,) in place, pass by pass; gives −log p(gold) in nats as each pass met it.
 
-    ``rng`` decides in which order each pass takes the sentences.
+    ``rng`` decides in which order each pass takes the sentences, and what it drops.
     """
     gold = chains.gold
     states, transitions = chains.parts(start)
@@ -42,15 +46,23 @@ def run_passes(
     room = Room.of(gold.bounds, gold.width)
     scores = np.zeros((len(room.forward), gold.width))
     factors = np.zeros((gold.width, gold.width))
+    value, noise = chains.value / (1.0 - rates.dropout), rng.spawn(1)[0]
     for number in range(rates.passes):
         order = rng.permutation(count)
         rate = rates.first * rates.decay**number
         shrink = 2.0 * c2 / count
-        arrays = (*chains.flat, chains.value, gold.labels, gold.bounds, order)
+        seen = _thinned(chains.flat, rates.dropout, noise) if rates.dropout else chains.flat
+        arrays = (*seen, value, gold.labels, gold.bounds, order)
         steps = (rate, shrink, bool(chains.states.all()), chains.states, chains.transitions)
         loss, factor = _pass(*arrays, *steps, states, transitions, scores, factors, room)
         start *= factor
         yield loss
+
+
+def _thinned(lists: Lists, dropout: float, noise: np.random.Generator) -> Lists:
+    """The lists without a share of their members."""
+    kept = noise.random(len(lists.ids), np.float32) >= dropout
+    return Lists(np.append(0, np.cumsum(kept))[lists.start], lists.ids[kept])
 
 
 @kernel_in_place

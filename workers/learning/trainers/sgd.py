@@ -24,7 +24,8 @@ def train(
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
     fitting = Fitting.of(documents, settings=settings, trainer=NAME)
     point = fitting.start(out)
-    rates, rng = Rates(settings.rate, settings.decay, settings.passes), np.random.default_rng(settings.seed)
+    rates = Rates(settings.rate, settings.decay, settings.passes, settings.dropout)
+    rng = np.random.default_rng(settings.seed)
     for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng), 1):
         if progress is not None:
             progress(Iteration(number, settings.passes, loss))

@@ -1,0 +1,175 @@
+"""What else constraint-satisfaction inference can be given: a CRF's own n-grams, and declared constraints.
+
+Beside memory-based trigrams (`bench_csi.py`, whose parts and settings these are): trigrams that weigh as much as the
+marginals of three neighbouring labels under a CRF of the same columns, so that the two meet; both together, each with
+half of the weight; and rules that are mined and weighed on the training sentences, under which trigrams and the CRF
+are solved by certify. Sentences are documents; rows are compared with the CRF's Viterbi labels by a paired bootstrap
+over them. Needs the real corpora, and the settings that `bench_csi.py` chose.
+
+    python benchmarks/bench_csi_more.py --task chunks
+    python benchmarks/bench_csi_more.py --task names
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from bench_csi import FEATURES, Told, corpora, counted, gold_of, own_labels, row_of, solved, told
+from common import RESULTS, save
+
+from schemas.document import Batch, Document
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Floats, Ints, Potentials
+from schemas.problem import Problem
+from schemas.settings import SgdSettings
+from workers.constraints.constraint_set import Unconstrained, build_problems
+from workers.constraints.declared import DeclaredConstraints
+from workers.inference.core.chain import sentence_bounds, sum_messages
+from workers.inference.registry import Decoder
+from workers.learning.mining import MiningSettings, candidates, declared, in_documents, kept_of, significant
+from workers.learning.penalties import PENALTIES, count_rows, with_weights
+from workers.learning.rule_counts import RuleCounts
+from workers.learning.trainers import sgd
+from workers.models.memory.neighbourhoods import Neighbourhoods, ranked
+from workers.models.memory.ngrams import voted
+
+LEAST = 1e-4
+"""Marginals below are left out."""
+BLOCK = 256
+"""Tokens whose label triples are held at once."""
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=["chunks", "names"], default="chunks")
+    parser.add_argument("--measured", type=int, default=1_000, help="sentences of the test part, drawn by chance")
+    chosen = parser.parse_args()
+    train, test = corpora(chosen.task)
+    drawn = np.random.default_rng(0).permutation(len(test))[: chosen.measured]
+    test = [test[i] for i in np.sort(drawn).tolist()]
+    settings = json.loads((RESULTS / f"csi_{chosen.task}.json").read_text())["settings"]["trigrams"]
+    memory = told(train, test, {"windows": chosen.task, "legality": "bio"} | settings)
+    labels, batch = memory.model.labels, memory.batch
+    gold, crf = gold_of(batch, labels), potentials_of(train, batch, FEATURES[chosen.task], labels)
+    chain = with_neighbourhoods(memory, *chain_neighbourhoods(crf))
+    both = with_neighbourhoods(memory, *joined(memory, chain))
+    rules = mined(train, labels)
+    answers = {
+        "CRF": solved_by_certify(build_problems(batch, crf, labels, Unconstrained())),
+        "CSI": solved(memory, "window"),
+        "CRF's trigrams: the middle one": own_labels(chain),
+        "CRF's trigrams: voting": voted(chain.found, chain.model.classes, batch.sentence_bounds, len(labels)),
+        "CRF's trigrams: CSI": solved(chain, "window"),
+        "both together: CSI": solved(both, "window"),
+        "CSI, rules": solved_by_certify(memory.scores.problems(batch, labels, rules)),
+        "CRF, rules": solved_by_certify(build_problems(batch, crf, labels, rules)),
+    }
+    counts = {name: counted(batch, labels, gold, answer) for name, answer in answers.items()}
+    rows = [row_of(name, mine, counts["CRF"]) for name, mine in counts.items()]
+    rows.append({"over": "CSI"} | row_of("CSI, rules", counts["CSI, rules"], counts["CSI"]))
+    for row in rows:
+        print("{name:36} F1 {f1:6.2f}  P {precision:6.2f}  R {recall:6.2f}  {low:+.2f} to {high:+.2f}".format(**row))
+    given = {"task": chosen.task, "sentences": [len(train), len(test)], "settings": settings, "rules": len(rules.names)}
+    save(f"csi_more_{chosen.task}", given | {"rows": rows})
+
+
+def potentials_of(train: Sequence[Document], batch: Batch, features: str, labels: LabelSet) -> Potentials:
+    """What a CRF of the training documents says, with its labels in the order of ``labels``."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = sgd.train(train, settings=SgdSettings(features=features), out=Path(folder) / "model")
+    assert set(model.labels.names) == set(labels.names)
+    place = model.labels.encode(labels.names)
+    own = model.potentials(batch)
+    return Potentials(own.unary[:, place], own.transition[np.ix_(place, place)], own.sentence_starts).legal(labels)
+
+
+def chain_neighbourhoods(potentials: Potentials) -> tuple[Neighbourhoods, Ints]:
+    """For each token the triples of labels around it and their marginals, and the triples (C, 3) by number.
+
+    p(a, b, c) ∝ exp(before(a) + T(a, b) + u(b) + T(b, c) + after(c)): −1 stands for what lies beyond the sentence.
+    """
+    p, size = potentials, potentials.unary.shape[1]
+    before, after, total = sum_messages(p)
+    bounds = sentence_bounds(p)
+    left = _shifted(before + p.unary, bounds[:-1], 1)
+    right = _shifted(after + p.unary, bounds[1:] - 1, -1)
+    into, out = np.vstack([p.transition, np.zeros(size)]), np.hstack([p.transition, np.zeros((size, 1))])
+    own = p.unary - np.repeat(total, np.diff(bounds))[:, None]
+    found = list[tuple[Ints, Floats]]()
+    for first in range(0, len(own), BLOCK):
+        these = slice(first, first + BLOCK)
+        pairs = left[these, :, None] + into + own[these, None, :]
+        joint = pairs[..., None] + (out + right[these, None, :])[:, None]
+        places = np.nonzero(joint > np.log(LEAST))
+        triples = np.column_stack(places).astype(np.int64)
+        triples[:, 0] += first
+        found.append((triples, np.exp(joint[places])))
+    triples, share = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    token, around = triples[:, 0], np.where(triples[:, 1:] == size, -1, triples[:, 1:])
+    classes, which = np.unique(around, axis=0, return_inverse=True)
+    share /= np.bincount(token, share)[token]
+    return ranked(token, which.ravel(), share, len(own)), classes
+
+
+def _shifted(scores: Floats, edge: Ints, step: int) -> Floats:
+    """(N, L + 1) the scores of each token's neighbour; at the edge of a sentence only the last column is possible."""
+    beyond = np.full((len(scores), 1), -np.inf)
+    moved = np.roll(np.hstack([scores, beyond]), step, axis=0)
+    moved[edge] = -np.inf
+    moved[edge, -1] = 0.0
+    return moved
+
+
+def joined(one: Told, other: Told) -> tuple[Neighbourhoods, Ints]:
+    """Half of each neighbourhood's weight, and the classes of both."""
+    every = np.concatenate([one.model.classes, other.model.classes])
+    classes, number = np.unique(every, axis=0, return_inverse=True)
+    cut = len(one.model.classes)
+    count = len(one.found.pointer) - 1
+    cell = np.concatenate(
+        [
+            made.found.instance * len(classes) + numbers[made.found.classes]
+            for made, numbers in ((one, number.ravel()[:cut]), (other, number.ravel()[cut:]))
+        ]
+    )
+    cells, place = np.unique(cell, return_inverse=True)
+    share = np.bincount(place.ravel(), np.concatenate([one.found.share, other.found.share])) / 2.0
+    token, of_class = np.divmod(cells, len(classes))
+    return ranked(token, of_class, share, count), classes
+
+
+def with_neighbourhoods(made: Told, found: Neighbourhoods, classes: Ints) -> Told:
+    """The same model with other neighbourhoods."""
+    model = replace(made.model, classes=classes)
+    scores = model.scores_of(found, made.batch)
+    problems = list(scores.problems(made.batch, model.labels, Unconstrained()))
+    return Told(model, made.batch, found, scores, problems, {})
+
+
+def mined(train: Sequence[Document], labels: LabelSet) -> DeclaredConstraints:
+    """Rules of the training documents, weighed as in a mined file."""
+    settings, odds = MiningSettings(), PENALTIES["odds"]
+    batch = Batch.of(train)
+    counts = RuleCounts.of(batch, labels, orders=settings.orders, seed=0)
+    rules = kept_of(significant(candidates(counts, labels), settings), settings)
+    constraints = declared(rules, labels)
+    rows = count_rows(constraints, [batch], labels)
+    given = {rule.name: in_documents(rule, rows[rule.name].degree).weight(odds, odds.settings()) for rule in rules}
+    return with_weights(constraints, given)
+
+
+def solved_by_certify(problems: Iterable[Problem]) -> Labels:
+    """The proven labels of all sentences."""
+    decoder = Decoder.of("certify")
+    return np.concatenate([decoder(problem, f"sentence {i}").labels for i, problem in enumerate(problems)])
+
+
+if __name__ == "__main__":
+    main()
