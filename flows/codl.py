@@ -18,6 +18,7 @@ import numpy as np
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from flows.codl_tuning import best_gamma, choose_gamma
 from flows.commands.evaluate import evaluate
 from flows.jobs import check_apart, corpus_name, corpus_place, folder_place, run_tags
 from flows.prefect.prefect_server import guard_server
@@ -29,10 +30,9 @@ from flows.runfolder.published import published
 from flows.runfolder.runfolder import LOCK, RunFolderError, dataset_digest, locked
 from flows.sources import read_documents
 from flows.tracking.tracking import MODEL_FOLDER, Outcome, Run, Tracking
-from schemas.codl import CodlReport, CodlSettings, Cycle
+from schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
-from schemas.document import Batch, Column, Document
-from schemas.labels import Labels
+from schemas.document import Batch, Document
 from schemas.run import Figures, RunReport, RunSettings
 from schemas.secrets import masked_errors
 from schemas.settings import Settings
@@ -40,15 +40,19 @@ from workers.compiling.code import code_digest
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_writer import constraints_text
 from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.plan import plan
+from workers.corpus.plan import SHARD_BYTES, plan
 from workers.labelling.labelled import check_settings
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.learning.codl import Learner, Weights, changed
+from workers.learning.codl import Ranked, Weights, changed, ways_of
+from workers.learning.codl_learners import Learner, Way, learner_of
 from workers.learning.trainers.trainer import TrainingError
 from workers.storage.files import make_folder, staged, write_whole
 
+SCORE = "score"
 CERTIFY = RunSettings(engine="certify")
 MODEL, CONSTRAINTS, POOL, DEV, MARKER = "model", "constraints.yaml", "labels", "dev", "cycle.json"
+TUNED = "gamma.json"
+"""The shares that were tried and how each did, beside the cycles."""
 PARENT = "mlflow.parentRunId"
 
 
@@ -61,7 +65,9 @@ class Request(Settings):
     constraints: str | None
     dev: str | None
     settings: CodlSettings
+    tune: bool = False
     labelling: RunSettings
+    shard_bytes: int = SHARD_BYTES
     ray: str | None
     workers: int | None
     tracking: str | None
@@ -72,6 +78,13 @@ class Done(Figures):
 
     key: str
     cycle: Cycle
+
+
+class Chosen(Figures):
+    """The trials of shares that are done; ``key`` as in `Done`."""
+
+    key: str
+    trials: tuple[GammaTrial, ...]
 
 
 guard_server()
@@ -86,16 +99,19 @@ def codl(
     constraints: str | None = None,
     dev: str | None = None,
     settings: CodlSettings | None = None,
+    tune: bool = False,
     labelling: RunSettings = CERTIFY,
+    shard_bytes: int = SHARD_BYTES,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
 ) -> CodlReport:
-    """Learns a hidden Markov model of a labelled ``corpus``, and on from a ``pool``, whose labels are not looked at.
+    """Learns a model of a labelled ``corpus``, and on from a ``pool``, whose labels are not looked at.
 
     ``constraints`` is a YAML file of declared constraints, none for semi-supervised learning; ``dev`` a labelled corpus
     that every cycle is measured on. ``labelling`` says how the pool is decoded; of its ``n_best`` labellings all count.
-    The same call again goes on where it stopped.
+    ``tune`` chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see `flows.codl_tuning`. The
+    same call again goes on where it stopped.
 
     Raises `TrainingError`, and what `flows.reprocess.reprocess` raises.
     """
@@ -106,11 +122,15 @@ def codl(
         constraints=constraints,
         dev=None if dev is None else corpus_place(dev),
         settings=settings or CodlSettings(),
+        tune=tune,
         labelling=check_settings(labelling),
+        shard_bytes=shard_bytes,
         ray=ray,
         workers=workers,
         tracking=tracking,
     )
+    if request.settings.em == "soft" and not request.labelling.n_best:
+        raise TrainingError("em=soft weighs the best labellings against each other: give --n-best as well")
     for place in (request.corpus, request.pool, request.dev):
         if place is not None:
             check_apart(request.out, place)
@@ -128,31 +148,26 @@ def learn(request: Request) -> CodlReport:
         name = f"{corpus_name(request.corpus)} and {corpus_name(request.pool)} · codl"
         with tracking.run(name, tags=run_tags(job="codl", model=request.out)) as run:
             job = _Job.open(request, tracking, run)
-            run.params(_params(request))
+            run.params(_params(request) | {"gamma": job.learner.settings.gamma})
             cycles = []
             for done in job.cycles():
                 cycles.append(done)
                 say(_line(done))
             run.folder(job.folder(cycles[-1].number) / MODEL, MODEL_FOLDER)
-            run.end(Outcome.now(_figures(cycles[-1]) | {"cycles": len(cycles) - 1}))
+            run.end(Outcome.now(_figures(cycles[-1]) | _tried(job.trials) | {"cycles": len(cycles) - 1}))
             return CodlReport(
                 documents=job.learner.seen.documents,
                 pool=len(job.pool),
-                pool_tokens=job.learner.read.unlabelled.word.size,
+                pool_tokens=sum(map(len, job.pool)),
                 rejected=job.rejected,
                 cycles=tuple(cycles),
                 settled=_settled(cycles[-1], request.settings),
+                gamma=job.learner.settings.gamma,
+                tuned=job.trials,
                 seconds=time.monotonic() - started,
                 out=request.out,
                 mlflow_run=run.id,
             )
-
-
-class _Answers(NamedTuple):
-    """The pool's labels (N,): the best, and all that count."""
-
-    best: Labels
-    every: Sequence[Labels]
 
 
 class _Job(NamedTuple):
@@ -165,6 +180,7 @@ class _Job(NamedTuple):
     weights: Weights | None
     pool: Sequence[Document]
     rejected: int
+    trials: tuple[GammaTrial, ...]
     key: str
 
     @classmethod
@@ -179,13 +195,19 @@ class _Job(NamedTuple):
         for context, digest in digests.items():
             place = str(places[context])
             run.dataset(name=corpus_name(place), digest=digest, source=place, context=context)
-        learner = Learner.of(documents, pool, request.settings)
-        weights, text = None, ""
+        learner = learner_of(documents, pool, request.settings)
+        bound, text = None, ""
         if request.constraints is not None:
             bound = load_constraints(Path(request.constraints)).bind(learner.labels)
             text = constraints_text(bound, {})
-            weights = Weights.of(bound, Batch.of(documents), learner.labels, request.settings)
-        return cls(request, tracking, run, learner, weights, pool, bad + worse, _key(request, digests, text))
+        trials = _trials(request, documents, pool, bound, _key(request, digests, text, request.settings))
+        if trials:
+            chosen = request.settings.model_copy(update={"gamma": best_gamma(trials)})
+            learner = replace(learner, settings=chosen)
+        settings = learner.settings
+        weights = None if bound is None else Weights.of(bound, Batch.of(documents), learner.labels, settings)
+        key = _key(request, digests, text, settings.mixture)
+        return cls(request, tracking, run, learner, weights, pool, bad + worse, trials, key)
 
     def folder(self, number: int) -> Path:
         """Of a cycle."""
@@ -227,6 +249,7 @@ class _Job(NamedTuple):
                 settings=self.request.labelling,
                 constraints=() if self.weights is None else (str(folder / CONSTRAINTS),),
                 consistency=False,
+                shard_bytes=self.request.shard_bytes,
                 ray=self.request.ray,
                 workers=self.request.workers,
                 tracking=self.request.tracking,
@@ -235,47 +258,62 @@ class _Job(NamedTuple):
 
     def _learn(self, number: int, labelled: RunReport | None) -> Cycle:
         """Writes the cycle's model and constraints, learned from the pool where it was ``labelled``."""
-        answers = None if labelled is None else self._answers(number)
-        folder, learner = self.folder(number), self.learner
-        tables = learner.first if answers is None else learner.learned(answers.every)
+        folder, learner, weights = self.folder(number), self.learner, self.weights
+        ways = [] if labelled is None else self._ways(number)
+        parts = learner.learned(ways) if ways else learner.first
         with staged(folder / MODEL) as model:
-            learner.save(tables, model)
-        if self.weights is not None:
-            weighed = self.weights.begun() if answers is None else self._weighed(self.weights, answers.best)
+            learner.save(parts, model)
+        if weights is not None:
+            pool = Batch.of(self.pool)
+            weighed = weights.learned(ways[0].labels, pool, learner.labels) if ways else weights.begun()
             write_whole(folder / CONSTRAINTS, constraints_text(weighed, {}).encode())
-        if answers is None or labelled is None:
+        if labelled is None:
             return Cycle(number=number)
-        moved = 1.0 if number == 1 else changed(self._answers(number - 1).best, answers.best)
+        moved = 1.0 if number == 1 else changed(self._ways(number - 1)[0].labels, ways[0].labels)
         return Cycle(number=number, changed=moved, penalty=labelled.penalty, certified=labelled.certified)
 
-    def _weighed(self, weights: Weights, best: Labels) -> DeclaredConstraints:
-        batch = replace(Batch.of(self.pool), labels=Column(best.astype(np.int32), self.learner.labels.names))
-        return weights.learned(batch, self.learner.labels)
-
-    def _answers(self, number: int) -> _Answers:
+    def _ways(self, number: int) -> list[Way]:
         """What a cycle's run says of the pool. Raises `RunFolderError` where it lacks a document."""
-        place = self.folder(number) / POOL
-        found: dict[str, list[list[str]]] = {}
+        place, encode = self.folder(number) / POOL, self.learner.labels.encode
+        found: dict[str, Ranked] = {}
         for table in published(str(place)).tables(FOLDER, PREDICTIONS):
             ranked = table[N_BEST].to_pylist() if N_BEST in table.column_names else [None] * len(table)
             for doc_id, labels, ranks in zip(table[DOC_ID].to_pylist(), table[LABELS].to_pylist(), ranked, strict=True):
-                found[doc_id] = [rank[LABELS] for rank in ranks] if ranks else [labels]
+                best = ranks or [{LABELS: labels, SCORE: 0.0}]
+                score = np.array([rank[SCORE] for rank in best])
+                found[doc_id] = Ranked(np.array([encode(rank[LABELS]) for rank in best]), score)
         missing = [document.doc_id for document in self.pool if document.doc_id not in found]
         if missing:
             raise RunFolderError(
                 f"{place}: no labels for document {missing[0]!r}; it may break what is hard: see the rejects there"
             )
-        size = max(map(len, found.values()))
-        # A document with fewer labellings than others has its best one count for those that it lacks.
-        every = [[found[d.doc_id][k if k < len(found[d.doc_id]) else 0] for d in self.pool] for k in range(size)]
-        ids = [self.learner.labels.encode([label for part in parts for label in part]) for parts in every]
-        return _Answers(ids[0], ids)
+        return ways_of([found[document.doc_id] for document in self.pool], self.learner.settings.em)
 
 
-def _key(request: Request, digests: Mapping[str, str], constraints: str) -> str:
-    """Hex digest of all that decides what a cycle makes; how many there are decides nothing."""
-    settings = request.settings.mixture.model_dump_json()
-    parts = [str(sorted(digests.items())), constraints, settings, request.labelling.model_dump_json(), code_digest()]
+def _trials(
+    request: Request,
+    documents: Sequence[Document],
+    pool: Sequence[Document],
+    constraints: DeclaredConstraints | None,
+    key: str,
+) -> tuple[GammaTrial, ...]:
+    """Those of an earlier call that asked for the same, or of now; none where nothing is tuned."""
+    if not request.tune:
+        return ()
+    place = Path(request.out) / TUNED
+    if place.is_file():
+        found = Chosen.model_validate_json(place.read_bytes())
+        if found.key == key:
+            return found.trials
+    trials = choose_gamma(documents, pool, constraints, request.settings, request.labelling)
+    write_whole(place, Chosen(key=key, trials=trials).model_dump_json(indent=1).encode())
+    return trials
+
+
+def _key(request: Request, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
+    """Hex digest of all that decides what a cycle makes; how many there are decides nothing there."""
+    given = [settings.model_dump_json(), request.labelling.model_dump_json()]
+    parts = [str(sorted(digests.items())), constraints, *given, code_digest()]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 
 
@@ -295,6 +333,12 @@ def _settled(cycle: Cycle, settings: CodlSettings) -> bool:
 def _figures(cycle: Cycle) -> dict[str, float]:
     named = {"changed": cycle.changed, "penalty": cycle.penalty, "dev/accuracy": cycle.accuracy}
     return {name: value for name, value in named.items() if value is not None}
+
+
+def _tried(trials: Sequence[GammaTrial]) -> dict[str, float]:
+    """MLflow's figures of the shares that were tried."""
+    rows = [(f"gamma/{trial.gamma:g}/", trial.model_dump(exclude={"gamma"})) for trial in trials]
+    return {start + name: value for start, row in rows for name, value in row.items()}
 
 
 def _params(request: Request) -> dict[str, object]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.run import Figures
 from schemas.settings import Settings
@@ -13,27 +13,64 @@ from schemas.settings import Settings
 class MixtureSettings(Settings):
     """What decides a cycle of learning from a pool."""
 
+    trainer: Literal["hmm", "perceptron"] = Field("hmm", description="What is learned.")
     labels: tuple[str, ...] = Field((), description="Labels that it knows besides, where few documents lack some.")
     gamma: float = Field(0.9, ge=0, le=1, description="Share of the model of labelled documents in every mixture.")
     mixing: Literal["probabilities", "logarithms"] = Field(
-        "probabilities", description="What is mixed: probabilities, or their logarithms, as Chang et al. print it."
+        "probabilities", description="Of hmm, what is mixed: probabilities, or logarithms, as Chang et al. print it."
     )
     penalties: Literal["learned", "first", "hard"] = Field(
         "learned", description="Constraints weigh what is mixed like the model, what labelled documents say, or all."
     )
     held: float = Field(0.0, ge=0, description="Rows of each constraint imagined to have held, before any is counted.")
+    em: Literal["hard", "soft"] = Field(
+        "hard", description="Of hmm: K best labellings count alike, or each by its probability among them."
+    )
+    features: str = Field("fields", description="Of perceptron: feature sets by name, joined by +.")
+    passes: int = Field(10, ge=1, description="Of perceptron: passes over all sentences.")
+
+    @model_validator(mode="after")
+    def _are_of_the_trainer(self) -> Self:
+        for trainer, names in OPTIONS_OF.items():
+            given = [name for name in names if getattr(self, name) != MixtureSettings.model_fields[name].default]
+            if given and trainer != self.trainer:
+                raise ValueError(f"{', '.join(given)}: of trainer={trainer} alone")
+        return self
+
+
+OPTIONS_OF = {"hmm": ("mixing", "em"), "perceptron": ("features", "passes")}
+"""Settings that one of the trainers has alone."""
 
 
 class CodlSettings(MixtureSettings):
-    """How a hidden Markov model learns on from a pool that it labels under constraints."""
+    """How a model learns on from a pool that it labels under constraints, and how its share gamma is chosen."""
 
     cycles: int = Field(10, ge=1, le=1000, description="Times that the pool is labelled, at most.")
     change: float = Field(1e-3, ge=0, le=1, description="Ends where a smaller share of the pool's labels changed.")
+    shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
+        (0.5, 0.7, 0.9, 0.95, 1.0), min_length=1, description="Tuning: the shares gamma that are tried."
+    )
+    folds: int = Field(5, ge=2, description="Tuning: parts of the labelled documents, or one a document where fewer.")
+    sample: int = Field(200, ge=1, description="Tuning: documents of the pool that are learned from, at most.")
 
     @property
     def mixture(self) -> MixtureSettings:
-        """These without what ends the cycles."""
+        """These without what ends the cycles and what is tried."""
         return MixtureSettings(**{name: getattr(self, name) for name in MixtureSettings.model_fields})
+
+
+class GammaTrial(Figures):
+    """A share gamma by cross-validation over labelled documents: the share of their tokens that come out right.
+
+    ``gain`` over the largest share that was tried, and ``low`` and ``high``, the 95 % interval of a paired bootstrap
+    over documents, are fractions too.
+    """
+
+    gamma: float
+    accuracy: float
+    gain: float
+    low: float
+    high: float
 
 
 class Cycle(Figures):
@@ -53,7 +90,10 @@ class Cycle(Figures):
 
 
 class CodlReport(Figures):
-    """What ``concord codl --json`` prints; ``seconds`` by the clock. The last cycle has the model that was learned."""
+    """What ``concord codl --json`` prints; ``seconds`` by the clock.
+
+    The last cycle has the model that was learned, with ``gamma``, which was ``tuned`` where there are trials.
+    """
 
     documents: int
     pool: int
@@ -61,6 +101,8 @@ class CodlReport(Figures):
     rejected: int
     cycles: tuple[Cycle, ...]
     settled: bool
+    gamma: float
+    tuned: tuple[GammaTrial, ...]
     seconds: float
     out: str
     mlflow_run: str

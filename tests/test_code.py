@@ -49,6 +49,7 @@ OUT = {
     "workers/learning/trainers/trigram.py": "trains: what it learns is in the model's digest",
     "workers/learning/vectors.py": "trains: the clusters are in the model's digest",
     "workers/learning/codl.py": "trains: what it learns is in the model's digest",
+    "workers/learning/codl_learners.py": "trains: what it learns is in the model's digest",
     "schemas/codl.py": "settings of training, which are in the model's digest",
     "workers/learning/brown.py": "trains: the clusters are in the model's digest",
     "workers/learning/word_clusters.py": "trains: the clusters are in the model's digest",

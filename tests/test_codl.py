@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,33 +17,40 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 import flows.codl
 import flows.reprocess
-from flows.codl import CONSTRAINTS, DEV, MARKER, MODEL, POOL, Request, learn
+from flows.codl import CONSTRAINTS, DEV, MARKER, MODEL, POOL, TUNED, Request, codl, learn
+from flows.codl_tuning import best_gamma, choose_gamma, label_here, learn_here
 from flows.jobs import NothingLabelledError
 from flows.reprocess import label_corpus
 from flows.runfolder.published import published
 from flows.runfolder.runfolder import RunFolderError
-from schemas.codl import CodlReport, CodlSettings
+from flows.tracking.tracking import Outcome
+from schemas.codl import CodlReport, CodlSettings, GammaTrial
 from schemas.columns import PREDICTIONS
-from schemas.document import Batch, Document
+from schemas.document import Batch, Column, Document
 from schemas.labels import Labels
-from schemas.potentials import Potentials
+from schemas.potentials import Floats, Potentials
 from schemas.run import RunSettings
-from schemas.settings import HmmSettings
+from schemas.settings import HmmSettings, PerceptronSettings
 from tests.in_process import Here
-from tests.kills import killed_before
+from tests.kills import full_before, killed_before
 from tests.made_tracking import untracked
 from workers.constraints.constraint_file import parse_constraints
 from workers.corpus.ingestion import write_corpus
 from workers.inference.core.chain import viterbi
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.learning.codl import Learner, Weights, changed, counted_weights, of_logarithms
+from workers.learning.codl import Ranked, Weights, changed, counted_weights, ways_of
+from workers.learning.codl_learners import HmmLearner, Parts, PerceptronLearner, Way, straight
 from workers.learning.expectation import improved
+from workers.learning.folds import place_of
 from workers.learning.hmm_counts import counted, mixed
 from workers.learning.penalties import declared_weights
+from workers.learning.trainers.registry import trainer_named
 from workers.learning.trainers.trainer import TrainingError
+from workers.models.crf import CrfModel
 from workers.models.hmm import HmmModel, Tables
 from workers.models.loaders import load_model
 from workers.synthesis.made_up import synthesize
@@ -71,8 +81,8 @@ FORBIDDING = """
 """
 
 
-def learner(**options: object) -> Learner:
-    return Learner.of(GOLD, POOLED, CodlSettings.model_validate(options))
+def learner(**options: object) -> HmmLearner:
+    return HmmLearner.of(GOLD, POOLED, CodlSettings.model_validate(options))
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
@@ -80,7 +90,7 @@ def test_mixtures_are_those_of_the_formula(seed: int, gamma: float) -> None:
     first, new = np.random.default_rng(seed).dirichlet(np.ones(4), size=2)
     shares = mixed(np.log(first), np.log(new), gamma)
     np.testing.assert_allclose(np.exp(shares), gamma * first + (1.0 - gamma) * new, rtol=1e-12, atol=1e-300)
-    logs = of_logarithms(np.log(first), np.log(new), gamma)
+    logs = straight(np.log(first), np.log(new), gamma)
     np.testing.assert_allclose(np.exp(logs), first**gamma * new ** (1.0 - gamma), rtol=1e-12)
 
 
@@ -94,12 +104,17 @@ def test_without_constraints_a_cycle_is_one_of_hard_em() -> None:
     )
     tables = one.first
     for step in steps:
-        tables = one.learned([_best(one, tables)])
+        tables = one.learned([way(_best(one, tables))])
         for mine, other in zip(tables, step.tables, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-9)
 
 
-def _best(one: Learner, tables: Tables) -> Labels:
+def way(labels: Labels, share: float = 1.0) -> Way:
+    return Way(labels, np.full(len(labels), share))
+
+
+def _best(one: HmmLearner, parts: Parts) -> Labels:
+    tables = Tables(*parts)
     words = one.read.unlabelled
     unary = tables.word[words.word]
     unary[words.bounds[:-1]] += tables.initial
@@ -110,10 +125,88 @@ def test_several_labellings_count_in_equal_parts() -> None:
     one = learner(gamma=0.0)
     rng = np.random.default_rng(0)
     ways = [rng.integers(len(one.labels), size=len(one.read.unlabelled.word)).astype(np.int32) for _ in range(3)]
-    found = np.exp(one.learned([*ways, ways[0]]).transition)
-    twice = np.exp(one.learned([*ways, *ways, ways[0], ways[0]]).transition)
-    np.testing.assert_allclose(found, twice, rtol=1e-12)
-    assert not np.allclose(found, np.exp(one.learned(ways).transition))
+
+    def transition(ways: list[Labels]) -> Floats:
+        return np.exp(Tables(*one.learned([way(labels, 1.0 / len(ways)) for labels in ways])).transition)
+
+    found = transition([*ways, ways[0]])
+    np.testing.assert_allclose(found, transition([*ways, *ways, ways[0], ways[0]]), rtol=1e-12)
+    assert not np.allclose(found, transition(ways))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_labellings_of_documents_become_labellings_of_all(seed: int) -> None:
+    """Against a count of every token's share by label, document by document."""
+    rng = np.random.default_rng(seed)
+    counts, sizes = rng.integers(1, 4, size=3), rng.integers(0, 5, size=3)
+    ranked = [
+        Ranked(rng.integers(3, size=(k, n), dtype=np.int32), np.sort(rng.normal(size=k))[::-1])
+        for k, n in zip(counts, sizes, strict=True)
+    ]
+    for em in ("hard", "soft"):
+        found = np.zeros((sum(sizes), 3))
+        for labels, share in ways_of(ranked, em):
+            found[np.arange(len(labels)), labels] += share
+        wanted, t = np.zeros_like(found), 0
+        for labels, score in ranked:
+            lacking = max(counts) - len(score)
+            weight = np.exp(score) / np.exp(score).sum() if em == "soft" else np.full(len(score), 1.0 / max(counts))
+            weight[0] += lacking / max(counts) if em == "hard" else 0.0
+            for column in labels.T:
+                for label, own in zip(column, weight, strict=True):
+                    wanted[t, label] += own
+                t += 1
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_token_that_counts_by_a_share_counts_that_often() -> None:
+    one, rng = learner(gamma=0.0), np.random.default_rng(0)
+    first, other = (rng.integers(len(one.labels), size=len(one.read.unlabelled.word), dtype=np.int32) for _ in range(2))
+    uneven = one.learned([way(first, 0.75), way(other, 0.25)])
+    for mine, wanted in zip(uneven, one.learned([way(x, 0.25) for x in (first, first, other, first)]), strict=True):
+        np.testing.assert_allclose(mine, wanted, rtol=1e-12)
+
+
+def perceptron(**options: object) -> PerceptronLearner:
+    return PerceptronLearner.of(GOLD, POOLED, CodlSettings.model_validate({"trainer": "perceptron"} | options))
+
+
+def test_the_first_perceptron_is_the_trainer_s_whatever_the_pool_has(tmp_path: Path) -> None:
+    """In a feature space of both, and under other numbers of features."""
+    one = perceptron(passes=3)
+    settings = PerceptronSettings(features="fields", passes=3)
+    trained = trainer_named("perceptron").train(GOLD, settings=settings, out=tmp_path / "trained")
+    found = one.save(one.first, tmp_path / "found")
+    batch = Batch.of(list(synthesize(5, seed=4, kind="citations")))
+    assert found.labels == trained.labels
+    mine, other = found.potentials(batch), trained.potentials(batch)
+    np.testing.assert_allclose(mine.unary, other.unary, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(mine.transition, other.transition, rtol=1e-9, atol=1e-9)
+
+
+def test_perceptrons_are_mixed_by_weights_in_one_space(tmp_path: Path) -> None:
+    """Against the trainer's model of the pool as it is labelled."""
+    one = perceptron(gamma=0.25, passes=3)
+    ids = np.random.default_rng(0).integers(len(one.labels), size=sum(map(len, POOLED)), dtype=np.int32)
+    starts = np.cumsum([len(d) for d in POOLED])[:-1]
+    columns = [Column(part, one.labels.names) for part in np.split(ids, starts)]
+    labelled = [replace(d, labels=own) for d, own in zip(POOLED, columns, strict=True)]
+    settings = PerceptronSettings(features="fields", passes=3)
+    pool = trainer_named("perceptron").train(labelled, settings=settings, out=tmp_path / "pool")
+    first, mixed_ = one.save(one.first, tmp_path / "first"), one.save(one.learned([way(ids)]), tmp_path / "mixed")
+    batch = Batch.of(list(synthesize(5, seed=4, kind="citations")))
+    assert pool.labels == one.labels
+    parts = first.potentials(batch), pool.potentials(batch), mixed_.potentials(batch)
+    for own, learned, both in zip(*((p.unary, p.transition) for p in parts), strict=True):
+        np.testing.assert_allclose(both, 0.25 * own + 0.75 * learned, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options", [{"features": "core"}, {"passes": 3}, {"trainer": "perceptron", "mixing": "logarithms"}]
+)
+def test_options_of_another_trainer_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="alone"):
+        CodlSettings.model_validate(options)
 
 
 def test_penalties_are_mixed_like_the_model() -> None:
@@ -123,6 +216,8 @@ def test_penalties_are_mixed_like_the_model() -> None:
     labelled = Batch.of(list(synthesize(9, seed=5, kind="citations")))
     first, new = (counted_weights(bound, batch, labels, CodlSettings()) for batch in (gold, labelled))
     assert first != new
+    assert labelled.labels is not None
+    best, batch = labels.encode(labelled.labels.strings()), replace(labelled, labels=None)
     for penalties, expected in (
         ("learned", {name: 0.8 * first[name] + 0.2 * new[name] for name in first}),
         ("first", first),
@@ -130,7 +225,7 @@ def test_penalties_are_mixed_like_the_model() -> None:
     ):
         settings = CodlSettings.model_validate({"gamma": 0.8, "penalties": penalties})
         weights = Weights.of(bound, gold, labels, settings)
-        assert dict(declared_weights(weights.learned(labelled, labels))) == pytest.approx(expected)
+        assert dict(declared_weights(weights.learned(best, batch, labels))) == pytest.approx(expected)
         assert dict(declared_weights(weights.begun())) == pytest.approx(expected if penalties == "hard" else first)
 
 
@@ -150,7 +245,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(flows.codl, "label_corpus", label_corpus.fn)
 
-    def made(out: str, *, rules: bool = True, n_best: int = 0, **options: object) -> Request:
+    def made(out: str, *, rules: bool = True, n_best: int = 0, tune: bool = False, **options: object) -> Request:
         return Request(
             corpus=str(tmp_path / "gold"),
             pool=str(tmp_path / "pool"),
@@ -158,6 +253,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             constraints=str(tmp_path / "rules.yaml") if rules else None,
             dev=str(tmp_path / "dev"),
             settings=CodlSettings.model_validate({"cycles": 2, "gamma": 0.5} | options),
+            tune=tune,
             labelling=RunSettings(engine="beam", n_best=n_best),
             ray=None,
             workers=None,
@@ -199,7 +295,7 @@ def test_cycles_learn_from_the_pool_as_the_last_one_labelled_it(request_of: Call
         best = one.labels.encode([label for labels in table["labels"].to_pylist() for label in labels])
         saved = load_model(out / f"cycle-0{k}" / MODEL)
         assert isinstance(saved, HmmModel)
-        for mine, other in zip(saved.tables, one.learned([best]), strict=True):
+        for mine, other in zip(saved.tables, one.learned([way(best)]), strict=True):
             np.testing.assert_array_equal(mine, other)
         assert (out / f"cycle-0{k}" / CONSTRAINTS).read_text() != (out / "cycle-00" / CONSTRAINTS).read_text()
 
@@ -240,6 +336,78 @@ def test_several_best_labellings_are_learned_from(request_of: Callable[..., Requ
     models = [load_model(Path(report.out) / "cycle-01" / MODEL).digest for report in (one, three)]
     assert models[0] != models[1]
     assert load_model(Path(run(request_of("out", cycles=1)).out) / "cycle-01" / MODEL).digest == models[0]
+
+
+def test_soft_em_weighs_labellings_by_their_probability(request_of: Callable[..., Request]) -> None:
+    hard, soft = (run(request_of(em, n_best=3, cycles=1, em=em)) for em in ("hard", "soft"))
+    models = [load_model(Path(report.out) / "cycle-01" / MODEL).digest for report in (hard, soft)]
+    assert models[0] != models[1]
+    with pytest.raises(TrainingError, match="--n-best"):
+        codl.fn("gold", "pool", "out", settings=CodlSettings(em="soft"))
+
+
+def test_a_perceptron_learns_from_the_pool_as_well(request_of: Callable[..., Request]) -> None:
+    report = run(request_of("out", trainer="perceptron", gamma=0.3, n_best=2))
+    assert [cycle.number for cycle in report.cycles] == [0, 1, 2]
+    models = [load_model(Path(report.out) / f"cycle-0{k}" / MODEL) for k in range(3)]
+    assert all(isinstance(model, CrfModel) for model in models)
+    assert len({model.digest for model in models}) == 3
+
+
+def test_gamma_is_chosen_by_documents_that_were_not_learned_from(
+    request_of: Callable[..., Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each share against a plain loop over the documents, each left out once; a call again chooses nothing anew."""
+    request = request_of("out", tune=True, folds=9, sample=5, shares=(0.2, 0.6, 1.0), cycles=1)
+    ended: list[Outcome] = []
+    monkeypatch.setattr(flows.codl, "Tracking", untracked(ended))
+    report = run(request)
+    pool = sorted(POOLED, key=lambda d: place_of(d.doc_id))[:5]
+    names = {label for d in GOLD if d.labels is not None for label in d.labels.strings()}
+    for trial in report.tuned:
+        settings = CodlSettings(gamma=trial.gamma, labels=tuple(names), cycles=1)
+        right = []
+        for one in GOLD:
+            own = HmmLearner.of([d for d in GOLD if d is not one], pool, settings)
+            bound = parse_constraints(RULES, file="rules").bind(own.labels)
+            weights = Weights.of(bound, Batch.of([d for d in GOLD if d is not one]), own.labels, settings)
+            found = learn_here(own, weights, pool, request.labelling)
+            (answer,) = label_here(own, found, Batch.of([one]), request.labelling).decoded
+            assert one.labels is not None
+            right += (answer.labels == own.labels.encode(one.labels.strings())).tolist()
+        assert trial.accuracy == pytest.approx(np.mean(right))
+        assert ended[-1].metrics[f"gamma/{trial.gamma:g}/accuracy"] == trial.accuracy
+    best = max(report.tuned, key=lambda trial: (trial.accuracy, trial.gamma))
+    assert report.gamma == best.gamma
+    fixed = run(request_of("fixed", gamma=best.gamma, cycles=1))
+    assert fixed.cycles == report.cycles
+    assert content(fixed.out) == content(report.out)
+    before = (Path(report.out) / TUNED).stat().st_mtime_ns
+    assert run(request).tuned == report.tuned
+    assert (Path(report.out) / TUNED).stat().st_mtime_ns == before
+
+
+def test_of_shares_that_are_equally_good_the_largest_is_chosen() -> None:
+    def trial(gamma: float, accuracy: float) -> GammaTrial:
+        return GammaTrial(gamma=gamma, accuracy=accuracy, gain=0.0, low=0.0, high=0.0)
+
+    assert best_gamma([trial(0.5, 0.8), trial(0.9, 0.8), trial(0.7, 0.8), trial(1.0, 0.7)]) == 0.9
+
+
+def test_one_document_cannot_be_held_out() -> None:
+    with pytest.raises(TrainingError, match="give more"):
+        choose_gamma(GOLD[:1], POOLED, None, CodlSettings(), RunSettings(engine="viterbi"))
+
+
+def test_a_full_disk_is_said_and_the_same_again_goes_on(request_of: Callable[..., Request]) -> None:
+    whole = request_of("whole")
+    run(whole)
+    for step in np.random.default_rng(0).integers(1, 260, size=4).tolist():
+        request = request_of(f"full-{step}")
+        said = full_before(step, partial(run, request))
+        assert os.strerror(errno.ENOSPC) in said
+        run(request)
+        assert content(request.out) == content(whole.out)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -22,6 +22,7 @@ from flows.cli.arguments import (
     Overwrite,
     Ray,
     Seed,
+    ShardKib,
     Tracking,
     Workers,
     print_json,
@@ -301,9 +302,7 @@ def reprocess(
     option: Options = None,
     constraints: Constraints = None,
     consistency: Consistency = True,
-    shard_kib: Annotated[
-        int, typer.Option(min=1, help="KiB of text a shard, about; less for few documents that take long.")
-    ] = 256,
+    shard_kib: ShardKib = 256,
     ray: Ray = None,
     workers: Workers = None,
     tracking: Tracking = None,

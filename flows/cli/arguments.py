@@ -21,6 +21,9 @@ Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of const
 Consistency = Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")]
 Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
 Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")]
+ShardKib = Annotated[
+    int, typer.Option(min=1, help="KiB of text a shard, about; less for few documents that take long.")
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 

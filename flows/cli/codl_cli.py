@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from flows.cli.arguments import Corpus, Json, Options, Ray, Tracking, Workers, print_json
+from flows.cli.arguments import Corpus, Json, Options, Ray, ShardKib, Tracking, Workers, print_json
 from flows.cli.failures import reported
 from flows.progress import say
 from schemas.codl import CodlReport, CodlSettings
@@ -28,13 +28,17 @@ def codl(
     dev: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None,
     engine: Annotated[str, typer.Option(help="What labels the pool; see `concord engines`.")] = "certify",
     option: Options = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose gamma by cross-validation over the labelled documents.")
+    ] = False,
     n_best: Annotated[int, typer.Option(min=1, help="Labellings of each document to learn from.")] = 1,
+    shard_kib: ShardKib = 256,
     ray: Ray = None,
     workers: Workers = None,
     tracking: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Learn a hidden Markov model from few labels, and on from a pool labelled under constraints, again and again.
+    """Learn a model from few labels, and on from a pool labelled under constraints, again and again.
 
     The same command again goes on where it stopped.
     """
@@ -53,7 +57,9 @@ def codl(
                 constraints=None if constraints is None else str(constraints.absolute()),
                 dev=dev,
                 settings=settings,
+                tune=tune,
                 labelling=labelling,
+                shard_bytes=shard_kib << 10,
                 ray=ray,
                 workers=workers,
                 tracking=tracking,
@@ -68,8 +74,10 @@ def _show(report: CodlReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump_json())
         return
-    from flows.cli.codl_tables import cycles_table
+    from flows.cli.codl_tables import cycles_table, trials_table
 
+    if report.tuned:
+        Console().print(trials_table(report.tuned))
     Console().print(cycles_table(report.cycles))
     last = report.cycles[-1].number
     say(
@@ -77,4 +85,6 @@ def _show(report: CodlReport, *, as_json: bool) -> None:
         f"({report.rejected} rejected) in {last} cycles, {report.seconds:.0f} s; "
         + ("the labels have settled" if report.settled else "labels still change: give a larger --option cycles")
     )
+    if report.tuned:
+        say(f"gamma {report.gamma:g} labels most tokens of held-out documents right; of equals the largest is taken")
     say(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from flows.cli.plain_tables import figures_table
-from schemas.codl import Cycle
+from schemas.codl import Cycle, GammaTrial
 
 
 def cycles_table(cycles: Sequence[Cycle]) -> Table:
@@ -18,4 +18,13 @@ def cycles_table(cycles: Sequence[Cycle]) -> Table:
         changed, certified, accuracy = ("" if share is None else f"{100 * share:.2f}" for share in shares)
         penalty = "" if cycle.penalty is None else f"{cycle.penalty:,.0f}"
         table.add_row(str(cycle.number), changed, penalty, certified, accuracy)
+    return table
+
+
+def trials_table(trials: Sequence[GammaTrial]) -> Table:
+    """A row a share of the first model that was tried."""
+    table = figures_table("gamma", "held-out tokens right %", "gain over the largest %", "interval of 95 %")
+    for trial in trials:
+        interval = f"{100 * trial.low:+.2f} to {100 * trial.high:+.2f}"
+        table.add_row(f"{trial.gamma:g}", f"{100 * trial.accuracy:.2f}", f"{100 * trial.gain:+.2f}", interval)
     return table

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -36,6 +38,15 @@ def command_line(pid: int) -> str:
 def workers_of(pid: int) -> list[int]:
     """The Ray actors below a driver."""
     return [p for p in descendants(pid) if command_line(p).startswith("ray::ShardWorker")]
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], *, seconds: float = 120) -> None:
+    """Waits for what ``process`` is to bring about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, f"ended too early: {process.communicate()}"
+        assert time.monotonic() < deadline, "took too long"
+        time.sleep(0.02)
 
 
 def gone(pids: list[int], *, seconds: float) -> list[int]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.integration.conftest import PYTHON, World, free_port, markers
-from tests.integration.processes import command_line, descendants, gone
-from tests.integration.test_run import wait_until
+from tests.integration.processes import command_line, descendants, gone, wait_until
 
 LONG = ("--option", "sweeps=40000", "--option", "work=null", "--workers", "1")
 """A run that cannot end by itself before Ray is dead."""

@@ -6,10 +6,7 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import time
 import urllib.request
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -18,16 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.conftest import World, markers
-from tests.integration.processes import command_line, descendants, gone, workers_of
+from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
 from workers.corpus.plan import plan
-
-
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], *, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, f"ended too early: {process.communicate()}"
-        assert time.monotonic() < deadline, "took too long"
-        time.sleep(0.02)
 
 
 def test_an_undisturbed_run_answers_with_its_counts(world: World, reference: Any) -> None:

@@ -4,82 +4,64 @@ With (w₀, ρ₀) the model and penalties of labelled documents, each cycle lab
 
     (w, ρ) ← (1 − γ) · learn(pool as labelled) + γ · (w₀, ρ₀).
 
-The model is a hidden Markov model, whose weights are log probabilities. Mixing these, as line 8 prints it, leaves what
-adds up to less than 1; mixing probabilities is what keeps it a model, and `CodlSettings.mixing` has both. Of K best
-labellings each counts a K-th. Without constraints this is hard EM with mixed models (`workers.learning.expectation`),
-their column of semi-supervised learning.
+`workers.learning.codl_learners` has the models. Weights of a hidden Markov model are log probabilities: mixing these,
+as line 8 prints it, leaves what adds up to less than 1, and mixing probabilities is what keeps it a model. Of K best
+labellings each counts a K-th, or by its probability among them. Without constraints this is hard EM with mixed models
+(`workers.learning.expectation`), their column of semi-supervised learning.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
 
 from schemas.codl import CodlSettings
-from schemas.document import TOKENS, Batch, Document
+from schemas.document import Batch, Column
 from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats
-from schemas.settings import HmmSettings
 from workers.constraints.declared import DeclaredConstraints
-from workers.learning.crf.chains import Gold
-from workers.learning.hmm_counts import Counts, counted, estimated, mixed
+from workers.learning.codl_learners import Way
 from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
-from workers.learning.trainers.hmm import Read, read_words
-from workers.learning.trainers.trainer import Seen
-from workers.models.folder import begin
-from workers.models.hmm import HmmModel, Tables, save
-
-NAME = "codl"
 
 
-@dataclass(frozen=True)
-class Learner:
-    """What labelled documents say, and the words of the pool, each of its documents by its place."""
+class Ranked(NamedTuple):
+    """The best labellings (K, N) of a document, and their scores (K,) in nats."""
 
-    labels: LabelSet
-    read: Read
-    first: Tables
-    seen: Seen
-    settings: CodlSettings
-
-    @classmethod
-    def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> Learner:
-        """Raises `TrainingError` where a labelled document has no labels."""
-        seen = Seen((TOKENS,))
-        for document in documents:
-            seen.gold(document)
-        for document in pool:
-            seen.beside(document)
-        labels = LabelSet.infer(seen.names.union(settings.labels))
-        read = read_words(list(documents), list(pool), labels)
-        first = estimated(counted(read.gold, read.word, len(read.words)), read.shape_of)
-        return cls(labels, read, first, seen, settings)
-
-    def learned(self, labellings: Sequence[Labels]) -> Tables:
-        """The mixture of the first model and that of the pool (N tokens) labelled in one or more ways, each (N,)."""
-        words, size = self.read.unlabelled, len(self.read.words)
-        found = [counted(Gold(words.bounds, ids, len(self.labels)), words.word, size) for ids in labellings]
-        mean = Counts(*(sum(parts) / len(found) for parts in zip(*found, strict=True)))
-        pairs = zip(self.first, estimated(mean, self.read.shape_of), strict=True)
-        return Tables(*(MIXED[self.settings.mixing](first, new, self.settings.gamma) for first, new in pairs))
-
-    def save(self, tables: Tables, folder: Path) -> HmmModel:
-        """The model of these tables as a folder. Raises `OutputError`."""
-        training: dict[str, Any] = self.seen.training(NAME, self.settings.mixture)
-        begin(folder)
-        words, shapes, settings = self.read.words, self.read.shapes, HmmSettings(labels=self.labels.names)
-        return save(folder, self.labels, words, shapes, tables, settings=settings, training=training)
+    labels: Labels
+    score: Floats
 
 
-def of_logarithms(first: Floats, learned: Floats, gamma: float) -> Floats:
-    """The mixture of two logarithms."""
-    return gamma * first + (1.0 - gamma) * learned
+def ways_of(ranked: Sequence[Ranked], em: str) -> list[Way]:
+    """The documents' labellings as labellings of them all, the best first.
+
+    A document with fewer than others has its best one count for those that it lacks, or, in soft EM, nothing.
+    """
+    size = max(len(own.score) for own in ranked)
+    ways = []
+    for k in range(size):
+        labels = [own.labels[k if k < len(own.score) else 0] for own in ranked]
+        share = [np.full(own.labels.shape[1], SHARE[em](own.score, size)[k]) for own in ranked]
+        ways.append(Way(np.concatenate(labels), np.concatenate(share)))
+    return ways
 
 
-MIXED = {"probabilities": mixed, "logarithms": of_logarithms}
+def _alike(score: Floats, size: int) -> Floats:
+    del score
+    return np.full(size, 1.0 / size)
+
+
+def _by_probability(score: Floats, size: int) -> Floats:
+    found: Floats = np.pad(softmax(score), (0, size - len(score)))
+    return found
+
+
+SHARE = {"hard": _alike, "soft": _by_probability}
+"""What each of the best labellings of a document counts for, by their scores, and how many others have."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +83,11 @@ class Weights:
         """The constraints as labelled documents weigh them."""
         return with_weights(self.constraints, self.first)
 
-    def learned(self, labelled: Batch, labels: LabelSet) -> DeclaredConstraints:
-        """The constraints as the mixture weighs them; ``labelled`` is the pool with the labels it was given."""
+    def learned(self, best: Labels, pool: Batch, labels: LabelSet) -> DeclaredConstraints:
+        """The constraints as the mixture weighs them; ``best`` (N,) are the labels that the pool was given."""
         if self.settings.penalties != "learned":
             return self.begun()
+        labelled = replace(pool, labels=Column(best.astype(np.int32), labels.names))
         gamma, new = self.settings.gamma, counted_weights(self.constraints, labelled, labels, self.settings)
         return with_weights(
             self.constraints, {name: gamma * nats + (1.0 - gamma) * new[name] for name, nats in self.first.items()}

@@ -39,12 +39,12 @@ class Evidence(NamedTuple):
     emission: Floats
 
 
-def counted(gold: Gold, word: Ints, words: int) -> Counts:
-    """Counts of chains of labels, and of their words (N,), of ``words`` kinds."""
-    size, labels = gold.width, gold.labels.astype(np.int64)
-    together = np.bincount(labels * words + word, minlength=size * words).reshape(size, words)
-    opening = np.bincount(labels[gold.bounds[:-1]], minlength=size)
-    return Counts(opening.astype(np.float64), transition_counts(gold), together.astype(np.float64))
+def counted(gold: Gold, word: Ints, words: int, share: Floats | None = None) -> Counts:
+    """Counts of chains of labels, and of their words (N,), of ``words`` kinds; a token counts by its ``share`` (N,)."""
+    size, labels, first = gold.width, gold.labels.astype(np.int64), gold.bounds[:-1]
+    together = np.bincount(labels * words + word, share, size * words).reshape(size, words)
+    opening = np.bincount(labels[first], None if share is None else share[first], size)
+    return Counts(opening.astype(np.float64), transition_counts(gold, share), together.astype(np.float64))
 
 
 def evidence(counts: Counts, shape_of: Ints) -> Evidence:

@@ -162,13 +162,13 @@ def _state_counts(groups: Lists, members: Lists, classes: int, gold: Gold) -> Fl
     return by_class
 
 
-def transition_counts(gold: Gold) -> Floats:
-    """(L, L) pairs of neighbouring gold labels."""
+def transition_counts(gold: Gold, share: Floats | None = None) -> Floats:
+    """(L, L) pairs of neighbouring gold labels; a pair counts by the ``share`` (N,) of its second token, or once."""
     inside = np.ones(len(gold.labels), np.bool_)
     inside[gold.bounds[:-1]] = False
     here = np.flatnonzero(inside)
     counts = np.zeros((gold.width, gold.width))
-    np.add.at(counts, (gold.labels[here - 1], gold.labels[here]), 1.0)
+    np.add.at(counts, (gold.labels[here - 1], gold.labels[here]), 1.0 if share is None else share[here])
     return counts
 
 

@@ -1,0 +1,132 @@
+"""The share γ of the first model, chosen by cross-validation over the labelled documents, in front of a person.
+
+For each part of the documents a model is learned from the others and from a sample of the pool, with every γ that is
+tried, and labels the part. All of that is done in this process: it costs folds · shares · cycles labellings of the
+sample. The share with the most tokens right is chosen, of equals the largest, which trusts the pool least.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from flows.progress import meter
+from schemas.codl import CodlSettings, GammaTrial
+from schemas.document import Batch, Document
+from schemas.run import RunSettings
+from workers.constraints.constraint_set import Unconstrained
+from workers.constraints.declared import DeclaredConstraints
+from workers.evaluation.bootstrap import paired_bootstraps
+from workers.evaluation.figures import recall
+from workers.evaluation.named_counts import Counts
+from workers.labelling.labelled import Labelled, label_batch
+from workers.learning.codl import Ranked, Weights, changed, ways_of
+from workers.learning.codl_learners import Learner, Parts, Way, learner_of
+from workers.learning.folds import fold_of, place_of
+from workers.learning.trainers.trainer import TrainingError, gold_of
+
+
+class Learned(NamedTuple):
+    """A model and its constraints after some cycles, and how much the pool's labels changed in the last one."""
+
+    parts: Parts
+    constraints: DeclaredConstraints | None
+    changed: float
+
+
+def choose_gamma(
+    documents: Sequence[Document],
+    pool: Sequence[Document],
+    constraints: DeclaredConstraints | None,
+    settings: CodlSettings,
+    labelling: RunSettings,
+) -> tuple[GammaTrial, ...]:
+    """A trial of each share. Raises `TrainingError` for fewer than two labelled documents."""
+    if len(documents) < 2:
+        raise TrainingError("one labelled document cannot be held out to choose gamma; give more, or gamma itself")
+    folds = min(settings.folds, len(documents))
+    fold = np.array(fold_of(documents, folds))
+    sample = sorted(pool, key=lambda document: place_of(document.doc_id))[: settings.sample]
+    names = {name for document in documents for name in gold_of(document)}
+    settings = settings.model_copy(update={"labels": tuple(sorted(names.union(settings.labels)))})
+    counts = {gamma: np.zeros((len(documents), 1, 3), np.int64) for gamma in settings.shares}
+    with meter("choosing gamma", folds * len(counts)) as bar:
+        for mine in range(folds):
+            held = fold == mine
+            inside, outside = ([documents[i] for i in np.flatnonzero(part).tolist()] for part in (~held, held))
+            learner = learner_of(inside, sample, settings)
+            weights = None
+            if constraints is not None:
+                weights = Weights.of(constraints, Batch.of(inside), learner.labels, settings)
+            for gamma, found in counts.items():
+                own = replace(learner, settings=settings.model_copy(update={"gamma": gamma}))
+                found[held] = _right(own, weights, sample, outside, labelling)
+                bar.advance(note=f"gamma {gamma:g}")
+    return tuple(_trial(gamma, found, counts[max(counts)]) for gamma, found in counts.items())
+
+
+def best_gamma(trials: Sequence[GammaTrial]) -> float:
+    """The share with the most tokens right, the largest of equals."""
+    return max(trials, key=lambda trial: (trial.accuracy, trial.gamma)).gamma
+
+
+def learn_here(learner: Learner, weights: Weights | None, pool: Sequence[Document], labelling: RunSettings) -> Learned:
+    """All cycles, at most `CodlSettings.cycles`, in this process. Raises `TrainingError` as `label_here` does."""
+    batch, settings = Batch.of(pool), learner.settings
+    found, before = Learned(learner.first, None if weights is None else weights.begun(), 1.0), None
+    # With a share of 1 nothing that is learned of the pool is in the mixture.
+    for _ in range(settings.cycles if settings.gamma < 1.0 else 0):
+        ways = _ways(label_here(learner, found, batch, labelling), settings)
+        best = ways[0].labels
+        weighed = None if weights is None else weights.learned(best, batch, learner.labels)
+        found = Learned(learner.learned(ways), weighed, 1.0 if before is None else changed(before, best))
+        if found.changed < settings.change:
+            break
+        before = best
+    return found
+
+
+def label_here(learner: Learner, found: Learned, batch: Batch, labelling: RunSettings) -> Labelled:
+    """The answers to a batch. Raises `TrainingError` where a document has none."""
+    with tempfile.TemporaryDirectory(prefix="concord-codl-") as folder:
+        model = learner.save(found.parts, Path(folder) / "model")
+        answers = label_batch(batch, model=model, constraints=found.constraints or Unconstrained(), settings=labelling)
+    for place, reason in answers.refused.items():
+        raise TrainingError(f"document {batch.doc_ids[place]!r} cannot be labelled: {reason}")
+    return answers
+
+
+def _ways(labelled: Labelled, settings: CodlSettings) -> list[Way]:
+    """All labellings that count; a document without ranks has the one."""
+    ranked = [Ranked(answer.labels[None], np.zeros(1)) for answer in labelled.decoded]
+    for place, own in enumerate(labelled.rankings):
+        if len(own.score):
+            ranked[place] = Ranked(own.labels, own.score)
+    return ways_of(ranked, settings.em)
+
+
+def _right(
+    learner: Learner,
+    weights: Weights | None,
+    pool: Sequence[Document],
+    outside: Sequence[Document],
+    labelling: RunSettings,
+) -> Counts:
+    """(D, 1, 3) tokens of documents that were not learned from: in gold, labelled, and right."""
+    found = learn_here(learner, weights, pool, labelling)
+    decoded = label_here(learner, found, Batch.of(outside), labelling).decoded
+    gold = [learner.labels.encode(gold_of(document)) for document in outside]
+    right = [(answer.labels == own).sum() for answer, own in zip(decoded, gold, strict=True)]
+    return np.array([[[len(own), len(own), hits]] for own, hits in zip(gold, right, strict=True)], np.int64)
+
+
+def _trial(gamma: float, counts: Counts, careful: Counts) -> GammaTrial:
+    rng = np.random.default_rng(0)
+    gain = paired_bootstraps(careful, counts, {"accuracy": recall}, rng=rng)["accuracy"]
+    accuracy = float(recall(counts.sum(axis=0)))
+    return GammaTrial(gamma=gamma, accuracy=accuracy, gain=gain.difference, low=gain.low, high=gain.high)

@@ -1,0 +1,99 @@
+"""Constraint-driven learning as a user drives it, on real Ray, killed in the midst of its cycles."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from contextlib import nullcontext
+
+import pytest
+
+import flows.codl
+import flows.reprocess
+from flows.codl import CERTIFY, Request, learn
+from flows.reprocess import label_corpus
+from schemas.codl import CodlReport, CodlSettings
+from schemas.document import Document
+from schemas.settings import IngestSettings
+from tests.in_process import Here
+from tests.integration.conftest import World
+from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
+from tests.made_tracking import untracked
+from workers.corpus.ingestion import write_corpus
+from workers.labelling.labelled import check_settings
+from workers.synthesis.made_up import synthesize
+
+RULES = """
+constraints:
+  - {template: starts_with, name: starts with an author, labels: [author], weight: 1}
+  - {template: appears_once, name: one title, labels: [title], weight: 1}
+"""
+
+
+@pytest.fixture
+def corpora(world: World) -> None:
+    """Few labelled citations, and a pool of small row groups."""
+    gold = synthesize(6, seed=1, kind="citations")
+    pool = (Document(d.doc_id, d.sentence_starts, d.columns) for d in synthesize(90, seed=2, kind="citations"))
+    write_corpus(gold, world.folder / "few", source="test", overwrite=True)
+    write_corpus(pool, world.folder / "pool", source="test", layout=IngestSettings(group_documents=3), overwrite=True)
+    (world.folder / "rules.yaml").write_text(RULES)
+
+
+def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyPatch) -> CodlReport:
+    """The same in this process, without Ray and MLflow."""
+    monkeypatch.setattr(flows.codl, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.reprocess, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(flows.codl, "label_corpus", label_corpus.fn)
+    request = Request(
+        corpus=str(world.folder / "few"),
+        pool=str(world.folder / "pool"),
+        out=str(world.folder / out),
+        constraints=str(world.folder / "rules.yaml"),
+        dev=None,
+        settings=CodlSettings(cycles=cycles, gamma=0.5),
+        labelling=check_settings(CERTIFY),
+        shard_bytes=1 << 10,
+        ray=None,
+        workers=None,
+        tracking=None,
+    )
+    report: CodlReport = learn.fn(request)
+    return report
+
+
+def labelled(world: World, out: str) -> int:
+    """How many shards of the pool all cycles have labelled."""
+    return len(list((world.folder / out).glob("cycle-*/labels/.shards/_shards/*.json")))
+
+
+@pytest.mark.parametrize(
+    ("seed", "cycles"), [(0, 1), *(pytest.param(seed, 2, marks=pytest.mark.slow) for seed in range(1, 5))]
+)
+@pytest.mark.usefixtures("corpora")
+def test_killed_at_random_moments_and_resumed_it_has_the_same_bytes(
+    world: World, monkeypatch: pytest.MonkeyPatch, seed: int, cycles: int
+) -> None:
+    """A Ray worker when some number of shards are done, the driver at some later one."""
+    out, whole = f"killed-{seed}", f"whole-{seed}"
+    wanted = undisturbed(world, whole, cycles, monkeypatch)
+    shards, rng = labelled(world, whole), random.Random(seed)
+    worker, driver = sorted(rng.sample(range(1, shards - 1), 2))
+    options = ("--option", f"cycles={cycles}", "--option", "gamma=0.5", "--shard-kib", "1", "--workers", "1")
+    places = ("--corpus", "few", "--pool", "pool", "--constraints", "rules.yaml", "--out", out)
+
+    process = world.start("codl", *places, *options)
+    wait_until(lambda: labelled(world, out) >= worker and bool(workers_of(process.pid)), process, seconds=300)
+    os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+    wait_until(lambda: labelled(world, out) >= driver, process, seconds=300)
+    below = [p for p in descendants(process.pid) if "Agent" not in command_line(p)]
+    process.kill()
+    process.communicate(timeout=60)
+    assert gone(below, seconds=30) == []
+    assert 0 < labelled(world, out) < shards
+
+    report = world.run("codl", *places, *options, "--json")
+    assert report["cycles"] == [cycle.model_dump() for cycle in wanted.cycles]
+    assert world.content(out) == world.content(whole)
