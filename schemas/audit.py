@@ -191,7 +191,7 @@ class Explanation(Figures):
 
 
 class MinedRule(Figures):
-    """A rule that was kept: ``n`` documents where it binds, of which ``broken`` break it.
+    """A rule that was kept: ``n`` documents (held out, of a clause) where it binds, of which ``broken`` break it.
 
     A share ``chance`` of them would hold by chance, ``p`` is how likely it lets so many hold. ``weight`` is in nats a
     unit of degree, with the interval in which it lies with 95 %.
@@ -208,10 +208,29 @@ class MinedRule(Figures):
     high: float
 
 
+class UnsaidClause(Figures):
+    """A clause that was kept like a rule and that no constraint says, for a ``reason``."""
+
+    name: str
+    reason: str
+    n: int
+    broken: int
+    chance: float
+    p: float
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        return (
+            f"{self.name}: no constraint says it, as it {self.reason}; {self.broken:,} of {self.n:,} documents break it"
+        )
+
+
 class MineReport(Figures):
     """What `concord constraints mine` found in ``with_gold`` of so many documents; ``out`` is None where nothing.
 
-    ``candidates`` rules bind anywhere, ``significant`` hold more often than chance lets them.
+    ``candidates`` rules bind anywhere, ``significant`` hold more often than chance lets them. ``unsaid`` clauses are
+    not among the rules, and ``remarks`` say what was looked at, how far, and what is proven.
     """
 
     documents: int
@@ -221,3 +240,5 @@ class MineReport(Figures):
     significant: int
     rules: tuple[MinedRule, ...]
     out: str | None
+    unsaid: tuple[UnsaidClause, ...] = ()
+    remarks: tuple[str, ...] = ()

@@ -25,11 +25,13 @@ from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import ParquetLocation
 from workers.corpus.plan import distinct, plan
 from workers.corpus.shards import Shard, split
+from workers.learning.logic.clauses import Clause
+from workers.learning.logic.openings import Literal, Place
 from workers.learning.word_counts import Contexts
 from workers.remote.answers import AnswersParts
 from workers.remote.count import CountParts
 from workers.remote.label import LabelParts
-from workers.remote.mining import RowsParts, RulesParts
+from workers.remote.mining import ClausesParts, OpeningsParts, RowsParts, RulesParts
 from workers.remote.registry import TASKS
 from workers.remote.task import AnyTask
 from workers.remote.words import ContextsParts, WordsParts
@@ -47,6 +49,12 @@ class Words:
         return np.array([len(word) % 2 == 0 for word in words], np.bool_)
 
 
+CLAUSES = (
+    Clause((Literal(Place.BEFORE, "PER"), Literal(Place.MARK_FIRST, ",", holds=False)), "ORG", wanted=False),
+    Clause((Literal(Place.BEGINS),), "O"),
+)
+
+
 def label_parts(folder: Path) -> LabelParts:
     constraints = consistency()
     return LabelParts(HashModel(), constraints, key_of(constraints, engine="viterbi", options={}), folder / "store")
@@ -59,6 +67,8 @@ PARTS: dict[str, Callable[[Path], Any]] = {
     "words": lambda _: WordsParts(),
     "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
     "rules": lambda _: RulesParts(NEWS, 2, seed=1),
+    "openings": lambda _: OpeningsParts(NEWS, 0.5),
+    "clauses": lambda _: ClausesParts(NEWS, 0.5, CLAUSES, 2, seed=1),
     "rows": lambda _: RowsParts(NEWS, DeclaredConstraints((AppearsOnce(labels=("PER", "LOC"), weight=1.0),))),
 }
 """Parts to try each task on; whoever adds a task adds them here."""

@@ -120,6 +120,9 @@ def mine(
     corpus: Annotated[str, typer.Argument(help="Parquet corpus with gold labels: a file, a folder or a URI.")],
     *,
     out: Annotated[Path, typer.Option(help="YAML file for the rules that are found.")],
+    method: Annotated[
+        str, typer.Option(help="counting: every rule of some kinds; logic: clauses that cover runs of a type.")
+    ] = "counting",
     penalty: Penalty = "odds",
     option: Options = None,
     seed: Seed = 0,
@@ -128,16 +131,28 @@ def mine(
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
-    """Find rules about runs of labels that hold more often than chance lets them, counted on Ray."""
+    """Find rules about runs of labels that hold more often than chance lets them, counted on Ray.
+
+    By logic, clauses of several conditions are learned from one part of the documents and tried on the others.
+    """
     with reported():
         from flows.cli.constraints_tables import mine_lines, mine_table
+        from flows.commands.mining import method_named
         from flows.commands.mining import mine as mine_corpus
         from flows.options import parse_options
-        from workers.learning.mining import MiningSettings
 
-        chosen = parse_options(option or [], MiningSettings, owner="constraints mine")
-        text = TextSettings.model_validate(settings)
-        report = mine_corpus(corpus, out, chosen, penalty=penalty, seed=seed, text=text, ray=ray, workers=workers)
+        owner = f"constraints mine --method {method}"
+        report = mine_corpus(
+            corpus,
+            out,
+            parse_options(option or [], method_named(method).settings, owner=owner),
+            method=method,
+            penalty=penalty,
+            seed=seed,
+            text=TextSettings.model_validate(settings),
+            ray=ray,
+            workers=workers,
+        )
         if as_json:
             print_json(report.model_dump_json())
             return

@@ -112,7 +112,9 @@ def mine_table(report: MineReport) -> Table:
 def mine_lines(report: MineReport) -> Iterator[str]:
     """What was counted on, how many rules passed, and where they are."""
     yield f"counted on {report.with_gold:,} of {report.documents:,} documents, {report.rejected:,} rejected rows"
+    yield from report.remarks
     yield f"{report.candidates:,} rules bind somewhere, {report.significant:,} hold more often than chance lets them"
+    yield from (one.sentence for one in report.unsaid)
     yield "no rule was found, nothing was written" if report.out is None else f"{len(report.rules)} in {report.out}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -13,10 +13,12 @@ from workers.constraints.declared import KINDS, DeclaredConstraints
 from workers.constraints.templates.template import HARD_NAMES, Template
 
 
-def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, str]) -> str:
-    """The constraints as YAML, each by name and under its comment, one line, where it has one."""
+def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, str], remarks: Sequence[str] = ()) -> str:
+    """The constraints as YAML, each by name and under its comment, one line, where it has one; remarks stand above."""
     entries = zip(constraints.titles, constraints.templates, strict=True)
-    return f"{ROOT}:\n" + "\n".join(_entry(title, template, comments.get(title)) for title, template in entries)
+    above = "".join(f"{_commented(remark)}\n" for remark in remarks)
+    written = "\n".join(_entry(title, template, comments.get(title)) for title, template in entries)
+    return f"{above}{ROOT}:\n{written}"
 
 
 def _entry(title: str, template: Template, comment: str | None) -> str:
@@ -25,5 +27,10 @@ def _entry(title: str, template: Template, comment: str | None) -> str:
     if content["weight"] == math.inf:
         content["weight"] = HARD_NAMES[0]
     lines = yaml.safe_dump([content], sort_keys=False, allow_unicode=True, width=100).splitlines()
-    above = [] if comment is None else [f"# {comment}"]
+    above = [] if comment is None else [_commented(comment)]
     return "".join(f"  {line}\n" for line in [*above, *lines])
+
+
+def _commented(text: str) -> str:
+    """A line of YAML; names may hold characters that no comment can."""
+    return f"# {text if text.isprintable() else ascii(text)}"

@@ -13,8 +13,8 @@ ones of a plain label set are not: there chance holds a little more often than i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -45,14 +45,52 @@ UNWEIGHED = 1.0
 """Nats of a rule before its degrees are counted."""
 
 
-class MiningSettings(Settings):
-    """Which rules are kept."""
+class KeptSettings(Settings):
+    """Which rules are kept, however they are found."""
 
     fdr: float = Field(0.05, gt=0, lt=1, description="Share of false rules among those that pass, at most.")
     support: int = Field(10, ge=1, description="Documents in which a rule has to bind, at least.")
     held: float = Field(0.9, ge=0, le=1, description="Share of these in which it has to hold, at least.")
     orders: int = Field(32, ge=1, le=10_000, description="Shuffled orders of each document's runs.")
+
+
+class MiningSettings(KeptSettings):
+    """Rules of some kinds, all of which are counted."""
+
     kinds: tuple[Kind, ...] = Field(tuple(Kind), description="Kinds of rules that are looked for.")
+
+
+class Tried(Protocol):
+    """A rule in n documents where it binds, b of which break it; by chance the share ``chance`` holds, and p is how
+    likely chance lets so many hold."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def n(self) -> int: ...  # noqa: D102
+
+    @property
+    def broken(self) -> int: ...  # noqa: D102
+
+    @property
+    def chance(self) -> float: ...  # noqa: D102
+
+    @property
+    def p(self) -> float: ...  # noqa: D102
+
+
+T = TypeVar("T", bound=Tried)
+
+
+def chance_of(rule: Tried) -> float:
+    """How likely chance lets so many documents hold."""
+    return float(binom.sf(rule.n - rule.broken - 1, rule.n, rule.chance))
+
+
+def held(rule: Tried) -> float:
+    """The share of documents that hold, of those in which the rule binds."""
+    return 1.0 - rule.broken / rule.n
 
 
 class Rule(NamedTuple):
@@ -69,12 +107,7 @@ class Rule(NamedTuple):
     @property
     def p(self) -> float:
         """How likely chance lets so many documents hold."""
-        return float(binom.sf(self.n - self.broken - 1, self.n, self.chance))
-
-    @property
-    def held(self) -> float:
-        """Share of the n documents."""
-        return 1.0 - self.broken / self.n
+        return chance_of(self)
 
     @property
     def name(self) -> str:
@@ -262,24 +295,39 @@ def _ways(of: int, sizes: Floats) -> Floats:
 
 
 def significant(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
+    """Those of the kinds that are looked for that pass, in their order."""
+    return passing([rule for rule in rules if rule.kind in settings.kinds], settings)
+
+
+def passing(rules: Sequence[T], settings: KeptSettings) -> list[T]:
     """Those with enough documents that Benjamini & Hochberg (1995) let pass, in their order."""
-    tried = [rule for rule in rules if rule.n >= settings.support and rule.kind in settings.kinds]
+    tried = [rule for rule in rules if rule.n >= settings.support]
     p = np.array([rule.p for rule in tried])
     rising = np.sort(p)
-    passing = rising[rising <= settings.fdr * np.arange(1, len(p) + 1) / max(1, len(p))]
-    limit = passing[-1] if len(passing) else -1.0
+    below = rising[rising <= settings.fdr * np.arange(1, len(p) + 1) / max(1, len(p))]
+    limit = below[-1] if len(below) else -1.0
     return [rule for rule, one in zip(tried, p, strict=True) if one <= limit]
 
 
 def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
     """Of significant rules those that hold often enough and that no others imply, in their order."""
-    left = [rule for rule in rules if rule.held >= settings.held]
+    return unimplied(rules, settings, lambda others, rule: any_implies(implies, others, rule) or by_two(rule, others))
+
+
+def unimplied(rules: Sequence[T], settings: KeptSettings, implied: Callable[[list[T], T], bool]) -> list[T]:
+    """Those that hold often enough and that the others of them do not imply, in their order."""
+    left = [rule for rule in rules if held(rule) >= settings.held]
     # What is broken most goes first, so that of rules that imply each other the surest stays.
-    for rule in sorted(left, key=lambda rule: (rule.held, -rule.n)):
+    for rule in sorted(left, key=lambda rule: (held(rule), -rule.n)):
         others = [other for other in left if other is not rule]
-        if any(implies(other, rule) and _as_sure(other, rule) for other in others) or by_two(rule, others):
+        if implied(others, rule):
             left = others
     return left
+
+
+def any_implies(implies: Callable[[T, T], bool], others: Sequence[T], rule: T) -> bool:
+    """Does one of the others imply the rule, and is not plainly broken more often?"""
+    return any(implies(other, rule) and _as_sure(other, rule) for other in others)
 
 
 def by_two(rule: Rule, others: Sequence[Rule]) -> bool:
@@ -332,7 +380,7 @@ def _overlap(one: str, other: str) -> bool:
     return holds_all(one, other) or holds_all(other, one)
 
 
-def _as_sure(one: Rule, other: Rule) -> bool:
+def _as_sure(one: Tried, other: Tried) -> bool:
     """Is the first not plainly broken more often? A surer rule says more than the one that implies it."""
     return wilson(one.broken, one.n)[0] <= wilson(other.broken, other.n)[1]
 
@@ -392,7 +440,7 @@ def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
                 yield "position", -1
 
 
-def in_documents(rule: Rule, degree: float) -> RowCounts:
+def in_documents(rule: Tried, degree: float) -> RowCounts:
     """What a penalty is made of: documents, and the degree of all that break the rule.
 
     A row is a token in some templates, so that rows would make a rule look sure that few documents speak of.
@@ -400,10 +448,11 @@ def in_documents(rule: Rule, degree: float) -> RowCounts:
     return RowCounts(rule.n, 0, rule.broken, degree)
 
 
-def comment(rule: Rule, interval: tuple[float, float]) -> str:
+def comment(rule: Tried, interval: tuple[float, float], *, held_out: bool = False) -> str:
     """What a file says above a rule, in one line."""
     low, high = wilson(rule.broken, rule.n)
     return (
-        f"binds in {rule.n:,} documents, {rule.broken:,} break it ({low:.1%} to {high:.1%}); holds by chance in "
+        f"binds in {rule.n:,} {'held-out ' if held_out else ''}documents, {rule.broken:,} break it "
+        f"({low:.1%} to {high:.1%}); holds by chance in "
         f"{rule.chance:.1%}, p {rule.p:.1e}; {interval[0]:.2f} to {interval[1]:.2f} nats"
     )

@@ -72,6 +72,15 @@ class Kind(StrEnum):
     """Where a type A is, there are as many runs of B, or more."""
 
 
+def blocks(batch: Batch, labels: LabelSet) -> Iterator[tuple[Batch, Labels]]:
+    """Documents that have tokens a few at a time, with their gold labels, where there are any. Raises `LabelError`."""
+    gold = None if batch.labels is None else labels.encode(batch.labels.strings())
+    for first, last in batch.runs(BLOCK):
+        start, end = batch.doc_starts[first], batch.doc_starts[last]
+        if gold is not None and end > start:
+            yield batch.part(first, last), gold[start:end]
+
+
 Verdict = tuple[Mask, Mask]
 """In which documents a rule binds, and in which of them it holds: (D, …) of all rules of a kind."""
 
@@ -100,13 +109,8 @@ class RuleCounts:
     @classmethod
     def of(cls, batch: Batch, labels: LabelSet, *, orders: int, seed: int, rejected: int = 0) -> RuleCounts:
         """Counts of the documents of a batch that has gold labels. Raises `LabelError` for labels of no such name."""
-        if batch.labels is None:
-            return cls(len(batch), rejected, 0)
-        gold = labels.encode(batch.labels.strings())
-        parts = [cls(len(batch), rejected, len(batch))]
-        for first, last in batch.runs(BLOCK):
-            own = gold[batch.doc_starts[first] : batch.doc_starts[last]]
-            parts.append(_counted(batch.part(first, last), own, labels, orders, seed))
+        parts = [cls(len(batch), rejected, 0 if batch.labels is None else len(batch))]
+        parts += [_counted(part, gold, labels, orders, seed) for part, gold in blocks(batch, labels)]
         return cls.merge(parts)
 
     @classmethod
@@ -134,8 +138,6 @@ def _added(tables: Iterable[dict[Key, NDArray[np.int64]]]) -> dict[Key, NDArray[
 
 
 def _counted(batch: Batch, gold: Labels, labels: LabelSet, orders: int, seed: int) -> RuleCounts:
-    if not len(gold):
-        return RuleCounts(0, 0, 0)
     runs, fields, site = Runs.of(batch, gold, labels), fields_of(labels), Site(batch, labels)
     tables = _order_tables(runs, fields, orders, seed)
     tables[Kind.CHANGES] = _change_table(site, gold)
@@ -176,12 +178,13 @@ class _Orders:
         found: dict[Kind, NDArray[np.int64]] = {}
         for kind, (bind, holds) in self._gold.items():
             # Gold is one of the orders: where it binds the share is defined, and it is never 0 for what gold keeps.
-            chance = _billionths(self._sums[kind][1], self._sums[kind][0])
+            chance = billionths(self._sums[kind][1], self._sums[kind][0])
             found[kind] = np.stack([bind.sum(axis=0), (bind & ~holds).sum(axis=0), (bind * chance).sum(axis=0)])
         return found
 
 
-def _billionths(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.int64]:
+def billionths(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Shares, 0 of nothing."""
     return np.rint(BILLION * part / np.maximum(whole, 1)).astype(np.int64)
 
 
@@ -217,7 +220,7 @@ def _choice_table(pairs: Sequence[Ints], types: _Orders, kinds: int) -> NDArray[
     codes, times = np.unique(np.concatenate(pairs), return_counts=True)
     document, *own = np.unravel_index(codes, (len(types.bound), kinds, kinds, kinds))
     at = document, own[0], own[1]
-    np.add.at(table[1], tuple(own), types.bound[at] * _billionths(times, types.binding[at]))
+    np.add.at(table[1], tuple(own), types.bound[at] * billionths(times, types.binding[at]))
     np.add.at(table[0], np.unravel_index(pairs[0], (len(types.bound), kinds, kinds, kinds))[1:], 1)
     return table
 

@@ -32,10 +32,12 @@ SWEEPS = 4
 class Runs:
     """R runs of D documents that have tokens.
 
-    ``types`` (R,) from 0 to T; ``joined`` (R,): the run before is in the same sentence; ``starts`` (D + 1,) bound the
-    documents' runs; ``merges`` (T + 1,): are two neighbours of the type one run?
+    ``at`` (R,) are the tokens where they open, ``types`` (R,) from 0 to T; ``joined`` (R,): the run before is in the
+    same sentence; ``starts`` (D + 1,) bound the documents' runs; ``merges`` (T + 1,): are two neighbours of the type
+    one run?
     """
 
+    at: Ints
     types: Ints
     joined: Mask
     starts: Ints
@@ -55,7 +57,7 @@ class Runs:
         merges = np.append(np.full(len(labels.types), labels.scheme is Scheme.PLAIN), True)
         ids = tuple(batch.doc_ids[i] for i in filled.tolist())
         joined = ~np.isin(at, batch.sentence_starts)
-        return cls(np.where(types < 0, len(labels.types), types), joined, starts, merges, ids)
+        return cls(at, np.where(types < 0, len(labels.types), types), joined, starts, merges, ids)
 
     def __len__(self) -> int:
         return len(self.doc_ids)

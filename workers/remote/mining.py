@@ -1,4 +1,4 @@
-"""The two tasks of mining: how rules about runs fare in gold, then the rows of those that are kept."""
+"""The tasks of mining: how rules about runs fare in gold, or where runs open and how clauses fare; then their rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from schemas.labels import LabelSet
 from schemas.settings import TextSettings
 from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
+from workers.learning.logic.openings import part_of
 from workers.learning.penalties import RowCounts, count_rows
 from workers.learning.rule_counts import RuleCounts
 from workers.remote.task import Task, itself, nothing
@@ -24,11 +26,31 @@ class RulesParts(NamedTuple):
     text: TextSettings = DEFAULT_TEXT
 
 
+class OpeningsParts(NamedTuple):
+    """The labels of the whole corpus, the share of documents that are held out, and how raw text is read."""
+
+    labels: LabelSet
+    held_out: float
+    text: TextSettings = DEFAULT_TEXT
+
+
+class ClausesParts(NamedTuple):
+    """Clauses to be tried on held-out documents, so many shuffled orders of each, and how raw text is read."""
+
+    labels: LabelSet
+    held_out: float
+    clauses: tuple[Clause, ...]
+    orders: int
+    seed: int
+    text: TextSettings = DEFAULT_TEXT
+
+
 class RowsParts(NamedTuple):
-    """Whose rows are counted, and how raw text is read."""
+    """Whose rows are counted, in which share of the documents, and how raw text is read."""
 
     labels: LabelSet
     constraints: DeclaredConstraints
+    held_out: float = 1.0
     text: TextSettings = DEFAULT_TEXT
 
 
@@ -58,11 +80,32 @@ def _count_rules(shard: Shard, parts: RulesParts) -> RuleCounts:
     return RuleCounts.of(batch, parts.labels, orders=parts.orders, seed=parts.seed, rejected=len(rejects))
 
 
+def _count_openings(shard: Shard, parts: OpeningsParts) -> OpeningCounts:
+    batch, rejects = read_batch(shard, text=parts.text)
+    return OpeningCounts.of(batch, parts.labels, held_out=parts.held_out, rejected=len(rejects))
+
+
+def _count_clauses(shard: Shard, parts: ClausesParts) -> ClauseCounts:
+    batch, rejects = read_batch(shard, text=parts.text)
+    return ClauseCounts.of(
+        batch,
+        parts.labels,
+        parts.clauses,
+        held_out=parts.held_out,
+        orders=parts.orders,
+        seed=parts.seed,
+        rejected=len(rejects),
+    )
+
+
 def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
     batch, rejects = read_batch(shard, text=parts.text)
-    batches = [] if batch.labels is None else [batch]
+    chosen = part_of(batch, parts.held_out, held_out=True)
+    batches = [] if chosen.labels is None else [chosen]
     return RowsCounted(len(batch), len(rejects), count_rows(parts.constraints, batches, parts.labels))
 
 
 RULES = Task("rules", RulesParts, run=_count_rules, counts=itself, rehearse=_count_rules, warm=nothing)
 ROWS = Task("rows", RowsParts, run=_count_rows, counts=itself, rehearse=_count_rows, warm=nothing)
+OPENINGS = Task("openings", OpeningsParts, run=_count_openings, counts=itself, rehearse=_count_openings, warm=nothing)
+CLAUSES = Task("clauses", ClausesParts, run=_count_clauses, counts=itself, rehearse=_count_clauses, warm=nothing)

@@ -1,0 +1,160 @@
+"""Mining by logic beside mining by counting: clauses of Cora's and us50's training parts, and what they are worth.
+
+How many clauses are learned, proven to cost least, beyond chance in the held-out documents, and said by a constraint;
+CPU seconds; and token accuracy of certify on the development parts under counted rules, clauses, and both, with 95 % of
+10,000 draws of documents. Rules, clauses and weights are of the training documents alone, with the settings that the
+command has. Cora's model is a CRF of the features ``fields``, that of us50 the one of `bench_fersini.py`. Mined in
+process: `concord constraints mine` gives the same for any number of workers.
+
+    python benchmarks/bench_logic.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from bench_fersini import CORPORA, TRAINER, Held, Labelled, documents_of, learned
+from bench_mining import KINDS as KINDS_COUNTED
+from bench_mining import interval
+from common import REAL, save
+from problems import citations
+
+from schemas.document import Batch, Document
+from schemas.labels import LabelSet
+from workers.constraints.declared import KINDS, DeclaredConstraints
+from workers.learning.logic.clauses import ClauseCounts, OpeningCounts
+from workers.learning.logic.kept import TriedClause, Written, kept_clauses, tried, written
+from workers.learning.logic.openings import names_of, part_of
+from workers.learning.logic.search import LogicSettings, clauses_of
+from workers.learning.mining import MiningSettings, candidates, declared, in_documents, kept_of, passing, significant
+from workers.learning.penalties import COUNTED, count_rows, with_weights
+from workers.learning.rule_counts import RuleCounts
+from workers.models.model import Model
+
+COST = COUNTED["odds"]
+
+
+class Clauses(NamedTuple):
+    """What mining by logic found, and the figures that say how."""
+
+    kept: Written
+    constraints: DeclaredConstraints
+    figures: dict[str, Any]
+
+
+def clauses_from(documents: Sequence[Document], labels: LabelSet) -> Clauses:
+    """As `concord constraints mine --method logic` finds and weighs them."""
+    settings, batch, started = LogicSettings(), Batch.of(documents), time.process_time()
+    samples = OpeningCounts.of(batch, labels, held_out=settings.held_out)
+    found = list(clauses_of(samples, names_of(labels), settings, seed=0))
+    searched = time.process_time()
+    heads = [one.clause for one in found]
+    counts = ClauseCounts.of(batch, labels, heads, held_out=settings.held_out, orders=settings.orders, seed=0)
+    every = tried(found, counts)
+    beyond_chance = passing(every, settings)
+    kept = written(kept_clauses(beyond_chance, settings), labels)
+    rows = count_rows(kept.constraints, [part_of(batch, settings.held_out, held_out=True)], labels)
+    weights = {one.name: in_documents(one, rows[one.name].degree).weight(COST, COST.settings()) for one in kept.clauses}
+    figures = {
+        "learned from": samples.learned,
+        "held out": counts.tried,
+        "runs": int(samples.counts.sum()),
+        "distinct": len(samples.counts),
+        "clauses": len(found),
+        "proven to cost least": sum(one.proven for one in found),
+        "beyond chance": len(beyond_chance),
+        "kept": len(kept.clauses) + len(kept.unsaid),
+        "said": len(kept.clauses),
+        "CPU seconds": round(time.process_time() - started, 1),
+        "CPU seconds of CP-SAT": round(searched - started, 1),
+        "rules": [_shown(one) | {"template": KINDS[type(t)]} for one, t in _paired(kept)],
+        "unsaid": [_shown(one) | {"reason": reason} for one, reason in kept.unsaid],
+    }
+    return Clauses(kept, with_weights(kept.constraints, weights), figures)
+
+
+def _paired(kept: Written) -> Sequence[tuple[TriedClause, Any]]:
+    return list(zip(kept.clauses, kept.constraints.templates, strict=True))
+
+
+def _shown(one: TriedClause) -> dict[str, Any]:
+    return {"clause": one.name, "n": one.n, "broken": one.broken, "chance": round(one.chance, 4)}
+
+
+def rules_from(documents: Sequence[Document], labels: LabelSet) -> DeclaredConstraints:
+    """Counted rules of the kinds that `bench_mining.py` has, with their weights."""
+    settings, batch = MiningSettings(kinds=KINDS_COUNTED), Batch.of(documents)
+    counts = RuleCounts.of(batch, labels, orders=settings.orders, seed=0)
+    rules = kept_of(significant(candidates(counts, labels), settings), settings)
+    constraints = declared(rules, labels)
+    rows = count_rows(constraints, [batch], labels)
+    weights = {rule.name: in_documents(rule, rows[rule.name].degree).weight(COST, COST.settings()) for rule in rules}
+    return with_weights(constraints, weights)
+
+
+def together(rules: DeclaredConstraints, clauses: DeclaredConstraints) -> DeclaredConstraints:
+    """Both, what both say once."""
+    said = {t.model_copy(update={"name": None, "weight": 0.0}) for t in rules.templates}
+    new = [t for t in clauses.templates if t.model_copy(update={"name": None, "weight": 0.0}) not in said]
+    return DeclaredConstraints((*rules.templates, *new))
+
+
+def right_tokens(part: Held, found: Labelled) -> np.ndarray:
+    """(D, 2) right tokens and tokens of each document."""
+    starts = part.batch.doc_starts
+    right = np.add.reduceat(found.labels == part.gold, starts[:-1])
+    return np.stack([right, np.diff(starts)], axis=1)
+
+
+def measured(model: Model, train: Sequence[Document], dev: Sequence[Document]) -> dict[str, Any]:
+    """All figures of a corpus."""
+    clauses, rules = clauses_from(train, model.labels), rules_from(train, model.labels)
+    print({name: figure for name, figure in clauses.figures.items() if not isinstance(figure, list)}, flush=True)
+    part = Held.of(model, dev)
+    nothing = DeclaredConstraints(())
+    sets = {
+        "none": nothing,
+        "counting": rules,
+        "logic": clauses.constraints,
+        "both": together(rules, clauses.constraints),
+    }
+    right, rows = dict[str, np.ndarray](), list[dict[str, Any]]()
+    for name, constraints in sets.items():
+        found = part.by(constraints, "certify" if constraints.names else "viterbi")
+        right[name] = right_tokens(part, found)
+        rows.append(
+            {
+                "constraints": name,
+                "rules": len(constraints.names),
+                "accuracy": part.accuracy(found),
+                "unfinished": found.unfinished,
+                "CPU seconds": round(found.seconds, 1),
+            }
+        )
+        print(rows[-1], flush=True)
+    gains = [
+        {"from": a, "to": b, "low": low, "high": high}
+        for a, b in itertools.combinations(sets, 2)
+        for low, high in [interval(right[b], right[a])]
+    ]
+    return clauses.figures | {"accuracy": rows, "gains": gains}
+
+
+def main() -> None:
+    """Measures both corpora."""
+    if not REAL.is_dir():
+        raise SystemExit(f"{REAL}: not there; the tables need the real corpora")
+    cora = citations()
+    figures = {cora.name: measured(cora.model, cora.train, cora.dev)}
+    corpus = CORPORA["us50 dev"]
+    train, dev = documents_of(corpus, corpus.train), documents_of(corpus, corpus.dev)
+    figures["us50 dev"] = measured(learned(TRAINER, train, {}), train, dev)
+    save("logic", {"corpora": figures})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+"""Mining by logic against plain loops, every clause there is, planted rules, and corpora in which there are none."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+import flows.commands.mining
+from flows.cli.app import app
+from flows.cli.failures import Exit
+from schemas.document import Batch, Document
+from schemas.labels import OUTSIDE, LabelSet, Scheme
+from tests.in_process import Here
+from tests.test_mining import ANY, BIO, NESTED, plain_runs, plainly, shuffled_corpus, spelled
+from workers.constraints.constraint_file import load_constraints, parse_constraints
+from workers.constraints.constraint_writer import constraints_text
+from workers.constraints.declared import DeclaredConstraints
+from workers.constraints.templates.template import RowTemplate, Site, TokenTest, Vocabulary
+from workers.corpus.ingestion import write_corpus
+from workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
+from workers.learning.logic.kept import TriedClause, implies, kept_clauses, remarks_on, tried, written
+from workers.learning.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
+from workers.learning.logic.search import Learned, LogicSettings, Samples, cheapest, clauses_of
+from workers.learning.logic.templates import Unsaid, other_than, template_of
+from workers.learning.mining import passing
+from workers.learning.run_order import Runs
+
+QUICK = LogicSettings(held_out=0.5, literals=2, clauses=1, orders=8, mixed=5, deterministic_seconds=0.02)
+
+
+def samples_of(documents: Sequence[Document], labels: LabelSet) -> Openings:
+    batch = Batch.of(list(documents))
+    assert batch.labels is not None
+    runs = Runs.of(batch, labels.encode(batch.labels.strings()), labels)
+    return openings_of(runs, runs.types, Marks.of(Site(batch, labels)), names_of(labels))
+
+
+def plain_truth(literal: Literal, document: Document, scheme: Scheme) -> list[bool]:
+    """Of every run, by loops."""
+    runs = [(s, kind, t) for s, sentence in enumerate(plain_runs(document, scheme)) for kind, t in sentence]
+    words, found = document.tokens, []
+    for i, (sentence, _, at) in enumerate(runs):
+        joined = i > 0 and runs[i - 1][0] == sentence
+        followed = i + 1 < len(runs) and runs[i + 1][0] == sentence
+        seen: dict[Place, str | None] = {
+            Place.BEFORE: runs[i - 1][1] if joined else None,
+            Place.AFTER: runs[i + 1][1] if followed else None,
+            Place.FIRST: runs[0][1] if i > 0 or len(runs) == 1 else None,
+            Place.LAST: runs[-1][1] if i + 1 < len(runs) or len(runs) == 1 else None,
+            Place.MARK_BEFORE: words[at - 1] if joined else None,
+            Place.MARK_FIRST: words[at] if joined else None,
+            Place.MARK_LAST: words[runs[i + 1][2] - 1] if followed else None,
+            Place.MARK_AFTER: words[runs[i + 1][2]] if followed else None,
+        }
+        found.append(_holds(literal, seen, [kind for _, kind, _ in runs[:i]], begins=i == 0, ends=i + 1 == len(runs)))
+    return found
+
+
+def _holds(literal: Literal, seen: dict[Place, str | None], earlier: list[str], *, begins: bool, ends: bool) -> bool:
+    if literal.place in (Place.BEGINS, Place.ENDS):
+        return (begins if literal.place is Place.BEGINS else ends) == literal.holds
+    if literal.place is Place.EARLIER:
+        return (literal.value in earlier) == literal.holds
+    there = seen[literal.place]
+    if literal.value:
+        return there is not None and (there == literal.value) == literal.holds
+    if literal.place in (Place.BEFORE, Place.AFTER):
+        return (there is not None) == literal.holds
+    return there is not None and (there in ",.") == literal.holds
+
+
+@given(ANY)
+@settings(max_examples=40, deadline=None)
+def test_literals_hold_where_plain_loops_say(found: tuple[list[Document], LabelSet]) -> None:
+    documents, labels = found
+    documents = [document for document in documents if len(document)]
+    assume(documents)
+    samples = samples_of(documents, labels)
+    for literal in samples.literals():
+        wanted = [held for document in documents for held in plain_truth(literal, document, labels.scheme)]
+        assert samples.truth(literal).tolist() == wanted, literal
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[Samples, LogicSettings]:
+    rows, columns = draw(st.integers(1, 9)), draw(st.integers(1, 7))
+
+    def drawn(size: int, most: int) -> NDArray[np.int64]:
+        return np.array(draw(st.lists(st.integers(0, most), min_size=size, max_size=size)), np.int64)
+
+    truth = drawn(rows * columns, 1).reshape(rows, columns) == 1
+    right, wrong, costs, sides = drawn(rows, 6), drawn(rows, 6), drawn(columns, 3), drawn(columns, 3)
+    samples = Samples(truth, right, wrong, costs, sides, draw(st.integers(1, 9)))
+    return samples, LogicSettings(literals=draw(st.integers(1, 4)), mixed=draw(st.integers(0, 4)))
+
+
+@given(tables())
+@settings(max_examples=60, deadline=None)
+def test_no_clause_costs_less_by_enumeration_of_all(table: tuple[Samples, LogicSettings]) -> None:
+    samples, chosen = table
+    most = min(chosen.literals, samples.truth.shape[1])
+    every = [c for size in range(1, most + 1) for c in itertools.combinations(range(samples.truth.shape[1]), size)]
+    found = cheapest(samples, chosen)
+    assert found.proven
+    assert found.literals in every
+    assert samples.cost(found.literals, chosen) == min(samples.cost(one, chosen) for one in every)
+
+
+def test_without_time_a_clause_does_not_say_that_it_is_proven() -> None:
+    rng = np.random.default_rng(0)
+    right, wrong = rng.integers(9, size=(2, 200))
+    nothing = np.zeros(60, np.int64)
+    samples = Samples(rng.random((200, 60)) < 0.5, right, wrong, nothing, nothing, 3)
+    found = cheapest(samples, LogicSettings(deterministic_seconds=1e-9))
+    assert not found.proven
+    assert 1 <= len(found.literals) <= 3
+
+
+CLAUSE = st.tuples(st.lists(st.integers(0, 10_000), min_size=1, max_size=3), st.integers(0, 3), st.booleans())
+
+
+@given(ANY, st.lists(CLAUSE, min_size=1, max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_constraints_break_in_the_documents_in_which_clauses_do(
+    found: tuple[list[Document], LabelSet], drawn: list[tuple[list[int], int, bool]]
+) -> None:
+    documents, labels = found
+    documents = [document for document in documents if len(document) > 1]
+    assume(documents)
+    samples, names = samples_of(documents, labels), names_of(labels)
+    literals = samples.literals()
+    beside = [one for one in literals if one.place in (Place.BEFORE, Place.MARK_BEFORE, Place.EARLIER)]
+    every = [
+        Clause(tuple({of[i % len(of)]: 0 for i in places}), names[k % len(labels.types)], wanted)
+        for places, k, wanted in drawn
+        for of in (literals, beside)
+    ]
+    clauses = {clause.name: clause for clause in every}
+    said = {name: template_of(clause, labels) for name, clause in clauses.items()}
+    templates = tuple(template for template in said.values() if isinstance(template, RowTemplate))
+    constraints = DeclaredConstraints(templates).bind(labels)
+    again = parse_constraints(constraints_text(constraints, {}), file="x.yaml") if templates else constraints
+    assert again.digest == constraints.digest
+    for document in documents:
+        assert document.labels is not None
+        (ground,) = constraints.ground(Batch.of([document]), labels)
+        gold = labels.encode(document.labels.strings())
+        bad = np.unique(ground.rows.constraint[ground.rows.degree(gold) > 0]).tolist()
+        wanted = {name for name in constraints.names if broken(clauses[name], document, labels)}
+        assert {constraints.names[i] for i in bad} == wanted
+
+
+def broken(clause: Clause, document: Document, labels: LabelSet) -> bool:
+    """Is there a run where all literals hold and that has the wrong type?"""
+    truth = [plain_truth(literal, document, labels.scheme) for literal in clause.literals]
+    kinds = [kind for sentence in plain_runs(document, labels.scheme) for kind, _ in sentence]
+    return any(all(held) and (kind == clause.label) != clause.wanted for kind, *held in zip(kinds, *truth, strict=True))
+
+
+@given(ANY, st.lists(CLAUSE, min_size=1, max_size=6), st.floats(0.1, 0.9))
+@settings(max_examples=40, deadline=None)
+def test_trials_are_held_out_documents(
+    found: tuple[list[Document], LabelSet], drawn: list[tuple[list[int], int, bool]], share: float
+) -> None:
+    documents, labels = found
+    literals, names = Openings(names_of(labels), (",", "."), np.zeros((0, 0), np.int32)).literals(), names_of(labels)
+    clauses = [
+        Clause(tuple(literals[i % len(literals)] for i in places), names[of % len(names)], wanted)
+        for places, of, wanted in drawn
+    ]
+    batch = Batch.of(documents)
+    counts = ClauseCounts.of(batch, labels, clauses, held_out=share, orders=2, seed=0)
+    every = OpeningCounts.of(batch, labels, held_out=share)
+    assert counts.tried + every.learned == len(documents)
+    alone = ClauseCounts.of(batch, labels, clauses, held_out=1.0, orders=2, seed=0)
+    both = ClauseCounts.merge([counts, alone])
+    if alone.table is None:
+        return
+    n, bad, chance = alone.table
+    assert (chance <= 10**9 * n).all()
+    for clause, own, breaks in zip(clauses, n.tolist(), bad.tolist(), strict=True):
+        filled = [document for document in documents if len(document)]
+        assert breaks == sum(broken(clause, d, labels) and _bears(clause, d, labels) for d in filled)
+        assert own == sum(_bears(clause, d, labels) for d in filled)
+    assert both.table is not None
+    assert (both.table - alone.table >= 0).all()
+
+
+def _bears(clause: Clause, document: Document, labels: LabelSet) -> bool:
+    kinds = [kind for sentence in plain_runs(document, labels.scheme) for kind, _ in sentence]
+    truth = zip(*(plain_truth(literal, document, labels.scheme) for literal in clause.literals), strict=True)
+    return any(map(all, truth)) and (clause.wanted or clause.label in kinds)
+
+
+def mined(documents: Sequence[Document], labels: LabelSet, chosen: LogicSettings) -> list[TriedClause]:
+    batch = Batch.of(list(documents))
+    samples = OpeningCounts.of(batch, labels, held_out=chosen.held_out)
+    learned = list(clauses_of(samples, names_of(labels), chosen, seed=0))
+    if not learned:
+        return []
+    clauses = [one.clause for one in learned]
+    counts = ClauseCounts.of(batch, labels, clauses, held_out=chosen.held_out, orders=chosen.orders, seed=0)
+    return kept_clauses(passing(tried(learned, counts), chosen), chosen)
+
+
+def test_planted_clauses_are_found() -> None:
+    """a comes first; d never after b, and only where the run before ends in a mark, so c is what comes behind words."""
+    rng, documents = np.random.default_rng(3), []
+    for i in range(160):
+        runs = ["a", *(str(kind) for kind in rng.permutation(list("bbcd")[: rng.integers(2, 5)]))]
+        while "bd" in "".join(runs):
+            runs[1:] = [str(kind) for kind in rng.permutation(runs[1:])]
+        documents.append(spelled(str(i), runs, rng, mark=bool(i % 3)))
+    labels = LabelSet.bio("abcd")
+    found = {one.name: one for one in mined(documents, labels, LogicSettings(held_out=0.5, mixed=5))}
+    assert found["first: a"].broken == 0
+    assert "before d: no b" in found, "which is the same as no d after b"
+    assert all(one.learned.proven for one in found.values())
+    made = written(list(found.values()), labels)
+    assert {one.name for one in made.clauses} | {one.name for one, _ in made.unsaid} == set(found)
+    assert list(made.constraints.titles) == [one.name for one in made.clauses]
+
+
+@pytest.mark.parametrize("labels", [NESTED, LabelSet(("a", "b", "c"), Scheme.PLAIN)], ids=["nested", "plain"])
+def test_shuffled_corpora_give_no_more_than_the_stated_rate(labels: LabelSet) -> None:
+    """Of 15 corpora in which nothing holds but by chance one in twenty may show a clause, however rarely it holds."""
+    chosen, found = QUICK.model_copy(update={"held": 0.0}), 0
+    for seed in range(15):
+        documents = shuffled_corpus(seed, 30, labels.types)
+        found += bool(mined(documents if labels is NESTED else [plainly(d) for d in documents], labels, chosen))
+    assert found <= 3, "more than three of fifteen have a probability of 0.5 %"
+
+
+def test_the_rarest_samples_are_left_out_and_that_is_said() -> None:
+    rng = np.random.default_rng(5)
+    documents = [spelled(str(i), ["a", *rng.permutation(list("bc")).tolist()], rng) for i in range(60)]
+    counts = OpeningCounts.of(Batch.of(documents), BIO, held_out=0.5)
+    trial = ClauseCounts.merge([])
+    assert len(list(remarks_on(counts, trial, [], QUICK))) == 1
+    few = QUICK.model_copy(update={"vectors": 2})
+    _, said = remarks_on(counts, trial, [], few)
+    assert f"of {len(counts.counts):,} distinct runs the 2 most frequent were learned from" in said
+    by_few, by_all = (list(clauses_of(counts, names_of(BIO), chosen, seed=0)) for chosen in (few, QUICK))
+    assert by_few != by_all
+    assert list(clauses_of(OpeningCounts.merge([]), names_of(BIO), QUICK, seed=0)) == []
+
+
+SIGNS = ",.;-()[]\\^$*'"
+
+
+@given(st.text(SIGNS, min_size=1, max_size=3), st.lists(st.text(f"{SIGNS}ab\n", max_size=4), min_size=1))
+@settings(max_examples=100, deadline=None)
+def test_tokens_other_than_a_mark(mark: str, strings: list[str]) -> None:
+    strings = list(dict.fromkeys([*strings, mark]))
+    test = TokenTest(pattern="|".join(other_than(mark)))
+    assert test.held(Vocabulary(strings, np.arange(len(strings)))).tolist() == [one != mark for one in strings]
+
+
+def test_what_implies_what() -> None:
+    def clause(literals: Sequence[Literal], label: str, *, wanted: bool = True) -> TriedClause:
+        return TriedClause(Learned(Clause(tuple(literals), label, wanted), 9, 0, proven=True), 50, 0, 0.5)
+
+    first, after = Literal(Place.BEGINS), Literal(Place.AFTER, "b")
+    assert implies(clause([first], "a"), clause([after, first], "b", wanted=False))
+    assert implies(clause([first], "a"), clause([first, after], "a"))
+    assert not implies(clause([first, after], "a"), clause([first], "a"))
+    assert not implies(clause([first], "a"), clause([first], "a", wanted=False))
+    assert not implies(clause([first], "a", wanted=False), clause([first], "b"))
+
+
+def test_why_no_constraint_says_a_clause() -> None:
+    both = Clause((Literal(Place.BEFORE, "a"), Literal(Place.AFTER, "b")), "c")
+    tests = Clause((Literal(Place.MARK_BEFORE, "."), Literal(Place.MARK_FIRST, ",")), "c")
+    for clause, word in ((both, "distance"), (tests, "tokens"), (Clause((Literal(Place.FIRST, "a"),), "c"), "ends")):
+        said = template_of(clause, BIO)
+        assert isinstance(said, Unsaid)
+        assert word in said.reason
+    plain = LabelSet(("a", "b", "c"), Scheme.PLAIN)
+    assert OUTSIDE not in str(template_of(Clause((Literal(Place.BEFORE, "a"),), "c"), plain))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Documents that begin with a and know b only behind a mark, in three shards that are counted in this process."""
+    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    rng = np.random.default_rng(1)
+    documents = [spelled(f"{i}", ["a", *rng.permutation(list("bcd")).tolist()], rng) for i in range(90)]
+    for i in range(3):
+        write_corpus(documents[30 * i : 30 * (i + 1)], tmp_path / "corpus" / str(i), source="test")
+    write_corpus(documents, tmp_path / "one", source="test")
+    return tmp_path
+
+
+def run(*words: str | Path, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["constraints", *map(str, words)])
+    assert done.exit_code == code, done.output
+    return done.stdout if "--json" in words else done.output
+
+
+BY_LOGIC = ("--method", "logic", "--option", "literals=2", "--option", "mixed=0", "--option", "support=5")
+
+
+def test_the_file_loads_checks_and_says_why(corpus: Path) -> None:
+    out, again = corpus / "mined.yaml", corpus / "again.yaml"
+    said = run("mine", corpus / "corpus", "--out", out, *BY_LOGIC)
+    constraints, text = load_constraints(out), out.read_text()
+    assert "first: a" in constraints.titles
+    assert text.count("  # binds in ") == text.count("; no clause costs less") == len(constraints.titles)
+    assert "held-out documents" in text.splitlines()[0]
+    report = json.loads(run("mine", corpus / "one", "--out", again, *BY_LOGIC, "--json"))
+    assert again.read_text() == text, "one shard or three"
+    assert text.count("no constraint says it") == len(report["unsaid"]) > 0
+    assert all(one["name"] in said.replace("\n", " ") for one in report["unsaid"])
+    checked = json.loads(run("check", out, "--corpus", corpus / "one", "--conflicts", "0", "--json"))
+    breaks = {row["name"]: row["gold"]["documents"] for row in checked["constraints"]}
+    assert all(row["broken"] <= breaks[row["name"]] for row in report["rules"])
+    assert all(row["gold"]["bearing"] > 0 for row in checked["constraints"])
+
+
+def test_methods_and_failures_are_named(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = corpus / "mined.yaml"
+    place = corpus / "corpus"
+    assert "no method of mining is called 'x'" in run("mine", place, "--out", out, "--method", "x", code=Exit.USAGE)
+    wrong = ("--method", "logic", "--option", "kinds=once")
+    assert "options of constraints mine --method logic" in run("mine", place, "--out", out, *wrong, code=Exit.USAGE)
+    nothing = run("mine", place, "--out", out, "--method", "logic", "--option", "support=1000")
+    assert "no rule was found" in nothing
+    assert not out.exists()
+    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
+    assert "1 of 3 shards failed" in run("mine", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)

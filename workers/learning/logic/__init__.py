@@ -1,0 +1,1 @@
+"""Constraints mined as clauses, by minimum-cost satisfiability."""
