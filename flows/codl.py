@@ -29,7 +29,7 @@ from flows.reprocess import label_corpus
 from flows.runfolder.published import published
 from flows.runfolder.runfolder import LOCK, RunFolderError, dataset_digest, locked
 from flows.sources import read_documents
-from flows.tracking.tracking import MODEL_FOLDER, Outcome, Run, Tracking
+from flows.tracking.tracking import MODEL_FOLDER, PARENT, Outcome, Run, Tracking
 from schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
 from schemas.document import Batch, Document
@@ -53,7 +53,6 @@ CERTIFY = RunSettings(engine="certify")
 MODEL, CONSTRAINTS, POOL, DEV, MARKER = "model", "constraints.yaml", "labels", "dev", "cycle.json"
 TUNED = "gamma.json"
 """The shares that were tried and how each did, beside the cycles."""
-PARENT = "mlflow.parentRunId"
 
 
 class Request(Settings):

@@ -6,8 +6,9 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -16,11 +17,13 @@ from flows.jobs import check_apart, check_model_place, corpus_name, corpus_place
 from flows.prefect.prefect_server import guard_server
 from flows.prefect.private_flow import private_flow
 from flows.progress import meter
+from flows.progressive import Kept, Search, choose, forget, track
 from flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from flows.sources import read_documents
 from flows.tracking.tracking import (
     ALIAS,
     MODEL_FOLDER,
+    PARENT,
     PENALTIES_FILE,
     Outcome,
     Registered,
@@ -31,9 +34,10 @@ from flows.tracking.tracking import (
 from flows.tuning import Tuned, pair_counts, tune_consistency
 from schemas.document import Document
 from schemas.labels import LabelError
-from schemas.run import SelectionRow, TrainReport
+from schemas.run import SampleRow, SelectionRow, TrainReport
 from schemas.secrets import masked_errors
 from schemas.settings import HmmSettings, Settings, TrainerSettings
+from schemas.trigram import TrigramSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.plan import plan
@@ -62,6 +66,15 @@ class Request(Settings):
     register_as: str | None = None
     alias: str = ALIAS
     tracking: str | None = None
+    search: Search = Search()
+
+
+class _Choice(NamedTuple):
+    """The settings to train with, and by what they were chosen, if they were."""
+
+    settings: TrainerSettings
+    trials: Sequence[Trial] = ()
+    samples: Sequence[SampleRow] = ()
 
 
 guard_server()
@@ -80,11 +93,16 @@ def train(
     register_as: str | None = None,
     alias: str = ALIAS,
     tracking: str | None = None,
+    ray: str | None = None,
+    workers: int | None = None,
+    largest_sample: int | None = None,
 ) -> TrainReport:
     """Trains a model on a labelled corpus and saves it as the folder ``out``.
 
     With ``tune``, those of the features, the prior, the cut-off and dropout that are not among the ``options`` are
-    chosen by cross-validation over documents first, see `workers.learning.selection`.
+    chosen by cross-validation over documents first, see `workers.learning.selection`; those of memory-based n-grams
+    by wrapped progressive sampling on a Ray cluster (``ray``, ``workers``), of at most ``largest_sample`` tokens, see
+    `workers.learning.progressive`. The same call again goes on with that where it stopped.
     With ``consistency`` a second model is trained without the share ``held_out`` of the documents
     first, and the scales of the label consistency are tuned on that share. ``trainer`` is one of
     `workers.learning.trainers.registry.TRAINERS`, ``options`` are those of its settings. ``register_as`` names the
@@ -101,10 +119,18 @@ def train(
         register_as=register_as,
         alias=alias,
         tracking=tracking,
+        search=Search(ray=ray, workers=workers, largest=largest_sample),
     )
+    check_search(request)
     for place in _corpora(request).values():
         check_apart(request.out, place)
     return train_model(request)
+
+
+def check_search(request: Request) -> None:
+    """Raises `TrainingError` where Ray is asked for that nothing needs."""
+    if request.search != Search() and not (request.tune and isinstance(request.settings, TrigramSettings)):
+        raise TrainingError("--ray, --workers and --largest-sample are for --tune of trainer trigram alone")
 
 
 @task(name="train-model", cache_policy=NO_CACHE, persist_result=False)
@@ -126,9 +152,8 @@ def _train(request: Request, out: Path) -> TrainReport:
     name = f"{corpus_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = read_documents(shards["training"])
-        trials = _select(request, documents) if request.tune else []
-        if trials:
-            request = request.model_copy(update={"settings": best_of(trials).settings})
+        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)
+        request = request.model_copy(update={"settings": choice.settings})
         run.params(_params(request))
         for context, place in _corpora(request).items():
             run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
@@ -140,6 +165,7 @@ def _train(request: Request, out: Path) -> TrainReport:
             metrics = manifest.figures | {"rejected": rejected} | figures
             extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
             update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras)
+        forget(out)
         try:
             run.params({"model_kind": manifest.kind, "learning": _learning(request.settings)})
             _log_penalties(run, out, tuned)
@@ -148,7 +174,21 @@ def _train(request: Request, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        return _report(request, manifest, rejected, trials, figures, run, registered, seconds=seconds)
+        return _report(request, manifest, rejected, choice, figures, run, registered, seconds=seconds)
+
+
+def _choose(request: Request, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
+    """What is not given, where that is asked for; ``corpus`` is the digest of the documents."""
+    settings = request.settings
+    if not request.tune:
+        return _Choice(settings)
+    if not isinstance(settings, TrigramSettings):
+        trials = _select(request, documents)
+        return _Choice(best_of(trials).settings, trials)
+    kept = Kept(Path(request.out), corpus, settings)
+    told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}))
+    best, samples = choose(documents, settings, search=request.search, kept=kept, told=told)
+    return _Choice(best, samples=samples)
 
 
 def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
@@ -232,7 +272,7 @@ def _report(
     request: Request,
     manifest: Manifest,
     rejected: int,
-    trials: Sequence[Trial],
+    choice: _Choice,
     tuning: dict[str, float],
     run: Run,
     registered: Registered | None,
@@ -246,7 +286,8 @@ def _report(
         rejected=rejected,
         labels=len(manifest.labels),
         figures=manifest.figures,
-        selection=tuple(_row(trial, trials[0]) for trial in trials),
+        selection=tuple(_row(trial, choice.trials[0]) for trial in choice.trials),
+        samples=tuple(choice.samples),
         exact_scale=tuning.get("consistency/exact_scale"),
         subsequence_scale=tuning.get("consistency/subsequence_scale"),
         unlabelled_scale=tuning.get("consistency/unlabelled_scale"),

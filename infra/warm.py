@@ -23,6 +23,9 @@ from workers.synthesis.made_up import synthesize
 MODEL = "lbfgs"
 """The trainer whose model the engines label with."""
 
+MORE: dict[str, tuple[dict[str, str], ...]] = {"trigram": ({"metric": "mvdm"},)}
+"""Options of trainers that need other kernels than the defaults; Jeffrey's divergence has MVDM's."""
+
 
 def main() -> None:
     """Warms up every trainer and every engine, on all cores."""
@@ -37,8 +40,9 @@ def main() -> None:
 def train(folder: Path, name: str) -> None:
     """Compiles what a trainer and its model's scores need, and leaves the model in a folder of its name."""
     trainer, documents = TRAINERS[name], corpus()
-    model = trainer.train(documents, settings=trainer.settings(), out=folder / name)
-    model.potentials(Batch.of(documents))
+    for options in (*MORE.get(name, ()), {}):
+        model = trainer.train(documents, settings=trainer.settings.model_validate(options), out=folder / name)
+        model.potentials(Batch.of(documents))
 
 
 def decode(folder: Path, engine: str) -> None:

@@ -278,6 +278,24 @@ class SelectionRow(Figures):
     high: float
 
 
+class SampleRow(Figures):
+    """A sample of wrapped progressive sampling: so many ``tokens``, on which settings were ``tried`` and some ``left``.
+
+    ``best`` are the most accurate settings, which are chosen where no larger sample follows; accuracies are the shares
+    of the ``tested`` tokens whose class was right, ``default`` that of the settings searched from. ``seconds`` are CPU
+    time of all its trials.
+    """
+
+    tokens: int
+    tested: int
+    tried: int
+    left: int
+    best: dict[str, str | float]
+    accuracy: float
+    default: float
+    seconds: float
+
+
 class TrainReport(Figures):
     """What ``concord train --json`` prints. F1 is a fraction, on the held-out part; null where nothing was tuned.
 
@@ -291,6 +309,7 @@ class TrainReport(Figures):
     labels: int
     figures: dict[str, float]
     selection: tuple[SelectionRow, ...]
+    samples: tuple[SampleRow, ...] = ()
     exact_scale: float | None
     subsequence_scale: float | None
     unlabelled_scale: float | None

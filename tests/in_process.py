@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from flows.cluster.pool import Done
-from workers.corpus.shards import Shard
+from workers.corpus.plan import U
 from workers.remote.task import P, R, Task
 
 
 class Here:
-    """A cluster whose shard number ``broken`` fails; the last shard comes first."""
+    """A cluster whose shard number ``broken`` of each go fails; the last shard comes first."""
 
     def __init__(self, broken: int | None) -> None:
         self.broken = broken
 
-    def run(self, task: Task[P, R], shards: Sequence[Shard], parts: P) -> Iterator[Done[R]]:
+    def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
         for i, shard in reversed(list(enumerate(shards))):
             yield Done(shard, None, "it burned") if i == self.broken else Done(shard, task.run(shard, parts))
+
+    @contextmanager
+    def pool(
+        self, task: Task[U, P, R], parts: P, *, most: int
+    ) -> Iterator[Callable[[Sequence[U]], Iterator[Done[U, R]]]]:
+        yield lambda shards: self.run(task, shards, parts)

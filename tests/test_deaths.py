@@ -6,6 +6,7 @@ import random
 from collections import deque
 from collections.abc import Collection
 from itertools import pairwise
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,7 @@ def cut(shard: Shard, parts: int) -> list[Shard]:
 
 def rows_of(work: Work) -> set[int]:
     """Rows that would be labelled."""
+    assert isinstance(work.shard, Shard)
     first = work.shard.first_row
     return set(range(first, first + work.shard.rows)) - {first + row for row in work.shard.lethal}
 
@@ -70,6 +72,21 @@ def test_a_worker_that_was_killed_by_others_blames_no_document() -> None:
     assert deaths.lost(whole) == [whole]
     with pytest.raises(GivenUpError, match="of none of its documents alone"):
         deaths.lost(whole)
+
+
+class Other(NamedTuple):
+    """A unit without rows."""
+
+    id: str
+    size: int = 0
+    place: str = "a trial"
+
+
+def test_what_is_no_shard_is_tried_again_and_then_given_up() -> None:
+    deaths, trials = Deaths(cut), [Work(Other("a")), Work(Other("b"))]
+    assert [deaths.lost(trial) for trial in trials] == [[trials[0]], [trials[1]]]
+    with pytest.raises(GivenUpError, match="its worker died 2 times"):
+        deaths.lost(trials[0])
 
 
 def test_more_than_so_many_lethal_documents_end_the_run() -> None:

@@ -29,7 +29,7 @@ from tests.made_tracking import untracked
 from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from workers.constraints.templates.presence import StartsWith
 from workers.corpus.ingestion import write_corpus
-from workers.corpus.shards import Shard
+from workers.corpus.plan import U
 from workers.labelling.output import REJECTS
 from workers.learning.known_weights import known_weights
 from workers.remote.task import P, R, Task
@@ -42,7 +42,7 @@ CONSTRAINTS = consistency()
 class Here:
     """In the place of a cluster: a failed shard is one whose place cannot be written to, as in a worker."""
 
-    def run(self, task: Task[P, R], shards: Sequence[Shard], parts: P) -> Iterator[Done[R]]:
+    def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
         for shard in shards:
             try:
                 result = task.run(shard, parts)

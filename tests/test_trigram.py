@@ -463,7 +463,7 @@ def test_entities_that_a_document_alone_has_are_not_told_while_training(tmp_path
     told = {}
     for held_out in (True, False):
         settings = TrigramSettings(windows=Window.NAMES, held_out=held_out)
-        entities = trainer._entities(DOCUMENTS[:1], settings)
+        entities = trainer.entities_for(DOCUMENTS[:1], settings)
         last = Windows(Window.NAMES, entities).features(Batch.of(DOCUMENTS[:1]))[-2]
         told[held_out] = {last.values[i] for i in last.codes.tolist()}
     assert "yes" not in told[True]

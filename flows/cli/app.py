@@ -168,15 +168,21 @@ def train(
         bool,
         typer.Option(
             "--tune",
-            help="Choose features, c2 (of a perceptron: passes) and min_freq, where not given, by cross-validation.",
+            help="Choose features, c2 (of a perceptron: passes) and min_freq, where not given, by cross-validation; "
+            "of trigram k, metric, weighting and decay, by wrapped progressive sampling on Ray.",
         ),
     ] = False,
+    largest_sample: Annotated[
+        int | None, typer.Option(min=500, help="Tokens that a trial of that remembers at most; otherwise all.")
+    ] = None,
     consistency: Annotated[
         bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
     ] = True,
     held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of documents held out for that.")] = 0.2,
     register: Annotated[str | None, typer.Option(help="Name in MLflow's model registry.")] = None,
     alias: Annotated[str, typer.Option(help="Alias the new version gets there.")] = "champion",
+    ray: Ray = None,
+    workers: Workers = None,
     tracking: Tracking = None,
     as_json: Json = False,
 ) -> None:
@@ -203,6 +209,9 @@ def train(
                 register_as=register,
                 alias=alias,
                 tracking=tracking,
+                ray=ray,
+                workers=workers,
+                largest_sample=largest_sample,
             )
         except UnwatchedError as error:
             _show_training(error.report, as_json=as_json)
@@ -218,6 +227,12 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
         from flows.cli.tables import selection_table
 
         Console().print(selection_table(report.selection))
+    if report.samples:
+        from flows.cli.tables import samples_table
+
+        Console().print(samples_table(report.samples))
+        trials, seconds = (sum(figure) for figure in zip(*((s.tried, s.seconds) for s in report.samples), strict=True))
+        say(f"{trials:,} trials on {len(report.samples)} samples, {seconds:,.1f} CPU s")
     say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
     if cut := report.figures.get("cut_segments"):
         longest = report.figures["longest"]

@@ -9,7 +9,7 @@ from rich.table import Table
 from flows.cli.plain_tables import figures_table
 from flows.commands.evaluate import Evaluation
 from schemas.reports import AgainstReport
-from schemas.run import SelectionRow
+from schemas.run import SampleRow, SelectionRow
 from workers.evaluation.measures import MACRO
 
 
@@ -86,6 +86,21 @@ def selection_table(rows: Sequence[SelectionRow]) -> Table:
         chosen = [value if isinstance(value, str) else f"{value:g}" for value in row.chosen.values()]
         gains = (f"{100 * value:+.2f}" for value in (row.gain, row.low, row.high))
         table.add_row(*chosen, f"{100 * row.f1:.2f}", *gains, style="bold" if row is best else None)
+    return table
+
+
+def samples_table(rows: Sequence[SampleRow]) -> Table:
+    """The samples of wrapped progressive sampling: how many settings were tried and left, and the best of these.
+
+    The last row's are chosen; shares of classes that were right, in per cent.
+    """
+    names = list(rows[0].best)
+    table = figures_table("tokens", "tested", "tried", "left", *names, "right", "default", "CPU s")
+    for row in rows:
+        best = [value if isinstance(value, str) else f"{value:g}" for value in row.best.values()]
+        counts = (f"{count:,}" for count in (row.tokens, row.tested, row.tried, row.left))
+        shares = (f"{100 * share:.2f}" for share in (row.accuracy, row.default))
+        table.add_row(*counts, *best, *shares, f"{row.seconds:,.1f}", style="bold" if row is rows[-1] else None)
     return table
 
 

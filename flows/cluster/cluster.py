@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +24,7 @@ from flows.cluster.ray_folder import RayFolder, ray_folder
 from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from flows.progress import explained, say
 from workers.compiling.code import workers_digest
-from workers.corpus.shards import Shard
+from workers.corpus.plan import U
 from workers.remote.actor import warm_node
 from workers.remote.task import Parts, Task
 
@@ -63,21 +63,34 @@ class Cluster(NamedTuple):
     interrupts: Interrupts
     watch: Watch
 
-    def run(self, task: Task[P, R], shards: Sequence[Shard], parts: P) -> Iterator[Done[R]]:
+    def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
         """Does a task of `TASKS` on shards, on a pool of actors, largest first; gives each as it ends, in any order.
 
         A shard that fails is given with its error and the rest goes on. A document that ends whoever works on it is
         a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where the workers run other code than
         the driver or die one after another, and where Ray dies; and what Ctrl-C and SIGTERM raise.
         """
+        with self.pool(task, parts, most=len(shards)) as work:
+            yield from work(shards)
+
+    @contextmanager
+    def pool(
+        self, task: Task[U, P, R], parts: P, *, most: int
+    ) -> Iterator[Callable[[Sequence[U]], Iterator[Done[U, R]]]]:
+        """`run` for shards that come in several goes, of at most so many each, to one pool of actors."""
         order = Order(task.name, [ray.put(parts)], workers_digest(), parts.text, WORKER_MEMORY)
-        pool = Pool.of(shards, order, insist=self.insist)
-        try:
-            pool.fill(min(self.workers, len(shards)))
-            with explained(STARTING):
-                self._warm_nodes(order)  # while the actors start; none has a shard yet
+        pool = Pool.of(order, insist=self.insist)
+
+        def work(shards: Sequence[U]) -> Iterator[Done[U, R]]:
+            pool.add(shards)
             while pool.flying:
                 yield from pool.answers(self.wait(list(pool.flying)))
+
+        try:
+            pool.fill(min(self.workers, most))
+            with explained(STARTING):
+                self._warm_nodes(order)  # while the actors start; none has a shard yet
+            yield work
         finally:
             pool.close()
 

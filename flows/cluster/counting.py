@@ -19,14 +19,14 @@ NAMED = 8
 """Failed shards that one message names; a report has them all."""
 
 
-def failed_message(errors: Sequence[str], shards: int) -> str:
-    """How many of so many shards failed, and why the first `NAMED` of them did."""
+def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:
+    """How many of so many shards, or other units, failed, and why the first `NAMED` of them did."""
     more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
-    return f"{len(errors)} of {shards} shards failed: {'; '.join([*errors[:NAMED], *more])}"
+    return f"{len(errors)} of {shards} {of} failed: {'; '.join([*errors[:NAMED], *more])}"
 
 
 def count(
-    running: Cluster, task: Task[P, M], shards: Sequence[Shard], parts: P, *, title: str
+    running: Cluster, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str
 ) -> tuple[list[M], list[str]]:
     """Results of the shards that did not fail, in the shards' order, and why the others failed.
 
@@ -44,7 +44,7 @@ def count(
     return [done[shard.id] for shard in shards if shard.id in done], sorted(errors)
 
 
-def count_all(running: Cluster, task: Task[P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
+def count_all(running: Cluster, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
     """The results of every shard. Raises `ShardsError` where one failed, and as `count`."""
     found, errors = count(running, task, shards, parts, title=title)
     if errors:

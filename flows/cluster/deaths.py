@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from flows.progress import say
 from schemas.errors import ServiceError
+from workers.corpus.plan import Unit
 from workers.corpus.shards import Shard
 
 ATTEMPTS = 2
@@ -30,14 +31,14 @@ class ClusterError(ServiceError):
 
 
 class Work(NamedTuple):
-    """What a worker is given: a shard, or a part of one to rehearse."""
+    """What a worker is given: a shard or another unit, or a part of a shard to rehearse."""
 
-    shard: Shard
+    shard: Unit
     rehearsal: bool = False
 
 
 class GivenUpError(Exception):
-    """A shard that no worker lives through, though workers do through every document of it."""
+    """A unit that no worker lives through; of a shard, though workers do through every document of it."""
 
 
 @dataclass
@@ -54,20 +55,24 @@ class _Case:
 
 @dataclass
 class Deaths:
-    """The shards that have lost workers. ``split`` cuts a shard into at most so many parts, with its id."""
+    """The units that have lost workers. ``split`` cuts a shard into at most so many parts, with its id."""
 
     split: Callable[[Shard, int], Sequence[Shard]]
     _cases: dict[str, _Case] = field(default_factory=dict)
+    _others: Counter[str] = field(default_factory=Counter)
 
     def lost(self, work: Work) -> list[Work]:
         """What is to be done now that a worker died of this.
 
-        Raises `GivenUpError` where the shard has to be given up, `ClusterError` where too many documents are lethal,
+        Raises `GivenUpError` where the unit has to be given up, `ClusterError` where too many documents are lethal,
         and what splitting raises.
         """
-        case = self._cases.setdefault(work.shard.id, _Case(work.shard))
+        shard = work.shard
+        if not isinstance(shard, Shard):
+            return self._lost_whole(work)
+        case = self._cases.setdefault(shard.id, _Case(shard))
         if work.rehearsal:
-            return self._lost_rehearsal(case, work)
+            return self._lost_rehearsal(case, shard)
         case.deaths += 1
         if case.deaths < ATTEMPTS:
             return [work]
@@ -76,20 +81,27 @@ class Deaths:
         case.searched = True
         if case.shard.rows > 1:
             return self._rehearse(case, case.shard)
-        self._take_out(case, work.shard)
+        self._take_out(case, shard)
         return [_rest(case)]
+
+    def _lost_whole(self, work: Work) -> list[Work]:
+        """What is no shard has no rows of which one may be to blame."""
+        self._others[work.shard.id] += 1
+        if self._others[work.shard.id] < ATTEMPTS:
+            return [work]
+        raise GivenUpError(f"its worker died {ATTEMPTS} times")
 
     def survived(self, rehearsal: Work) -> list[Work]:
         """What is to be done now that a worker has lived through this part."""
         return self._rehearsed(self._cases[rehearsal.shard.id])
 
-    def _lost_rehearsal(self, case: _Case, work: Work) -> list[Work]:
-        if work.shard.rows > 1:
-            return self._rehearse(case, work.shard) + self._rehearsed(case)
-        case.by_row[work.shard.first_row] += 1
-        if case.by_row[work.shard.first_row] < ATTEMPTS:
-            return [work]
-        self._take_out(case, work.shard)
+    def _lost_rehearsal(self, case: _Case, shard: Shard) -> list[Work]:
+        if shard.rows > 1:
+            return self._rehearse(case, shard) + self._rehearsed(case)
+        case.by_row[shard.first_row] += 1
+        if case.by_row[shard.first_row] < ATTEMPTS:
+            return [Work(shard, rehearsal=True)]
+        self._take_out(case, shard)
         return self._rehearsed(case)
 
     def _take_out(self, case: _Case, row: Shard) -> None:

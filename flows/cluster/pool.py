@@ -14,8 +14,8 @@ from flows.cluster.deaths import ClusterError, Deaths, GivenUpError, Work
 from schemas.errors import InputError
 from schemas.secrets import redact
 from schemas.settings import TextSettings
-from workers.corpus.plan import largest_first
-from workers.corpus.shards import Shard, split
+from workers.corpus.plan import U, Unit, largest_first
+from workers.corpus.shards import split
 from workers.remote.actor import actor_class
 
 IN_FLIGHT = 2
@@ -34,16 +34,16 @@ UNANSWERED = (*DEATHS, ray.exceptions.GetTimeoutError)
 R = TypeVar("R")
 
 
-class Done(NamedTuple, Generic[R]):
-    """A shard came back: with a result, or with the reason why it failed."""
+class Done(NamedTuple, Generic[U, R]):
+    """A shard, or another unit, came back: with a result, or with the reason why it failed."""
 
-    shard: Shard
+    shard: U
     result: R | None
     error: str | None = None
 
     @property
     def failure(self) -> str:
-        """Which rows failed and why, for people."""
+        """What failed and why, for people."""
         return redact(f"{self.shard.place}: {self.error}")
 
 
@@ -77,10 +77,14 @@ class Pool:
     limit: int = 0
 
     @classmethod
-    def of(cls, shards: Sequence[Shard], order: Order, *, insist: Callable[[], None]) -> Pool:
-        """A pool without actors; ``insist`` raises where Ray has died."""
-        queue = deque(Work(shard) for shard in largest_first(shards))
-        return cls(queue, order, insist, Deaths(partial(split, text=order.text)))
+    def of(cls, order: Order, *, insist: Callable[[], None]) -> Pool:
+        """A pool without actors and without work; ``insist`` raises where Ray has died."""
+        return cls(deque(), order, insist, Deaths(partial(split, text=order.text)))
+
+    def add(self, units: Sequence[Unit]) -> None:
+        """Work that is to be done after what is there, largest first."""
+        self.queue.extend(Work(unit) for unit in largest_first(units))
+        self._feed_idle()
 
     def fill(self, count: int) -> None:
         """Starts ``count`` actors."""
@@ -104,7 +108,7 @@ class Pool:
             self.flying[call.remote(work.shard, self.order.shared)] = number, work
             busy += 1
 
-    def answers(self, calls: list[Any]) -> Iterator[Done[Any]]:
+    def answers(self, calls: list[Any]) -> Iterator[Done[Any, Any]]:
         """What calls that have ended brought, and new calls in their place."""
         for call in calls:
             if call not in self.flying:
@@ -120,7 +124,7 @@ class Pool:
             yield from self._answered(number, work, answer)
             self._feed(number)
 
-    def _answered(self, number: int, work: Work | None, answer: Any) -> Iterator[Done[Any]]:
+    def _answered(self, number: int, work: Work | None, answer: Any) -> Iterator[Done[Any, Any]]:
         """A call has come back, with a result or with an error of its own."""
         failed = isinstance(answer, ray.exceptions.RayError)
         if work is None:
@@ -136,7 +140,7 @@ class Pool:
         else:
             yield Done(work.shard, answer)
 
-    def _actor_lost(self, number: int, error: Exception) -> Iterator[Done[Any]]:
+    def _actor_lost(self, number: int, error: Exception) -> Iterator[Done[Any, Any]]:
         """An actor has died: of the first of its calls that has no answer. Another takes its place."""
         if "creation task" in str(error):
             raise ClusterError(reason(error)) from error
@@ -158,7 +162,7 @@ class Pool:
         self._replace()
         self._put_back(waiting)
 
-    def _worker_died(self, work: Work, death: Exception) -> Iterator[Done[Any]]:
+    def _worker_died(self, work: Work, death: Exception) -> Iterator[Done[Any, Any]]:
         try:
             self._put_back(self.deaths.lost(work))
         except GivenUpError as error:
@@ -178,9 +182,11 @@ class Pool:
     def _put_back(self, works: Sequence[Work]) -> None:
         """To the front of the queue, and to actors that have nothing to do."""
         self.queue.extendleft(reversed(works))
-        if works:
-            for number in self.started & self.actors.keys():
-                self._feed(number)
+        self._feed_idle()
+
+    def _feed_idle(self) -> None:
+        for number in self.started & self.actors.keys():
+            self._feed(number)
 
     def close(self) -> None:
         """Ends the actors. Those that are at work end with Ray itself, without talk of retries."""

@@ -64,7 +64,7 @@ class Gold(NamedTuple):
     seed: int
     text: TextSettings
 
-    def counted(self, task: Task[P, M], parts: P, *, title: str) -> list[M]:
+    def counted(self, task: Task[Shard, P, M], parts: P, *, title: str) -> list[M]:
         """What `count_all` counts, and raises."""
         return count_all(self.running, task, self.shards, parts, title=title)
 

@@ -34,6 +34,8 @@ ALIAS = "champion"
 MODEL_FOLDER = "model"
 PENALTIES_FILE = "penalties.json"
 """Artifact: what each constraint costs, with the interval of what was counted."""
+PARENT = "mlflow.parentRunId"
+"""Tag of a run within another one, whose id it is."""
 FAILURES = "failures"
 """Tag of a run that failed: its reasons, a line each."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from schemas.document import ScoreColumn
 from schemas.settings import TextSettings
@@ -68,7 +68,29 @@ def plan(
     return found.shards
 
 
-def largest_first(shards: Sequence[Shard]) -> list[Shard]:
+class Unit(Protocol):
+    """What a pool hands out: a shard, or other work that one worker does at once. ``size`` says how much it is."""
+
+    @property
+    def id(self) -> str:
+        """Which one it is."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """What it is, for messages."""
+        ...
+
+
+U = TypeVar("U", bound=Unit)
+
+
+def largest_first(shards: Sequence[U]) -> list[U]:
     """The shards by falling size in steps of a factor of 2, so that those with huge documents are not the last to end.
 
     Within a step, such as that of all ordinary shards, they keep the order of rows, the cheap one to read in.

@@ -172,6 +172,12 @@ def load(folder: Path | str) -> TrigramModel:
     return _model(folder, Windows(settings.windows, entities), values, instances, settings, manifest)
 
 
+def nearest(instances: Instances, settings: TrigramSettings) -> Nearest:
+    """Their nearest ones, as the settings say."""
+    how = settings.k, settings.metric, settings.decay
+    return Nearest(instances.values, instances.classes, len(instances.labels), instances.weights, *how)
+
+
 def _model(
     folder: Path,
     windows: Windows,
@@ -180,12 +186,8 @@ def _model(
     settings: TrigramSettings,
     manifest: Manifest,
 ) -> TrigramModel:
-    classifier: Classifier
-    if settings.learner == NEAREST:
-        how = settings.k, settings.metric, settings.decay
-        classifier = Nearest(instances.values, instances.classes, len(instances.labels), instances.weights, *how)
-    else:
-        classifier = timbl.Timbl.read(folder, settings)
+    remembered = settings.learner == NEAREST
+    classifier: Classifier = nearest(instances, settings) if remembered else timbl.Timbl.read(folder, settings)
     return TrigramModel(manifest.label_set, windows, values, instances.labels, classifier, settings, manifest)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import ray
 
 from workers.compiling.code import workers_digest
-from workers.corpus.shards import Shard
+from workers.corpus.plan import Unit
 from workers.remote.registry import TASKS
 
 
@@ -46,11 +46,11 @@ class ShardWorker:
         self._fetch(shared)
         return os.getpid()
 
-    def run(self, shard: Shard, shared: Sequence[Any]) -> Any:
+    def run(self, shard: Unit, shared: Sequence[Any]) -> Any:
         """See `Task.run`."""
         return self._task.run(shard, self._fetch(shared))
 
-    def rehearse(self, shard: Shard, shared: Sequence[Any]) -> None:
+    def rehearse(self, shard: Unit, shared: Sequence[Any]) -> None:
         """See `Task.rehearse`; its result stays here."""
         self._task.rehearse(shard, self._fetch(shared))
 

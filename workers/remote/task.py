@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from schemas.settings import TextSettings
-from workers.corpus.shards import Shard
+from workers.corpus.plan import U
 
 
 class Parts(Protocol):
@@ -33,8 +33,8 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Task(Generic[P, R]):
-    """Work on shards that the pool can hand out: an entry of `TASKS`.
+class Task(Generic[U, P, R]):
+    """Work on shards, or on other units, that the pool can hand out: an entry of `TASKS`.
 
     ``run`` gives the same result for the same shard and parts wherever and how often it runs; what it writes, it writes
     so that a second time changes nothing. The rows in `Shard.lethal` are rejects to it, as `read_batch` makes them.
@@ -43,16 +43,16 @@ class Task(Generic[P, R]):
 
     name: str
     parts: type[P]
-    run: Callable[[Shard, P], R]
+    run: Callable[[U, P], R]
     counts: Callable[[R], Mergeable]
     """What of a result adds up over shards."""
-    rehearse: Callable[[Shard, P], object]
+    rehearse: Callable[[U, P], object]
     """The same work without a trace: does the process live through these rows?"""
     warm: Callable[[P], object]
     """Once a machine, before its workers start: compiles the kernels that ``run`` will need."""
 
 
-AnyTask = Task[Any, Any]
+AnyTask = Task[Any, Any, Any]
 
 
 C = TypeVar("C")

@@ -35,8 +35,8 @@ def train(
         kept.append(Document(document.doc_id, document.sentence_starts, document.columns, document.labels))
     training = seen.training(NAME, settings)
     begin(out)
-    labels = _label_set(LabelSet.infer(seen.names.union(settings.labels)), settings)
-    windows = Windows(settings.windows, _entities(kept, settings))
+    labels = label_set(LabelSet.infer(seen.names.union(settings.labels)), settings)
+    windows = Windows(settings.windows, entities_for(kept, settings))
     batch = Batch.of(kept)
     assert batch.labels is not None
     values, instances = instances_of(batch, windows, labels.encode(batch.labels.strings()), settings)
@@ -46,13 +46,15 @@ def train(
     return save(out, labels, windows, values, instances, settings=settings, training=training)
 
 
-def _label_set(inferred: LabelSet, settings: TrigramSettings) -> LabelSet:
+def label_set(inferred: LabelSet, settings: TrigramSettings) -> LabelSet:
+    """The labels, read as the settings say."""
     if inferred.scheme is Scheme.BIO and settings.legality == "loose":
         return LabelSet(inferred.names, Scheme.LOOSE)
     return inferred
 
 
-def _entities(documents: list[Document], settings: TrigramSettings) -> Gazetteer | None:
+def entities_for(documents: list[Document], settings: TrigramSettings) -> Gazetteer | None:
+    """What windows of names are told of: the entities of these documents."""
     if settings.windows is not Window.NAMES:
         return None
     entities = Gazetteer.of(entities_of(documents))
@@ -62,16 +64,26 @@ def _entities(documents: list[Document], settings: TrigramSettings) -> Gazetteer
 def instances_of(
     batch: Batch, windows: Windows, gold: Labels, settings: TrigramSettings
 ) -> tuple[list[list[str]], Instances]:
-    """The values of each feature, and all tokens; the most frequent class is number 0, ties in the order of labels."""
+    """The values of each feature, and all tokens."""
     read = [values_of(column) for column in windows.features(batch)]
-    numbers = np.stack([codes for _, codes in read])
-    labels, classes = label_classes(gold, batch.sentence_bounds, settings.n)
-    weights = np.array([_weight(codes, classes, settings.weighting) for codes in numbers])
-    return [names for names, _ in read], Instances(numbers, classes, weights, labels)
+    around = labels_around(gold, batch.sentence_bounds, settings.n)
+    return [names for names, _ in read], remembered(np.stack([codes for _, codes in read]), around, settings)
+
+
+def remembered(values: Codes, around: Ints, settings: TrigramSettings) -> Instances:
+    """Tokens with these values (F, M) and labels around them (M, n), as they are kept."""
+    labels, classes = _by_frequency(around)
+    weights = np.array([_weight(codes, classes, settings.weighting) for codes in values])
+    return Instances(values, classes, weights, labels)
 
 
 def label_classes(gold: Labels, bounds: Ints, n: int) -> tuple[Ints, Codes]:
     """The classes (C, n) that occur, and which of them (N,) each token has; its own label is at n // 2."""
+    return _by_frequency(labels_around(gold, bounds, n))
+
+
+def labels_around(gold: Labels, bounds: Ints, n: int) -> Ints:
+    """(N, n) the labels of each token and its neighbours, −1 beyond the sentence; its own is at n // 2."""
     around = np.full((len(gold), n), -1)
     token = np.arange(len(gold))
     begins, ends = (np.repeat(side, np.diff(bounds)) for side in (bounds[:-1], bounds[1:]))
@@ -79,6 +91,11 @@ def label_classes(gold: Labels, bounds: Ints, n: int) -> tuple[Ints, Codes]:
         at = token + place - n // 2
         inside = (at >= begins) & (at < ends)
         around[inside, place] = gold[at[inside]]
+    return around
+
+
+def _by_frequency(around: Ints) -> tuple[Ints, Codes]:
+    """Distinct rows, and which of them each is; the most frequent is number 0, ties in the order of labels."""
     classes, which, times = np.unique(around, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-times, kind="stable")
     rank = np.empty(len(order), np.int32)

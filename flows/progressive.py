@@ -1,0 +1,174 @@
+"""Settings of memory-based n-grams chosen by wrapped progressive sampling: trials on Ray, kept as they end.
+
+Trials go to one pool of workers, a sample at a time. What each comes to is a line of a file beside the model,
+so that a search that was killed goes on where it was, and ends with the same choice. A sample is a child run in MLflow
+with a table of its trials; a run for each trial would take MLflow longer than most trials take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from pydantic import Field
+
+from flows.cluster.cluster import cluster
+from flows.cluster.counting import failed_message
+from flows.cluster.pool import Done
+from flows.progress import meter, say
+from flows.tracking.tracking import Outcome, Tracking
+from schemas.document import Document
+from schemas.errors import ShardsError
+from schemas.run import SampleRow
+from schemas.settings import Settings
+from schemas.trigram import TrigramSettings
+from workers.compiling.code import workers_digest
+from workers.learning.progressive import LEAST, Round, Tally, rounds, sizes_of
+from workers.learning.trigram_trials import Sample, chosen_of, grid
+from workers.remote.trials import TRIALS, Trial, TrialParts
+from workers.storage.files import write_whole, writing
+
+TABLE = "trials.json"
+"""Artifact: every trial of a sample."""
+KEPT = ".trials"
+"""How the name of the file of trials ends."""
+
+Work = Callable[[Sequence[Trial]], Iterator[Done[Trial, Tally]]]
+
+
+class Search(Settings):
+    """Where trials run (see `flows.cluster.cluster.cluster`), and the most tokens that one remembers, None for all."""
+
+    ray: str | None = None
+    workers: int | None = None
+    largest: int | None = Field(None, ge=LEAST)
+
+
+class Kept:
+    """Trials that have ended: a file with a line for each, of a search that its first line is the digest of."""
+
+    def __init__(self, out: Path, corpus: str, settings: TrigramSettings) -> None:
+        """Takes what an earlier call has left beside the folder ``out``, if it is of the same search.
+
+        ``corpus`` is the digest of the documents. Raises `TrainingError` where nothing is to be searched, and
+        `OutputError`.
+        """
+        self._path = _file_of(out)
+        every = [one.model_dump_json() for one in grid(settings)]
+        key = hashlib.sha256(json.dumps([corpus, every, workers_digest()]).encode()).hexdigest()
+        lines = _whole_lines(self._path)
+        lines = lines if lines[:1] == [key] else [key]
+        self.tallies = {name: Tally(*tally) for name, tally in map(json.loads, lines[1:])}
+        write_whole(self._path, "".join(f"{line}\n" for line in lines).encode())
+
+    def add(self, trial: Trial, tally: Tally) -> None:
+        """Raises `OutputError`."""
+        self.tallies[trial.id] = tally
+        with writing(self._path), self._path.open("a") as file:
+            file.write(json.dumps([trial.id, tally]) + "\n")
+
+
+def forget(out: Path) -> None:
+    """The model is in its folder, and the trials are no more needed. Raises `OutputError`."""
+    path = _file_of(out)
+    with writing(path):
+        path.unlink(missing_ok=True)
+
+
+def _file_of(out: Path) -> Path:
+    folder = Path(os.path.realpath(out))
+    return folder.with_name(f".{folder.name}{KEPT}")
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """Of a file that a kill, or a full disk, may have ended in the middle of a line."""
+    if not path.is_file():
+        return []
+    return [line[:-1] for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def choose(
+    documents: Sequence[Document],
+    settings: TrigramSettings,
+    *,
+    search: Search,
+    kept: Kept,
+    told: Callable[[Round, SampleRow, Sequence[TrigramSettings]], None],
+) -> tuple[TrigramSettings, list[SampleRow]]:
+    """Settings for what is not given of what is searched, and the samples; ``told`` hears of each.
+
+    Raises `TrainingError`, `ShardsError` where a trial failed, `ClusterError` and `OutputError`.
+    """
+    every, sample = grid(settings), Sample.of(documents, settings)
+    rows, best = list[SampleRow](), settings
+    with (
+        cluster(search.ray, workers=search.workers) as running,
+        running.pool(TRIALS, TrialParts(sample), most=len(every)) as work,
+    ):
+        for made in rounds(len(every), sizes_of(sample.tokens, search.largest), partial(_tallies, every, work, kept)):
+            best = every[made.best]
+            rows.append(_row(made, best))
+            say(_line(rows[-1]))
+            told(made, rows[-1], every)
+    return best, rows
+
+
+def _tallies(
+    every: Sequence[TrigramSettings], work: Work, kept: Kept, tokens: int, numbers: Sequence[int]
+) -> Mapping[int, Tally]:
+    """Those of an earlier call, and the others on Ray. Raises `ShardsError`."""
+    trials = {number: Trial(every[number], tokens) for number in numbers}
+    todo = [trial for trial in trials.values() if trial.id not in kept.tallies]
+    errors = list[str]()
+    with meter(f"samples of {tokens:,} tokens", len(trials)) as bar:
+        bar.advance(len(trials) - len(todo))
+        for done in work(todo):
+            if done.result is None:
+                errors.append(done.failure)
+                continue
+            kept.add(done.shard, done.result)
+            bar.advance(note="trials")
+    if errors:
+        raise ShardsError(failed_message(sorted(errors), len(trials), of="trials"))
+    return {number: kept.tallies[trial.id] for number, trial in trials.items()}
+
+
+def _row(made: Round, best: TrigramSettings) -> SampleRow:
+    mine = made.tallies[made.best]
+    return SampleRow(
+        tokens=made.size,
+        tested=mine.tested,
+        tried=len(made.tallies),
+        left=len(made.left),
+        best=chosen_of(best),
+        accuracy=mine.accuracy,
+        default=made.tallies[0].accuracy,
+        seconds=Tally.merge(made.tallies.values()).seconds,
+    )
+
+
+def _line(row: SampleRow) -> str:
+    """A sample for people."""
+    return (
+        f"{row.tokens:,} tokens: {row.tried} settings tried, {row.left} left; {row.accuracy:.2%} of classes right, "
+        f"{row.default:.2%} by default; {row.seconds:,.1f} CPU s"
+    )
+
+
+def track(
+    tracking: Tracking, tags: Mapping[str, str], made: Round, row: SampleRow, every: Sequence[TrigramSettings]
+) -> None:
+    """A child run for a sample. Raises `TrackingError`."""
+    table = [
+        {**chosen_of(every[number]), "right": tally.right, "seconds": round(tally.seconds, 3)}
+        for number, tally in made.tallies.items()
+    ]
+    with tracking.run(f"{row.tokens:,} tokens", tags=tags) as run:
+        run.params({"tokens": row.tokens, "tested": row.tested, **row.best})
+        run.text(json.dumps(table, indent=1), TABLE)
+        figures = row.model_dump(include={"tried", "left", "accuracy", "default", "seconds"})
+        run.end(Outcome.now(figures))

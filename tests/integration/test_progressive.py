@@ -1,0 +1,54 @@
+"""Wrapped progressive sampling on real Ray: killed on one worker, taken up again on two."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from flows.sources import read_documents
+from schemas.trigram import TrigramSettings
+from tests.integration.conftest import World
+from tests.integration.processes import command_line, descendants, gone
+from workers.corpus.plan import plan
+from workers.learning.progressive import Tally, rounds, sizes_of
+from workers.learning.trainers import trigram
+from workers.learning.trigram_trials import Sample, chosen_of, grid, tried
+from workers.models.trigram import INSTANCES_FILE
+
+GIVEN = {"metric": "overlap", "decay": "none"}
+
+
+def wanted(world: World) -> tuple[bytes, dict[str, str | float]]:
+    """The instances of a model with what this process chooses, and that."""
+    documents, _ = read_documents(plan(world.folder / "train"))
+    settings = TrigramSettings.model_validate(GIVEN)
+    every, sample = grid(settings), Sample.of(documents, settings)
+
+    def attempt(size: int, numbers: Sequence[int]) -> dict[int, Tally]:
+        return {number: tried(sample, every[number], size) for number in numbers}
+
+    *_, last = rounds(len(every), sizes_of(sample.tokens), attempt)
+    trigram.train(documents, settings=every[last.best], out=world.folder / "plain")
+    return (world.folder / "plain" / INSTANCES_FILE).read_bytes(), chosen_of(every[last.best])
+
+
+def test_a_search_that_is_killed_ends_with_the_same_model(world: World) -> None:
+    command = ["train", "--corpus", "train", "--out", "memory", "--trainer", "trigram", "--tune", "--no-consistency"]
+    command += [f"--option={name}={value}" for name, value in GIVEN.items()]
+    first = world.start(*command, "--workers", "1")
+    kept = world.folder / ".memory.trials"
+    deadline = time.monotonic() + 300
+    while not kept.is_file() or kept.read_bytes().count(b"\n") < 5:
+        assert first.poll() is None, "it ended too soon"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    # Ray's two agents need a minute to see that their node has gone; they hold no CPU and no data.
+    below = [p for p in descendants(first.pid) if "Agent" not in command_line(p)]
+    first.kill()
+    first.communicate(timeout=60)
+    assert gone(below, seconds=30) == []
+    again = world.run(*command, "--workers", "2", "--json")
+    assert not kept.exists()
+    found = (world.folder / "memory" / INSTANCES_FILE).read_bytes(), again["samples"][-1]["best"]
+    assert found == wanted(world)
+    assert len(again["samples"]) > 1

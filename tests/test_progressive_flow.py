@@ -1,0 +1,192 @@
+"""Wrapped progressive sampling as a flow, in this process: trials kept, taken up again, failed; what is refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import flows.progressive
+import flows.train
+from flows.cli.tables import samples_table
+from flows.progressive import KEPT, TABLE, Kept, Search, choose
+from flows.tracking.tracking import Outcome
+from flows.train import Request, check_search, train_model
+from schemas.errors import ShardsError
+from schemas.run import SampleRow, TrainReport
+from schemas.settings import SgdSettings
+from schemas.trigram import TrigramSettings
+from tests.in_process import Here
+from tests.made_tracking import untracked
+from tests.test_progressive import DOCUMENTS
+from workers.corpus.ingestion import write_corpus
+from workers.learning.progressive import LEAST, Tally, rounds, sizes_of
+from workers.learning.trainers.trainer import TrainingError
+from workers.learning.trigram_trials import Sample, chosen_of, grid, tried
+from workers.models.folder import MANIFEST, parse_manifest
+from workers.remote import trials
+from workers.remote.trials import TRIALS, Trial, TrialParts
+from workers.storage.files import OutputError
+
+SETTINGS = TrigramSettings.model_validate({"metric": "overlap", "decay": "none"})
+
+
+def kept(folder: Path, corpus: str = "digest", settings: TrigramSettings = SETTINGS) -> Kept:
+    return Kept(folder / "model", corpus, settings)
+
+
+def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = None) -> tuple[Any, int]:
+    """The choice, and how many trials it took; trial number ``broken`` of each sample fails."""
+    done = list[Trial]()
+
+    @contextmanager
+    def here(ray: str | None, *, workers: int | None) -> Iterator[Here]:
+        yield Here(broken)
+
+    def counted(sample: Sample, settings: TrigramSettings, size: int) -> Tally:
+        done.append(Trial(settings, size))
+        return tried(sample, settings, size)
+
+    monkeypatch.setattr(flows.progressive, "cluster", here)
+    monkeypatch.setattr(trials, "tried", counted)
+    told = lambda *_: None  # noqa: E731
+    found = choose(DOCUMENTS, SETTINGS, search=Search(), kept=kept(folder), told=told)
+    return SimpleNamespace(settings=found[0], samples=found[1]), len(done)
+
+
+def test_a_search_that_broke_off_goes_on_with_what_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, count = chosen(tmp_path / "whole", monkeypatch)
+    with pytest.raises(ShardsError, match=r"1 of 24 trials failed: k 1, .* on 2\d\d tokens: it burned"):
+        chosen(tmp_path / "broken", monkeypatch, broken=0)
+    again, left = chosen(tmp_path / "broken", monkeypatch)
+    assert left == count - 23
+    assert again.settings == whole.settings
+    assert [row.model_dump(exclude={"seconds"}) for row in again.samples] == [
+        row.model_dump(exclude={"seconds"}) for row in whole.samples
+    ]
+    nothing, none = chosen(tmp_path / "broken", monkeypatch)
+    assert (nothing.settings, none) == (whole.settings, 0)
+
+
+def test_the_choice_is_that_of_plain_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = chosen(tmp_path, monkeypatch)
+    every, sample = grid(SETTINGS), Sample.of(DOCUMENTS, SETTINGS)
+    *_, last = rounds(
+        len(every),
+        sizes_of(sample.tokens),
+        lambda size, numbers: {number: tried(sample, every[number], size) for number in numbers},
+    )
+    assert found.settings == every[last.best]
+    assert found.samples[-1].best == chosen_of(found.settings)
+
+
+def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
+    trial, tally = Trial(SETTINGS, LEAST), Tally(1, 2, 0.5)
+    kept(tmp_path).add(trial, tally)
+    assert kept(tmp_path).tallies == {trial.id: tally}
+    given = SETTINGS.model_copy(update={"n": 2})
+    assert kept(tmp_path, settings=given).tallies == {}
+    kept(tmp_path).add(trial, tally)
+    assert kept(tmp_path, corpus="another").tallies == {}
+
+
+def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(tmp_path).add(Trial(SETTINGS, LEAST), Tally(1, 2))
+    monkeypatch.setattr(flows.progressive, "workers_digest", lambda: "other code")
+    assert kept(tmp_path).tallies == {}
+
+
+def test_a_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
+    first, second = Trial(SETTINGS, LEAST), Trial(SETTINGS.model_copy(update={"k": 3}), LEAST)
+    file = kept(tmp_path)
+    file.add(first, Tally(1, 2))
+    file.add(second, Tally(2, 2))
+    path = tmp_path / f".model{KEPT}"
+    path.write_bytes(path.read_bytes()[:-5])
+    again = kept(tmp_path)
+    assert list(again.tallies) == [first.id]
+    again.add(second, Tally(2, 2))
+    assert kept(tmp_path).tallies == {first.id: Tally(1, 2), second.id: Tally(2, 2)}
+
+
+def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = kept(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(OutputError, match=rf"\.model{KEPT}: cannot be written \(No space left on device\)"):
+        file.add(Trial(SETTINGS, LEAST), Tally(1, 2))
+
+
+def test_a_training_that_searches_keeps_the_choice_and_no_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, told = list[Outcome](), dict[str, object]()
+    monkeypatch.setattr(flows.train, "Tracking", untracked(ended, told))
+    expected, count = chosen(tmp_path, monkeypatch)
+    write_corpus(DOCUMENTS, tmp_path / "corpus", source="test")
+    request = Request(
+        corpus=str(tmp_path / "corpus"),
+        out=str(tmp_path / "m"),
+        trainer="trigram",
+        settings=SETTINGS,
+        tune=True,
+        consistency=False,
+    )
+    report: TrainReport = train_model.fn(request)
+    manifest = parse_manifest(tmp_path / "m" / MANIFEST)
+    assert TrigramSettings.model_validate(manifest.settings) == expected.settings
+    assert sum(row.tried for row in report.samples) == count
+    assert [outcome.metrics["left"] for outcome in ended[:-1]] == [row.left for row in report.samples]
+    table = json.loads(str(told[TABLE]))
+    assert len(table) == report.samples[-1].tried
+    assert set(table[0]) == {"k", "metric", "weighting", "decay", "right", "seconds"}
+    assert not list(tmp_path.glob(f".m{KEPT}"))
+
+
+def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
+    request = Request(corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, search=Search(workers=2))
+    check_search(request)
+    for changes in ({"settings": SgdSettings()}, {"tune": False}):
+        with pytest.raises(TrainingError, match="are for --tune of trainer trigram alone"):
+            check_search(request.model_copy(update=changes))
+
+
+def test_a_trial_is_a_task_for_the_pool() -> None:
+    sample = Sample.of(DOCUMENTS, SETTINGS)
+    trial, parts = Trial(SETTINGS, 40), TrialParts(sample)
+    assert isinstance(parts, TRIALS.parts)
+    assert TRIALS.run(trial, parts)[:2] == tried(sample, SETTINGS, 40)[:2]
+    TRIALS.warm(parts)
+    assert len({Trial(one, size).id for one in grid(SETTINGS) for size in (40, 50)}) == 2 * len(grid(SETTINGS))
+
+
+def shown(rows: Sequence[SampleRow]) -> str:
+    console = Console(width=160, record=True)
+    console.print(samples_table(rows))
+    return console.export_text()
+
+
+def test_the_table_has_a_line_for_each_sample() -> None:
+    row = SampleRow(
+        tokens=1278,
+        tested=256,
+        tried=52,
+        left=7,
+        best={"k": 11, "metric": "mvdm"},
+        accuracy=0.6445,
+        default=0.5117,
+        seconds=2.1,
+    )
+    text = shown([row, row])
+    assert text.count("64.45") == 2
+    assert text.splitlines()[1].split() == ["1,278", "256", "52", "7", "11", "mvdm", "64.45", "51.17", "2.1"]
