@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import pytest
+
 from flows.sources import read_documents
 from schemas.trigram import TrigramSettings
 from tests.integration.conftest import World
@@ -32,6 +34,7 @@ def wanted(world: World) -> tuple[bytes, dict[str, str | float]]:
     return (world.folder / "plain" / INSTANCES_FILE).read_bytes(), chosen_of(every[last.best])
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_ends_with_the_same_model(world: World) -> None:
     command = ["train", "--corpus", "train", "--out", "memory", "--trainer", "trigram", "--tune", "--no-consistency"]
     command += [f"--option={name}={value}" for name, value in GIVEN.items()]
