@@ -13,6 +13,7 @@ from schemas.potentials import Potentials
 from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CertifySettings, GibbsSettings
 from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
+from tests.seeds import quick_seeds
 from workers.inference.certify import engine as certify
 from workers.inference.certify.components import Pruned, part_of
 from workers.inference.core.chain import viterbi, viterbi_score
@@ -38,7 +39,7 @@ def names_in_sentences(seed: int, sentences: int, *, words: int = 5, cost: float
     return Problem(potentials.legal(PEOPLE), PEOPLE, ("exact", "part"), LinearRows.none(), agreements)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", quick_seeds(24, slow=9))  # seed 9 has by far the most labellings
 def test_pruning_keeps_every_better_labelling(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed))
     best = viterbi_score(problem.potentials)
