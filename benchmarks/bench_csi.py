@@ -116,10 +116,7 @@ def main() -> None:
         save("csi_timbl", {"rows": list(beside_timbl(train, test, base))})
         return
     tried = [row for n in (1, 3) for row in trials(train, base | {"n": n}, chosen.sample)]
-    best = {
-        n: max((row for row in tried if row["n"] == n), key=lambda row: float(row["f1"]))["settings"] for n in (1, 3)
-    }
-    settings = {"alone": best[1] | {"n": 1}, "trigrams": best[3] | {"n": 3}}
+    settings = {"alone": best_of(tried, 1), "trigrams": best_of(tried, 3)}
     print("chosen:", settings)
     alone = told(train, test, base | settings["alone"])
     loose = told(train, test, base | settings["trigrams"])

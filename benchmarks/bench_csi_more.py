@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from bench_csi import FEATURES, Told, corpora, counted, gold_of, own_labels, row_of, solved, told
 from common import RESULTS, save
+from mined import mined, weighed
 
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
@@ -29,12 +30,9 @@ from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import Problem
 from schemas.settings import SgdSettings
 from workers.constraints.constraint_set import Unconstrained, build_problems
-from workers.constraints.declared import DeclaredConstraints
 from workers.inference.core.chain import sentence_bounds, sum_messages
 from workers.inference.registry import Decoder
-from workers.learning.mining import MiningSettings, candidates, declared, in_documents, kept_of, significant
-from workers.learning.penalties import PENALTIES, count_rows, with_weights
-from workers.learning.rule_counts import RuleCounts
+from workers.learning.mining import MiningSettings
 from workers.learning.trainers import sgd
 from workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from workers.models.memory.ngrams import voted
@@ -60,7 +58,7 @@ def main() -> None:
     gold, crf = gold_of(batch, labels), potentials_of(train, batch, FEATURES[chosen.task], labels)
     chain = with_neighbourhoods(memory, *chain_neighbourhoods(crf))
     both = with_neighbourhoods(memory, *joined(memory, chain))
-    rules = mined(train, labels)
+    rules = weighed(mined(train, labels, MiningSettings()), [Batch.of(train)], labels)
     answers = {
         "CRF": solved_by_certify(build_problems(batch, crf, labels, Unconstrained())),
         "CSI": solved(memory, "window"),
@@ -151,18 +149,6 @@ def with_neighbourhoods(made: Told, found: Neighbourhoods, classes: Ints) -> Tol
     scores = model.scores_of(found, made.batch)
     problems = list(scores.problems(made.batch, model.labels, Unconstrained()))
     return Told(model, made.batch, found, scores, problems, {})
-
-
-def mined(train: Sequence[Document], labels: LabelSet) -> DeclaredConstraints:
-    """Rules of the training documents, weighed as in a mined file."""
-    settings, odds = MiningSettings(), PENALTIES["odds"]
-    batch = Batch.of(train)
-    counts = RuleCounts.of(batch, labels, orders=settings.orders, seed=0)
-    rules = kept_of(significant(candidates(counts, labels), settings), settings)
-    constraints = declared(rules, labels)
-    rows = count_rows(constraints, [batch], labels)
-    given = {rule.name: in_documents(rule, rows[rule.name].degree).weight(odds, odds.settings()) for rule in rules}
-    return with_weights(constraints, given)
 
 
 def solved_by_certify(problems: Iterable[Problem]) -> Labels:

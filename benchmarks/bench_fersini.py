@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from bench_mining import KINDS
 from common import REAL, save
+from mined import mined
 
 from schemas.decoded import Status
 from schemas.document import Batch, Document
@@ -46,10 +47,10 @@ from workers.evaluation.measures import tokens as by_field
 from workers.inference.core.chain import viterbi
 from workers.inference.registry import Decoder
 from workers.labelling.report import with_gold
-from workers.learning.folds import fold_of, place_of
-from workers.learning.mining import MiningSettings, Rule, candidates, declared, in_documents, kept_of, significant
+from workers.learning.folds import fold_of, is_held_out
+from workers.learning.mining import MiningSettings, Rule, declared, in_documents
 from workers.learning.penalties import PENALTIES, count_rows, with_weights
-from workers.learning.rule_counts import Kind, RuleCounts
+from workers.learning.rule_counts import Kind
 from workers.learning.trainers.registry import trainer_named
 from workers.models.model import Model
 from workers.models.semicrf import SemiCrfModel
@@ -123,8 +124,7 @@ class Fitted(NamedTuple):
     def of(cls, documents: Sequence[Document]) -> Fitted:
         """Trains, mines and counts."""
         model, settings, batch = learned(TRAINER, documents, {}), MiningSettings(kinds=KINDS), Batch.of(documents)
-        counts = RuleCounts.of(batch, model.labels, orders=settings.orders, seed=0)
-        rules = kept_of(significant(candidates(counts, model.labels), settings), settings)
+        rules = mined(documents, model.labels, settings)
         rows = count_rows(declared(rules, model.labels), [batch], model.labels)
         return cls(model, rules, {name: count.degree for name, count in rows.items()})
 
@@ -206,7 +206,7 @@ def _rng() -> np.random.Generator:
 
 def chosen_taus(documents: Sequence[Document]) -> dict[tuple[str, str], list[dict[str, float]]]:
     """Held-out accuracy along τ, by weighing and charge."""
-    held = [place_of(document.doc_id) < HELD_OUT * 2.0**64 for document in documents]
+    held = [is_held_out(document.doc_id, HELD_OUT) for document in documents]
     inside, outside = ([d for d, out in zip(documents, held, strict=True) if out == own] for own in (False, True))
     fitted = Fitted.of(inside)
     known = set(fitted.model.labels.names)

@@ -21,6 +21,7 @@ from bench_fersini import CORPORA, TRAINER, Held, Labelled, documents_of, learne
 from bench_mining import KINDS as KINDS_COUNTED
 from bench_mining import interval
 from common import REAL, save
+from mined import mined, weighed
 from problems import citations
 
 from schemas.document import Batch, Document
@@ -30,9 +31,8 @@ from workers.learning.logic.clauses import ClauseCounts, OpeningCounts
 from workers.learning.logic.kept import TriedClause, Written, kept_clauses, tried, written
 from workers.learning.logic.openings import names_of, part_of
 from workers.learning.logic.search import LogicSettings, clauses_of
-from workers.learning.mining import MiningSettings, candidates, declared, in_documents, kept_of, passing, significant
+from workers.learning.mining import MiningSettings, in_documents, passing
 from workers.learning.penalties import COUNTED, count_rows, with_weights
-from workers.learning.rule_counts import RuleCounts
 from workers.models.model import Model
 
 COST = COUNTED["odds"]
@@ -87,13 +87,8 @@ def _shown(one: TriedClause) -> dict[str, Any]:
 
 def rules_from(documents: Sequence[Document], labels: LabelSet) -> DeclaredConstraints:
     """Counted rules of the kinds that `bench_mining.py` has, with their weights."""
-    settings, batch = MiningSettings(kinds=KINDS_COUNTED), Batch.of(documents)
-    counts = RuleCounts.of(batch, labels, orders=settings.orders, seed=0)
-    rules = kept_of(significant(candidates(counts, labels), settings), settings)
-    constraints = declared(rules, labels)
-    rows = count_rows(constraints, [batch], labels)
-    weights = {rule.name: in_documents(rule, rows[rule.name].degree).weight(COST, COST.settings()) for rule in rules}
-    return with_weights(constraints, weights)
+    rules = mined(documents, labels, MiningSettings(kinds=KINDS_COUNTED))
+    return weighed(rules, [Batch.of(documents)], labels)
 
 
 def together(rules: DeclaredConstraints, clauses: DeclaredConstraints) -> DeclaredConstraints:

@@ -29,7 +29,7 @@ from workers.evaluation.figures import recall
 from workers.evaluation.measures import Pair, labels
 from workers.evaluation.named_counts import Counts
 from workers.inference.registry import Decoder
-from workers.learning.folds import place_of
+from workers.learning.folds import is_held_out
 from workers.learning.penalties import PENALTIES, TunedSettings, count_rows, declared_weights, with_weights
 from workers.learning.trainers import crfsuite
 from workers.learning.tuned_weights import TunedWeights, tune_weights
@@ -58,7 +58,7 @@ def counted(constraints: DeclaredConstraints, documents: Sequence[Document], fou
 
 def tuned(constraints: DeclaredConstraints, found: Citations, base: str) -> TunedWeights:
     """Factors from a fifth of the training citations, by a model and counts of the others."""
-    held = [place_of(document.doc_id) < HELD_OUT * 2.0**64 for document in found.train]
+    held = [is_held_out(document.doc_id, HELD_OUT) for document in found.train]
     inside, outside = ([d for d, out in zip(found.train, held, strict=True) if out == own] for own in (False, True))
     with tempfile.TemporaryDirectory() as folder:
         model = crfsuite.train(inside, settings=CrfSettings(features="fields"), out=Path(folder) / "model")

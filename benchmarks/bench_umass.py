@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import MADE, REAL, save
+from mined import weighed
 
 from schemas.decoded import Decoded
 from schemas.document import Batch, Document
@@ -36,8 +37,8 @@ from workers.evaluation.measures import Pair, spans
 from workers.evaluation.named_counts import Counts
 from workers.inference.registry import Decoder
 from workers.learning.learned_weights import LearnedWeights, PassDone, Unseen, learn_weights
-from workers.learning.mining import MiningSettings, Rule, candidates, declared, in_documents, kept_of, significant
-from workers.learning.penalties import PENALTIES, LearnedSettings, count_rows, with_weights
+from workers.learning.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
+from workers.learning.penalties import LearnedSettings, with_weights
 from workers.learning.rule_counts import Kind, RuleCounts
 from workers.learning.selection import Trial, cross_validated
 from workers.learning.trainers.registry import DEFAULT, trainer_named
@@ -85,7 +86,7 @@ def main() -> None:
     learned = _learned(Unseen.of(train, trainer.train, settings, FOLDS), declared(rules, model.labels))
     seconds = {"mine": mined - started, "learn": time.process_time() - mined}
     alone = _labelled(dev, model, declared([], model.labels))
-    weighed = {"counted": _counted(rules, train, model), "learned": _with(learned, rules, model)}
+    under = {"counted": weighed(rules, _batches(train), model.labels), "learned": _with(learned, rules, model)}
     save(
         "umass",
         {
@@ -97,14 +98,14 @@ def main() -> None:
             "significant": len(passing),
             "rules": len(rules),
             "rules by kind": Counter(str(rule.kind) for rule in rules),
-            "rules with a learned penalty": len(weighed["learned"].names),
+            "rules with a learned penalty": len(under["learned"].names),
             "rate": learned.rate,
             "passes": learned.passes,
             "halves of the training citations": [learned.before, learned.after, *learned.gain],
             "heaviest": dict(sorted(learned.weights.items(), key=lambda named: -named[1])[:20]),
             "CPU seconds": seconds,
             "alone": _f1(alone.counts),
-            "rows": [_row(name, _labelled(dev, model, given), alone) for name, given in weighed.items()],
+            "rows": [_row(name, _labelled(dev, model, given), alone) for name, given in under.items()],
             "published, on another part": PUBLISHED,
         },
     )
@@ -134,14 +135,6 @@ def _learned(unseen: Unseen, rules: DeclaredConstraints) -> LearnedWeights:
         print(f"rate {done.rate:g}, pass {done.passes}: {there}", flush=True)
 
     return learn_weights(unseen, rules, LEARNING, progress=told)
-
-
-def _counted(rules: Sequence[Rule], train: Sequence[Document], model: Model) -> DeclaredConstraints:
-    """The rules with the weights that a mined file has."""
-    constraints, odds = declared(rules, model.labels), PENALTIES["odds"]
-    rows = count_rows(constraints, _batches(train), model.labels)
-    given = {rule.name: in_documents(rule, rows[rule.name].degree).weight(odds, odds.settings()) for rule in rules}
-    return with_weights(constraints, given)
 
 
 def _with(learned: LearnedWeights, rules: Sequence[Rule], model: Model) -> DeclaredConstraints:

@@ -41,7 +41,7 @@ from schemas.trigram import TrigramSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.plan import plan
-from workers.learning.folds import place_of
+from workers.learning.folds import is_held_out
 from workers.learning.known_weights import known_weights_text
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.selection import Trial, best_of, select
@@ -204,7 +204,7 @@ def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
 
 def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
     """Learns costs from all documents, and scales from those a model for tuning has not seen."""
-    held = [place_of(document.doc_id) < request.held_out * 2.0**64 for document in documents]
+    held = [is_held_out(document.doc_id, request.held_out) for document in documents]
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
     if not inside or not outside:

@@ -14,6 +14,11 @@ def place_of(doc_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big")
 
 
+def is_held_out(doc_id: str, share: float) -> bool:
+    """Is the document among such a share of all that is held out?"""
+    return place_of(doc_id) < share * 2.0**64
+
+
 def fold_of(documents: Sequence[Document], folds: int) -> list[int]:
     """The fold of each document, all of like size. Raises `TrainingError` for fewer documents than folds."""
     if len(documents) < folds:

@@ -23,7 +23,7 @@ from schemas.labels import OUTSIDE, LabelSet
 from schemas.potentials import Ints
 from workers.constraints.rows import Mask
 from workers.constraints.templates.template import PUNCTUATION, Site, TokenTest
-from workers.learning.folds import place_of
+from workers.learning.folds import is_held_out
 from workers.learning.run_order import Runs
 
 Codes = NDArray[np.int32]
@@ -203,5 +203,5 @@ def names_of(labels: LabelSet) -> tuple[str, ...]:
 
 def part_of(batch: Batch, share: float, *, held_out: bool) -> Batch:
     """The documents of a batch that are held out at such a share of all, or the others."""
-    chosen = [document for document in batch if (place_of(document.doc_id) < share * 2.0**64) == held_out]
+    chosen = [document for document in batch if is_held_out(document.doc_id, share) == held_out]
     return batch if len(chosen) == len(batch) else Batch.of(chosen)
