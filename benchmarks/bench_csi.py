@@ -1,18 +1,19 @@
 """Constraint-satisfaction inference over memory-based classifiers: tables 2 and 5 of Canisius et al. (2011), remade.
 
 Chunks: CoNLL-2000's training part without its last 1,000 sentences, measured on those. Names: CoNLL-2003's eng.train,
-measured on testa. Sentences are documents, as in the paper. Settings are chosen by what a part of the training
-sentences says of another (F1 of constraint-satisfaction inference, or of single labels for the baseline), never by
-those that are measured. Needs the real corpora.
+measured on testa. Sentences are documents, as in the paper. Settings are chosen on training documents alone, as the
+paper did and as `concord train --tune` does: by wrapped progressive sampling (Van den Bosch 2004). Needs the real
+corpora.
 
     python benchmarks/bench_csi.py --task chunks
-    python benchmarks/bench_csi.py --task names --sample 1500 --measured 1000
-    python benchmarks/bench_csi.py --timbl
-    python benchmarks/bench_csi.py --lengths --measured 500
-    python benchmarks/bench_csi.py --wps --measured 100
+    python benchmarks/bench_csi.py --task names
+    python benchmarks/bench_csi.py --part settings --task chunks
+    python benchmarks/bench_csi.py --part seeds
+    python benchmarks/bench_csi.py --part lengths --measured 500
+    python benchmarks/bench_csi.py --part timbl
 
-With ``--wps`` settings are chosen as `concord train --tune` does, by wrapped progressive sampling (Van den Bosch 2004),
-beside those that the tables have; other seeds say how much of the choice is chance.
+What else ``--part`` measures: which settings bring the gain, on a part of the training sentences; what other seeds
+choose; classes of two to five labels by three learners; how fast neighbours are found, beside TiMBL's IB1.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,11 +51,13 @@ from workers.models.trigram import TrigramModel
 HELD_SENTENCES = 1_000
 """Of CoNLL-2000's training part."""
 SAMPLE, JUDGED = 2_500, 500
-"""Training sentences that settings are tried on: learned from, and labelled."""
+"""Training sentences that settings are compared on: learned from, and labelled."""
+LARGEST = 20_000
+"""Tokens that a trial of wrapped progressive sampling remembers at most."""
 SEEDS = range(3)
 """Of wrapped progressive sampling; the first one's choice is measured."""
-PRINTED = {"metric": "jeffrey", "k": 11, "decay": "inverse"}
-"""The settings of the table of chunks, which ten trials on 2,500 sentences had chosen."""
+CHECKED = 300
+"""Sentences that every engine solves."""
 BESIDE = 200
 """Instances that TiMBL's IB1 classifies."""
 GRID: tuple[dict[str, Any], ...] = (
@@ -91,59 +94,36 @@ class Told(NamedTuple):
 
 
 def main() -> None:
-    """Chooses, measures and prints."""
+    """Measures a part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=["chunks", "names"], default="chunks")
-    parser.add_argument("--sample", type=int, default=SAMPLE, help="sentences that settings are tried on")
+    parser.add_argument("--part", choices=PARTS, default="tables")
     parser.add_argument("--measured", type=int, help="sentences of the test part, drawn by chance; by default all")
-    parser.add_argument("--checked", type=int, default=300, help="sentences that every engine solves")
-    parser.add_argument("--timbl", action="store_true", help="only how fast neighbours are found, beside TiMBL's IB1")
-    parser.add_argument("--lengths", action="store_true", help="only classes of two to five labels, by three learners")
-    parser.add_argument("--wps", action="store_true", help="only settings by wrapped progressive sampling")
-    parser.add_argument("--largest", type=int, help="of that: tokens of the largest sample; by default all there are")
     chosen = parser.parse_args()
-    train, test = corpora(chosen.task)
+    train, whole = corpora(chosen.task)
+    test = [one for document in whole for one in sentences(document)]
     drawn = np.random.default_rng(0).permutation(len(test))[: chosen.measured]
     test = [test[i] for i in np.sort(drawn).tolist()]
-    base = {"windows": chosen.task, "legality": "loose"}
-    if chosen.lengths:
-        save("csi_lengths", {"sentences": len(test), "rows": list(by_length(train, test, base))})
-        return
-    if chosen.wps:
-        save("csi_wps", {"sentences": len(test)} | searched(train, test, base, chosen.largest))
-        return
-    if chosen.timbl:
-        save("csi_timbl", {"rows": list(beside_timbl(train, test, base))})
-        return
-    tried = [row for n in (1, 3) for row in trials(train, base | {"n": n}, chosen.sample)]
-    settings = {"alone": best_of(tried, 1), "trigrams": best_of(tried, 3)}
-    print("chosen:", settings)
+    found = PARTS[chosen.part](train, test, {"windows": chosen.task, "legality": "loose"})
+    name = "csi" if chosen.part == "tables" else f"csi_{chosen.part}"
+    save(f"{name}_{chosen.task}", {"task": chosen.task, "sentences": len(test)} | found)
+
+
+def tables(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
+    """Both of the paper's, with settings that a search for each kind of class has chosen."""
+    searches = {name: search(train, base | {"n": n}, SEEDS[0]) for name, n in (("alone", 1), ("trigrams", 3))}
+    settings = {name: {"n": n} | searches[name][-1]["best"] for name, n in (("alone", 1), ("trigrams", 3))}
     alone = told(train, test, base | settings["alone"])
     loose = told(train, test, base | settings["trigrams"])
-    legal = told(train, test, base | settings["trigrams"] | {"legality": "bio"}, known=loose.found)
-    wide = told(train, test, base | settings["trigrams"] | {"domain": "neighbours"}, known=loose.found)
-    gold = gold_of(loose.batch, loose.model.labels)
-    votes = voted(loose.found, loose.model.classes, loose.batch.sentence_bounds, len(loose.model.labels))
-    answers = {
-        "baseline": own_labels(alone),
-        "one of the three": own_labels(loose),
-        "voting": votes,
-        "CSI": solved(loose, "window"),
-        "CSI, legal": solved(legal, "window"),
-        "CSI, all labels of the neighbours": solved(wide, "window"),
-        "oracle": np.where(loose_domain(loose)[np.arange(len(gold)), gold], gold, votes).astype(np.int32),
-    }
-    labels = loose.model.labels
+    labels, gold = loose.model.labels, gold_of(loose.batch, loose.model.labels)
+    answers = {"baseline": own_labels(alone)} | answers_of(train, test, loose, base | settings["trigrams"], gold)
     counts = {name: counted(loose.batch, labels, gold, mine) for name, mine in answers.items()}
-    counts |= {"CRF": crf_counts(train, test, FEATURES[chosen.task], labels, gold)}
+    counts |= {"CRF": crf_counts(train, test, FEATURES[base["windows"]], labels, gold)}
     rows = [row_of(name, mine, counts["baseline"]) for name, mine in counts.items()]
     rows.append({"over": "voting"} | row_of("CSI", counts["CSI"], counts["voting"]))
-    for row in rows:
-        print("{name:36} F1 {f1:6.2f}  P {precision:6.2f}  R {recall:6.2f}  {low:+.2f} to {high:+.2f}".format(**row))
+    show(rows)
     found = {
-        "task": chosen.task,
-        "sentences": [len(train), len(test)],
-        "trials": tried,
+        "searches": searches,
         "settings": settings,
         "rows": rows,
         "trigrams_right": float((loose.found.predicted == known_classes(loose, gold)).mean()),
@@ -151,11 +131,61 @@ def main() -> None:
         "seconds": loose.seconds,
         "tokens": loose.batch.token_count,
     }
-    save(f"csi_{chosen.task}", found | sequences(loose) | engines_agree(loose, chosen.checked))
+    return found | sequences(loose) | engines_agree(loose)
 
 
-def by_length(train: Sequence[Document], test: Sequence[Document], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def answers_of(
+    train: list[Document], test: list[Document], loose: Told, settings: dict[str, Any], gold: Labels
+) -> dict[str, Labels]:
+    """What can be made of trigrams; for names also where training documents were told of their own entities."""
+    legal = told(train, test, settings | {"legality": "bio"}, known=loose.found)
+    wide = told(train, test, settings | {"domain": "neighbours"}, known=loose.found)
+    votes = voted(loose.found, loose.model.classes, loose.batch.sentence_bounds, len(loose.model.labels))
+    found = {
+        "one of the three": own_labels(loose),
+        "voting": votes,
+        "CSI": solved(loose, "window"),
+        "CSI, legal": solved(legal, "window"),
+        "CSI, all labels of the neighbours": solved(wide, "window"),
+        "oracle": np.where(loose_domain(loose)[np.arange(len(gold)), gold], gold, votes).astype(np.int32),
+    }
+    if settings["windows"] == "names":
+        found["CSI, all entities told"] = solved(told(train, test, settings | {"held_out": False}), "window")
+    return found
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    """For people."""
+    for row in rows:
+        print("{name:36} F1 {f1:6.2f}  P {precision:6.2f}  R {recall:6.2f}  {low:+.2f} to {high:+.2f}".format(**row))
+
+
+def by_setting(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
+    """F1 of each setting, learned from some training sentences and measured on others."""
+    del test
+    cut = [one for document in train for one in sentences(document)]
+    picked = np.random.default_rng(0).permutation(len(cut))[: SAMPLE + JUDGED].tolist()
+    inside, outside = ([cut[i] for i in part] for part in (picked[:SAMPLE], picked[SAMPLE:]))
+    rows = []
+    for n, given in product((1, 3), GRID):
+        made = told(inside, outside, base | given | {"n": n})
+        gold = gold_of(made.batch, made.model.labels)
+        answer = own_labels(made) if n == 1 else solved(made, "window")
+        f1 = 100.0 * float(f1_of_counts(counted(made.batch, made.model.labels, gold, answer).sum(axis=0)))
+        rows.append({"n": n, "settings": given, "f1": f1, "seconds": made.seconds["classify"]})
+        print("n {n} {settings}: F1 {f1:.2f}, {seconds:.1f} s".format(**rows[-1]), flush=True)
+    return {"rows": rows}
+
+
+def by_seed(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
+    """What searches for trigrams choose that see other samples."""
+    del test
+    return {"searches": [search(train, base, seed) for seed in SEEDS]}
+
+
+def by_length(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
     """F1 of constraint-satisfaction inference over classes of so many labels, and what finding neighbours takes."""
+    rows = []
     for given in ({}, {"metric": "mvdm"}, {"learner": "igtree"}):
         for n in (2, 3, 4, 5):
             made = told(train, test, base | given | {"n": n})
@@ -163,26 +193,14 @@ def by_length(train: Sequence[Document], test: Sequence[Document], base: dict[st
             answer = solved(made, "window")
             f1 = 100.0 * float(f1_of_counts(counted(made.batch, made.model.labels, gold, answer).sum(axis=0)))
             right = float((made.found.predicted == known_classes(made, gold)).mean())
-            yield {"n": n, "settings": given, "f1": f1, "classes_right": right, "seconds": made.seconds}
+            rows.append({"n": n, "settings": given, "f1": f1, "classes_right": right, "seconds": made.seconds})
             print(
                 f"n {n} {given}: F1 {f1:.2f}, classes right {right:.1%}, {made.seconds['classify']:.1f} s", flush=True
             )
+    return {"rows": rows}
 
 
-def searched(
-    train: Sequence[Document], test: Sequence[Document], base: dict[str, Any], largest: int | None
-) -> dict[str, Any]:
-    """What each seed's search chooses, and what the first one's choice is worth beside the printed settings."""
-    searches = [search(train, base, seed, largest) for seed in SEEDS]
-    both = {"chosen": searches[0][-1]["best"], "printed": PRINTED}
-    return {
-        "settings": both,
-        "rows": {name: answers_of(train, test, base | given) for name, given in both.items()},
-        "searches": searches,
-    }
-
-
-def search(train: Sequence[Document], base: dict[str, Any], seed: int, largest: int | None) -> list[dict[str, Any]]:
+def search(train: Sequence[Document], base: dict[str, Any], seed: int) -> list[dict[str, Any]]:
     """The samples of wrapped progressive sampling; the last one's best settings are chosen."""
     given = TrigramSettings.model_validate(base)
     every, sample = grid(given), Sample.of(train, given, seed=seed)
@@ -191,7 +209,7 @@ def search(train: Sequence[Document], base: dict[str, Any], seed: int, largest: 
         return {number: tried(sample, every[number], size) for number in numbers}
 
     rows = list[dict[str, Any]]()
-    for made in rounds(len(every), sizes_of(sample.tokens, largest), attempt):
+    for made in rounds(len(every), sizes_of(sample.tokens, LARGEST), attempt):
         mine, every_one = made.tallies[made.best], Tally.merge(made.tallies.values())
         rows.append(
             {
@@ -210,32 +228,12 @@ def search(train: Sequence[Document], base: dict[str, Any], seed: int, largest: 
     return rows
 
 
-def answers_of(train: Sequence[Document], test: Sequence[Document], settings: dict[str, Any]) -> dict[str, Any]:
-    """F1 (per cent) of what these settings lead to, the share of classes right, and CPU seconds."""
-    made = told(train, test, settings)
-    labels, gold = made.model.labels, gold_of(made.batch, made.model.labels)
-    votes = voted(made.found, made.model.classes, made.batch.sentence_bounds, len(labels))
-    answers = {
-        "one of the three": own_labels(made),
-        "voting": votes,
-        "CSI": solved(made, "window"),
-        "oracle": np.where(loose_domain(made)[np.arange(len(gold)), gold], gold, votes).astype(np.int32),
-    }
-    found: dict[str, Any] = {
-        name: 100.0 * float(f1_of_counts(counted(made.batch, labels, gold, mine).sum(axis=0)))
-        for name, mine in answers.items()
-    }
-    found["classes_right"] = float((made.found.predicted == known_classes(made, gold)).mean())
-    print(settings, found, f"{made.seconds['classify']:.1f} s", flush=True)
-    return found | {"seconds": made.seconds}
-
-
 def corpora(task: str) -> tuple[list[Document], list[Document]]:
-    """Training and test documents; the test's are single sentences, and so are the chunks'."""
+    """Training and test documents; the chunks' are single sentences."""
     if task == "names":
         both = labelled_corpora()
         train, test = ([d for batch in batches(place) for d in batch] for place in (both.train, both.test))
-        return train, [one for document in test for one in sentences(document)]
+        return train, test
     out = MADE / "corpora" / "chunk-sentences"
     if not out.is_dir():
         options = ("--option=columns=tokens,pos,labels", "--option=sentences_per_document=1")
@@ -253,28 +251,6 @@ def sentences(document: Document) -> list[Document]:
         gold = None if document.labels is None else document.labels[start:end]
         found.append(Document(f"{document.doc_id}-{i}", np.zeros(1, np.int64), columns, gold))
     return found
-
-
-def trials(train: list[Document], base: dict[str, Any], sample: int) -> list[dict[str, Any]]:
-    """F1 of each setting, learned from some training sentences and measured on others."""
-    cut = [one for document in train for one in sentences(document)]
-    picked = np.random.default_rng(0).permutation(len(cut))[: sample + JUDGED].tolist()
-    inside, outside = ([cut[i] for i in part] for part in (picked[:sample], picked[sample:]))
-    rows = []
-    for given in GRID:
-        made = told(inside, outside, base | given)
-        gold = gold_of(made.batch, made.model.labels)
-        answer = own_labels(made) if base["n"] == 1 else solved(made, "window")
-        f1 = 100.0 * float(f1_of_counts(counted(made.batch, made.model.labels, gold, answer).sum(axis=0)))
-        rows.append({"n": base["n"], "settings": given, "f1": f1, "seconds": made.seconds["classify"]})
-        print("n {n} {settings}: F1 {f1:.2f}, {seconds:.1f} s".format(**rows[-1]), flush=True)
-    return rows
-
-
-def best_of(tried: Sequence[dict[str, Any]], n: int) -> dict[str, Any]:
-    """The settings for n labels a class that had the highest F1."""
-    best = max((row for row in tried if row["n"] == n), key=lambda row: float(row["f1"]))
-    return {"n": n, **best["settings"]}
 
 
 def told(
@@ -364,9 +340,9 @@ def sequences(made: Told) -> dict[str, float]:
     return {f"sequences_{name}": float(value) for name, value in figures.items()}
 
 
-def engines_agree(made: Told, checked: int) -> dict[str, Any]:
+def engines_agree(made: Told) -> dict[str, Any]:
     """The first sentences by every exact engine: how many have the same score by all, and tokens a second of each."""
-    problems = made.problems[:checked]
+    problems = made.problems[:CHECKED]
     tokens = sum(map(len, problems))
     scores, speed, proven = [], {}, {}
     for name, options in ENGINES.items():
@@ -382,8 +358,9 @@ def engines_agree(made: Told, checked: int) -> dict[str, Any]:
     }
 
 
-def beside_timbl(train: Sequence[Document], test: Sequence[Document], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def beside_timbl(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
     """Instances a CPU second of our own neighbours and of TiMBL's, of the same training tokens; and the same shares?"""
+    rows = []
     for given in ({}, {"metric": "mvdm", "k": 5, "decay": "inverse"}):
         found, speed = [], []
         for learner in ("nearest", "ib1"):
@@ -397,8 +374,11 @@ def beside_timbl(train: Sequence[Document], test: Sequence[Document], base: dict
             speed.append(len(instances) / (time.process_time() - started))
         same = all(np.array_equal(one, other) for one, other in zip(found[0][:2], found[1][:2], strict=True))
         alike = same and bool(np.allclose(found[0].share, found[1].share, atol=1e-6))
-        yield {"settings": given, "nearest": speed[0], "timbl": speed[1], "ratio": speed[0] / speed[1], "alike": alike}
+        rows.append(
+            {"settings": given, "nearest": speed[0], "timbl": speed[1], "ratio": speed[0] / speed[1], "alike": alike}
+        )
         print(f"{given}: {speed[0]:,.0f} and TiMBL's {speed[1]:,.1f} a second; equal: {alike}")
+    return {"rows": rows}
 
 
 def crf_counts(
@@ -411,6 +391,14 @@ def crf_counts(
     answer = labels.encode(model.labels.decode(viterbi_labels(model, batch)))
     return counted(batch, labels, gold, answer)
 
+
+PARTS: dict[str, Callable[[list[Document], list[Document], dict[str, Any]], dict[str, Any]]] = {
+    "tables": tables,
+    "settings": by_setting,
+    "seeds": by_seed,
+    "lengths": by_length,
+    "timbl": beside_timbl,
+}
 
 if __name__ == "__main__":
     main()

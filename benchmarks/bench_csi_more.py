@@ -1,10 +1,11 @@
-"""What else constraint-satisfaction inference can be given: a CRF's own n-grams, and declared constraints.
+"""What else constraint-satisfaction inference can be given: a CRF's own n-grams, declared constraints, consistency.
 
 Beside memory-based trigrams (`bench_csi.py`, whose parts and settings these are): trigrams that weigh as much as the
 marginals of three neighbouring labels under a CRF of the same columns, so that the two meet; both together, each with
-half of the weight; and rules that are mined and weighed on the training sentences, under which trigrams and the CRF
-are solved by certify. Sentences are documents; rows are compared with the CRF's Viterbi labels by a paired bootstrap
-over them. Needs the real corpora, and the settings that `bench_csi.py` chose.
+half of the weight; rules that are mined and weighed on the training documents, and for names the consistency of labels
+in a document, with scales that are tuned on training documents which were held out, under both of which trigrams and
+the CRF are solved by certify. Rows are compared with the CRF's Viterbi labels by a paired bootstrap over documents:
+those of chunks are sentences. Needs the real corpora, and the settings that `bench_csi.py` chose.
 
     python benchmarks/bench_csi_more.py --task chunks
     python benchmarks/bench_csi_more.py --task names
@@ -15,12 +16,13 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from bench_csi import FEATURES, Told, corpora, counted, gold_of, own_labels, row_of, solved, told
+from bench_csi import FEATURES, Told, corpora, counted, gold_of, own_labels, row_of, show, solved, told
 from common import RESULTS, save
 from mined import mined, weighed
 
@@ -29,16 +31,23 @@ from schemas.labels import Labels, LabelSet
 from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import Problem
 from schemas.settings import SgdSettings
+from schemas.trigram import TrigramSettings
+from workers.constraints.consistency import LabelConsistency, PairCounts
 from workers.constraints.constraint_set import Unconstrained, build_problems
 from workers.inference.core.chain import sentence_bounds, sum_messages
 from workers.inference.registry import Decoder
+from workers.learning.folds import is_held_out
 from workers.learning.mining import MiningSettings
-from workers.learning.trainers import sgd
+from workers.learning.trainers import sgd, trigram
+from workers.learning.tuning import tune_scales
 from workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from workers.models.memory.ngrams import voted
+from workers.models.model import Model
 
 LEAST = 1e-4
 """Marginals below are left out."""
+HELD_OUT = 0.2
+"""The share of the training documents that scales are tuned on."""
 BLOCK = 256
 """Tokens whose label triples are held at once."""
 
@@ -47,13 +56,11 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=["chunks", "names"], default="chunks")
-    parser.add_argument("--measured", type=int, default=1_000, help="sentences of the test part, drawn by chance")
     chosen = parser.parse_args()
     train, test = corpora(chosen.task)
-    drawn = np.random.default_rng(0).permutation(len(test))[: chosen.measured]
-    test = [test[i] for i in np.sort(drawn).tolist()]
     settings = json.loads((RESULTS / f"csi_{chosen.task}.json").read_text())["settings"]["trigrams"]
-    memory = told(train, test, {"windows": chosen.task, "legality": "bio"} | settings)
+    settings |= {"windows": chosen.task, "legality": "bio"}
+    memory = told(train, test, settings)
     labels, batch = memory.model.labels, memory.batch
     gold, crf = gold_of(batch, labels), potentials_of(train, batch, FEATURES[chosen.task], labels)
     chain = with_neighbourhoods(memory, *chain_neighbourhoods(crf))
@@ -69,13 +76,42 @@ def main() -> None:
         "CSI, rules": solved_by_certify(memory.scores.problems(batch, labels, rules)),
         "CRF, rules": solved_by_certify(build_problems(batch, crf, labels, rules)),
     }
+    if chosen.task == "names":
+        answers |= consistent(train, test, memory, settings, crf)
     counts = {name: counted(batch, labels, gold, answer) for name, answer in answers.items()}
     rows = [row_of(name, mine, counts["CRF"]) for name, mine in counts.items()]
     rows.append({"over": "CSI"} | row_of("CSI, rules", counts["CSI, rules"], counts["CSI"]))
-    for row in rows:
-        print("{name:36} F1 {f1:6.2f}  P {precision:6.2f}  R {recall:6.2f}  {low:+.2f} to {high:+.2f}".format(**row))
+    show(rows)
     given = {"task": chosen.task, "sentences": [len(train), len(test)], "settings": settings, "rules": len(rules.names)}
     save(f"csi_more_{chosen.task}", given | {"rows": rows})
+
+
+def consistent(
+    train: list[Document], test: list[Document], memory: Told, settings: dict[str, Any], crf: Potentials
+) -> dict[str, Labels]:
+    """Answers under the consistency of labels in a document; each model has scales of its own."""
+    held = [is_held_out(document.doc_id, HELD_OUT) for document in train]
+    inside, outside = ([d for d, out in zip(train, held, strict=True) if out is part] for part in (False, True))
+    labels, batch = memory.model.labels, memory.batch
+    wide = told(train, test, settings | {"domain": "neighbours"}, known=memory.found)
+
+    def tuned(learn: Callable[[Path], Model]) -> LabelConsistency:
+        """With scales for a model that has not seen what it is tuned on."""
+        with tempfile.TemporaryDirectory() as folder:
+            model = learn(Path(folder) / "model")
+            counted = [PairCounts.of(train, model.labels, fold_case=fold) for fold in (False, True)]
+            found, _ = tune_scales(outside, model, counted)
+        print(found.counts.fold_case, found.scales, flush=True)
+        return found
+
+    given = TrigramSettings.model_validate(settings)
+    by_neighbours = tuned(lambda out: trigram.train(inside, settings=given, out=out))
+    by_crf = tuned(lambda out: sgd.train(inside, settings=SgdSettings(features=FEATURES["names"]), out=out))
+    return {
+        "CSI, consistency": solved_by_certify(memory.scores.problems(batch, labels, by_neighbours)),
+        "CSI over all labels, consistency": solved_by_certify(wide.scores.problems(batch, labels, by_neighbours)),
+        "CRF, consistency": solved_by_certify(build_problems(batch, crf, labels, by_crf)),
+    }
 
 
 def potentials_of(train: Sequence[Document], batch: Batch, features: str, labels: LabelSet) -> Potentials:
