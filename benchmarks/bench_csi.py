@@ -42,7 +42,7 @@ from workers.evaluation.named_counts import Counts
 from workers.inference.registry import Decoder
 from workers.learning.progressive import Tally, rounds, sizes_of
 from workers.learning.trainers import sgd, trigram
-from workers.learning.trigram_trials import Sample, chosen_of, grid, tried
+from workers.learning.trigram_trials import Sample, chosen_of, grid, together, tried
 from workers.models.memory.neighbourhoods import Neighbourhoods
 from workers.models.memory.ngrams import voted
 from workers.models.model import LocalScores, viterbi_labels
@@ -52,8 +52,6 @@ HELD_SENTENCES = 1_000
 """Of CoNLL-2000's training part."""
 SAMPLE, JUDGED = 2_500, 500
 """Training sentences that settings are compared on: learned from, and labelled."""
-LARGEST = 20_000
-"""Tokens that a trial of wrapped progressive sampling remembers at most."""
 SEEDS = range(3)
 """Of wrapped progressive sampling; the first one's choice is measured."""
 CHECKED = 300
@@ -206,10 +204,12 @@ def search(train: Sequence[Document], base: dict[str, Any], seed: int) -> list[d
     every, sample = grid(given), Sample.of(train, given, seed=seed)
 
     def attempt(size: int, numbers: Sequence[int]) -> dict[int, Tally]:
-        return {number: tried(sample, every[number], size) for number in numbers}
+        groups = together(every[number] for number in numbers)
+        tallies = dict(pair for group in groups for pair in zip(group, tried(sample, group, size), strict=True))
+        return {number: tallies[every[number]] for number in numbers}
 
     rows = list[dict[str, Any]]()
-    for made in rounds(len(every), sizes_of(sample.tokens, LARGEST), attempt):
+    for made in rounds(len(every), sizes_of(sample.tokens), attempt):
         mine, every_one = made.tallies[made.best], Tally.merge(made.tallies.values())
         rows.append(
             {

@@ -1,8 +1,9 @@
 """Settings of memory-based n-grams chosen by wrapped progressive sampling: trials on Ray, kept as they end.
 
-Trials go to one pool of workers, a sample at a time. What each comes to is a line of a file beside the model,
-so that a search that was killed goes on where it was, and ends with the same choice. A sample is a child run in MLflow
-with a table of its trials; a run for each trial would take MLflow longer than most trials take.
+Trials go to one pool of workers, a sample at a time, those together whose distances are the same. What each comes to is
+a line of a file beside the model, so that a search that was killed goes on where it was, and ends with the same choice.
+A sample is a child run in MLflow with a table of its trials; a run for each trial would take MLflow longer than most
+trials take.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from schemas.settings import Settings
 from schemas.trigram import TrigramSettings
 from workers.compiling.code import workers_digest
 from workers.learning.progressive import LEAST, Round, Tally, rounds, sizes_of
-from workers.learning.trigram_trials import Sample, chosen_of, grid
-from workers.remote.trials import TRIALS, Trial, TrialParts
+from workers.learning.trigram_trials import Sample, chosen_of, grid, together
+from workers.remote.trials import TRIALS, Trial, TrialParts, name_of
 from workers.storage.files import write_whole, writing
 
 TABLE = "trials.json"
@@ -37,7 +38,7 @@ TABLE = "trials.json"
 KEPT = ".trials"
 """How the name of the file of trials ends."""
 
-Work = Callable[[Sequence[Trial]], Iterator[Done[Trial, Tally]]]
+Work = Callable[[Sequence[Trial]], Iterator[Done[Trial, list[Tally]]]]
 
 
 class Search(Settings):
@@ -65,11 +66,12 @@ class Kept:
         self.tallies = {name: Tally(*tally) for name, tally in map(json.loads, lines[1:])}
         write_whole(self._path, "".join(f"{line}\n" for line in lines).encode())
 
-    def add(self, trial: Trial, tally: Tally) -> None:
+    def add(self, trial: Trial, tallies: Sequence[Tally]) -> None:
         """Raises `OutputError`."""
-        self.tallies[trial.id] = tally
+        told = dict(zip(trial.names, tallies, strict=True))
+        self.tallies |= told
         with writing(self._path), self._path.open("a") as file:
-            file.write(json.dumps([trial.id, tally]) + "\n")
+            file.writelines(json.dumps(line) + "\n" for line in told.items())
 
 
 def forget(out: Path) -> None:
@@ -121,20 +123,20 @@ def _tallies(
     every: Sequence[TrigramSettings], work: Work, kept: Kept, tokens: int, numbers: Sequence[int]
 ) -> Mapping[int, Tally]:
     """Those of an earlier call, and the others on Ray. Raises `ShardsError`."""
-    trials = {number: Trial(every[number], tokens) for number in numbers}
-    todo = [trial for trial in trials.values() if trial.id not in kept.tallies]
+    names = {number: name_of(every[number], tokens) for number in numbers}
+    todo = [every[number] for number, name in names.items() if name not in kept.tallies]
     errors = list[str]()
-    with meter(f"samples of {tokens:,} tokens", len(trials)) as bar:
-        bar.advance(len(trials) - len(todo))
-        for done in work(todo):
+    with meter(f"samples of {tokens:,} tokens", len(names)) as bar:
+        bar.advance(len(names) - len(todo))
+        for done in work([Trial(tuple(group), tokens) for group in together(todo)]):
             if done.result is None:
                 errors.append(done.failure)
                 continue
             kept.add(done.shard, done.result)
-            bar.advance(note="trials")
+            bar.advance(len(done.result), note="trials")
     if errors:
-        raise ShardsError(failed_message(sorted(errors), len(trials), of="trials"))
-    return {number: kept.tallies[trial.id] for number, trial in trials.items()}
+        raise ShardsError(failed_message(sorted(errors), len(together(todo)), of="groups of trials"))
+    return {number: kept.tallies[name] for number, name in names.items()}
 
 
 def _row(made: Round, best: TrigramSettings) -> SampleRow:

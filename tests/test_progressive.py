@@ -29,7 +29,7 @@ from workers.learning.progressive import (
 )
 from workers.learning.trainers import trigram
 from workers.learning.trainers.trainer import TrainingError
-from workers.learning.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, tried
+from workers.learning.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
 
 DOCUMENTS = [made_up(seed, f"d{seed}") for seed in range(30)]
 
@@ -182,7 +182,7 @@ def test_a_trial_on_all_tokens_is_the_model_of_the_others(
     # All of the tokens to remember, and the first by chance of the others.
     tested = asked_of(sample.tokens, len(sample.asked))
     drawn = trigram_order(batch)[:tested]
-    assert tried(sample, settings, sample.tokens)[:2] == (int(right[drawn].sum()), tested)
+    assert plain(sample, settings, sample.tokens) == (int(right[drawn].sum()), tested)
 
 
 def trigram_order(batch: Batch) -> list[int]:
@@ -198,8 +198,33 @@ def test_a_trial_knows_nothing_but_its_sample() -> None:
     settings = TrigramSettings(metric=Metric.MVDM, k=3)
     sample = Sample.of(DOCUMENTS, settings)
     few = Sample(sample.values[:, :40], sample.around[:40], sample.asked[:8], sample.wanted[:8])
-    assert tried(sample, settings, 40)[:2] == tried(few, settings, 40)[:2]
-    assert tried(sample, settings, 40)[:2] == tried(pickle.loads(pickle.dumps(sample)), settings, 40)[:2]
+    wanted = plain(sample, settings, 40)
+    assert plain(few, settings, 40) == wanted
+    assert plain(pickle.loads(pickle.dumps(sample)), settings, 40) == wanted
+
+
+def plain(sample: Sample, settings: TrigramSettings, size: int) -> tuple[int, int]:
+    """Right and tested, in a group of its own."""
+    (tally,) = tried(sample, [settings], size)
+    return tally[:2]
+
+
+def test_a_group_comes_to_what_each_of_it_does() -> None:
+    sample = Sample.of(DOCUMENTS, TrigramSettings())
+    every = grid(TrigramSettings())
+    groups = together(every)
+    assert sorted(one.model_dump_json() for group in groups for one in group) == sorted(
+        one.model_dump_json() for one in every
+    )
+    assert len(groups) == len(Metric) * len(Weighting)
+    for group in groups:
+        for size in (3, 60):
+            assert [tally[:2] for tally in tried(sample, group, size)] == [plain(sample, one, size) for one in group]
+
+
+def test_learners_of_timbl_share_no_distances() -> None:
+    every = grid(TrigramSettings(learner="ib1"))
+    assert together(every) == [[one] for one in every]
 
 
 def test_the_order_of_documents_does_not_matter() -> None:

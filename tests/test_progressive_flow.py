@@ -25,14 +25,14 @@ from schemas.settings import SgdSettings
 from schemas.trigram import TrigramSettings
 from tests.in_process import Here
 from tests.made_tracking import untracked
-from tests.test_progressive import DOCUMENTS
+from tests.test_progressive import DOCUMENTS, plain
 from workers.corpus.ingestion import write_corpus
 from workers.learning.progressive import LEAST, Tally, rounds, sizes_of
 from workers.learning.trainers.trainer import TrainingError
 from workers.learning.trigram_trials import Sample, chosen_of, grid, tried
 from workers.models.folder import MANIFEST, parse_manifest
 from workers.remote import trials
-from workers.remote.trials import TRIALS, Trial, TrialParts
+from workers.remote.trials import TRIALS, Trial, TrialParts, name_of
 from workers.storage.files import OutputError
 
 SETTINGS = TrigramSettings.model_validate({"metric": "overlap", "decay": "none"})
@@ -44,15 +44,15 @@ def kept(folder: Path, corpus: str = "digest", settings: TrigramSettings = SETTI
 
 def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = None) -> tuple[Any, int]:
     """The choice, and how many trials it took; trial number ``broken`` of each sample fails."""
-    done = list[Trial]()
+    done = list[str]()
 
     @contextmanager
     def here(ray: str | None, *, workers: int | None) -> Iterator[Here]:
         yield Here(broken)
 
-    def counted(sample: Sample, settings: TrigramSettings, size: int) -> Tally:
-        done.append(Trial(settings, size))
-        return tried(sample, settings, size)
+    def counted(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[Tally]:
+        done.extend(name_of(one, size) for one in group)
+        return tried(sample, group, size)
 
     monkeypatch.setattr(flows.progressive, "cluster", here)
     monkeypatch.setattr(trials, "tried", counted)
@@ -63,10 +63,12 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
 
 def test_a_search_that_broke_off_goes_on_with_what_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, count = chosen(tmp_path / "whole", monkeypatch)
-    with pytest.raises(ShardsError, match=r"1 of 24 trials failed: k 1, .* on 2\d\d tokens: it burned"):
+    with pytest.raises(
+        ShardsError, match=r"1 of 3 groups of trials failed: k 1, .* and 7 like it on 2\d\d tokens: it burned"
+    ):
         chosen(tmp_path / "broken", monkeypatch, broken=0)
     again, left = chosen(tmp_path / "broken", monkeypatch)
-    assert left == count - 23
+    assert left == count - 16
     assert again.settings == whole.settings
     assert [row.model_dump(exclude={"seconds"}) for row in again.samples] == [
         row.model_dump(exclude={"seconds"}) for row in whole.samples
@@ -81,39 +83,38 @@ def test_the_choice_is_that_of_plain_trials(tmp_path: Path, monkeypatch: pytest.
     *_, last = rounds(
         len(every),
         sizes_of(sample.tokens),
-        lambda size, numbers: {number: tried(sample, every[number], size) for number in numbers},
+        lambda size, numbers: {number: tried(sample, [every[number]], size)[0] for number in numbers},
     )
     assert found.settings == every[last.best]
     assert found.samples[-1].best == chosen_of(found.settings)
 
 
 def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
-    trial, tally = Trial(SETTINGS, LEAST), Tally(1, 2, 0.5)
-    kept(tmp_path).add(trial, tally)
-    assert kept(tmp_path).tallies == {trial.id: tally}
+    trial, tally = Trial((SETTINGS,), LEAST), Tally(1, 2, 0.5)
+    kept(tmp_path).add(trial, [tally])
+    assert kept(tmp_path).tallies == {name_of(SETTINGS, LEAST): tally}
     given = SETTINGS.model_copy(update={"n": 2})
     assert kept(tmp_path, settings=given).tallies == {}
-    kept(tmp_path).add(trial, tally)
+    kept(tmp_path).add(trial, [tally])
     assert kept(tmp_path, corpus="another").tallies == {}
 
 
 def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(tmp_path).add(Trial(SETTINGS, LEAST), Tally(1, 2))
+    kept(tmp_path).add(Trial((SETTINGS,), LEAST), [Tally(1, 2)])
     monkeypatch.setattr(flows.progressive, "workers_digest", lambda: "other code")
     assert kept(tmp_path).tallies == {}
 
 
 def test_a_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
-    first, second = Trial(SETTINGS, LEAST), Trial(SETTINGS.model_copy(update={"k": 3}), LEAST)
-    file = kept(tmp_path)
-    file.add(first, Tally(1, 2))
-    file.add(second, Tally(2, 2))
+    both = SETTINGS, SETTINGS.model_copy(update={"k": 3})
+    first, second = (name_of(one, LEAST) for one in both)
+    kept(tmp_path).add(Trial(both, LEAST), [Tally(1, 2), Tally(2, 2)])
     path = tmp_path / f".model{KEPT}"
     path.write_bytes(path.read_bytes()[:-5])
     again = kept(tmp_path)
-    assert list(again.tallies) == [first.id]
-    again.add(second, Tally(2, 2))
-    assert kept(tmp_path).tallies == {first.id: Tally(1, 2), second.id: Tally(2, 2)}
+    assert list(again.tallies) == [first]
+    again.add(Trial(both[1:], LEAST), [Tally(2, 2)])
+    assert kept(tmp_path).tallies == {first: Tally(1, 2), second: Tally(2, 2)}
 
 
 def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +125,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OutputError, match=rf"\.model{KEPT}: cannot be written \(No space left on device\)"):
-        file.add(Trial(SETTINGS, LEAST), Tally(1, 2))
+        file.add(Trial((SETTINGS,), LEAST), [Tally(1, 2)])
 
 
 def test_a_training_that_searches_keeps_the_choice_and_no_trials(
@@ -163,11 +164,11 @@ def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
 
 def test_a_trial_is_a_task_for_the_pool() -> None:
     sample = Sample.of(DOCUMENTS, SETTINGS)
-    trial, parts = Trial(SETTINGS, 40), TrialParts(sample)
+    trial, parts = Trial((SETTINGS,), 40), TrialParts(sample)
     assert isinstance(parts, TRIALS.parts)
-    assert TRIALS.run(trial, parts)[:2] == tried(sample, SETTINGS, 40)[:2]
+    assert [tally[:2] for tally in TRIALS.run(trial, parts)] == [plain(sample, SETTINGS, 40)]
     TRIALS.warm(parts)
-    assert len({Trial(one, size).id for one in grid(SETTINGS) for size in (40, 50)}) == 2 * len(grid(SETTINGS))
+    assert len({Trial((one,), size).id for one in grid(SETTINGS) for size in (40, 50)}) == 2 * len(grid(SETTINGS))
 
 
 def shown(rows: Sequence[SampleRow]) -> str:

@@ -34,7 +34,7 @@ from workers.learning.learned_weights import Unseen
 from workers.learning.trainers import trigram as trainer
 from workers.learning.trainers.trainer import TrainingError
 from workers.models.folder import ModelError
-from workers.models.memory.nearest import NEAR, Nearest
+from workers.models.memory.nearest import NEAR, Nearest, Vote
 from workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked, told_once
 from workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
 from workers.models.memory.timbl import TimblError
@@ -125,14 +125,13 @@ def test_neighbours_are_those_of_plain_loops(metric: Metric, decay: Decay) -> No
         sizes = values.max(axis=1) + 1
         classes = rng.integers(0, kinds, count).astype(np.int32)
         # Weights whose sums differ, so that distances that are equal are so for the same reason.
-        nearest = Nearest(
-            values, classes, kinds, rng.uniform(0.1, 1.0, features), int(rng.integers(1, 5)), metric, decay
-        )
+        vote = Vote(int(rng.integers(1, 5)), decay)
+        nearest = Nearest(values, classes, kinds, rng.uniform(0.1, 1.0, features), metric, vote)
         queries = rng.integers(-1, 4, (8, features)).astype(np.int32)
         found = told_once(nearest, queries)
         for q, query in enumerate(queries.tolist()):
             mine = slice(int(found.pointer[q]), int(found.pointer[q + 1]))
-            wanted = votes(distances(nearest, query, sizes.tolist()), classes.astype(np.int64), nearest.k, decay)
+            wanted = votes(distances(nearest, query, sizes.tolist()), classes.astype(np.int64), *vote)
             told = dict(zip(found.classes[mine].tolist(), found.share[mine].tolist(), strict=True))
             assert {c: s for c, s in told.items() if s > 1e-12} == pytest.approx(wanted, abs=1e-6)
             assert found.share[mine].sum() == pytest.approx(1.0)
@@ -140,7 +139,8 @@ def test_neighbours_are_those_of_plain_loops(metric: Metric, decay: Decay) -> No
 
 
 def test_no_instance_has_no_neighbours() -> None:
-    nearest = Nearest(np.zeros((1, 1), np.int32), np.zeros(1, np.int32), 1, np.ones(1), 1, Metric.OVERLAP, Decay.NONE)
+    vote = Vote(1, Decay.NONE)
+    nearest = Nearest(np.zeros((1, 1), np.int32), np.zeros(1, np.int32), 1, np.ones(1), Metric.OVERLAP, vote)
     assert len(told_once(nearest, np.zeros((0, 1), np.int32)).predicted) == 0
 
 
@@ -165,7 +165,7 @@ def test_neighbours_are_those_of_timbl(tmp_path: Path) -> None:
             assert referee.learn(str(file))
             queries = np.stack([rng.integers(0, 3 + 2 * f, 40) for f in range(5)], axis=1).astype(np.int32)
             queries = np.minimum(queries, values.max(axis=1))
-            found = told_once(Nearest(values, classes, 4, weights, k, metric, Decay.NONE), queries)
+            found = told_once(Nearest(values, classes, 4, weights, metric, Vote(k, Decay.NONE)), queries)
             for q, row in enumerate(queries.tolist()):
                 line = "\t".join([*(f"v{v}" for v in row), "c0"])
                 known, _, told, _ = referee.classify3(line, True, 0)

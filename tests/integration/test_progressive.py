@@ -27,7 +27,7 @@ def wanted(world: World) -> tuple[bytes, dict[str, str | float]]:
     every, sample = grid(settings), Sample.of(documents, settings)
 
     def attempt(size: int, numbers: Sequence[int]) -> dict[int, Tally]:
-        return {number: tried(sample, every[number], size) for number in numbers}
+        return {number: tried(sample, [every[number]], size)[0] for number in numbers}
 
     *_, last = rounds(len(every), sizes_of(sample.tokens), attempt)
     trigram.train(documents, settings=every[last.best], out=world.folder / "plain")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,8 @@ from workers.learning.progressive import Tally, asked_of
 from workers.learning.trainers.trainer import TrainingError, gold_of
 from workers.learning.trainers.trigram import entities_for, label_set, labels_around, remembered
 from workers.models.memory import timbl
-from workers.models.memory.neighbourhoods import Classifier, Codes, told_once
+from workers.models.memory.nearest import Vote
+from workers.models.memory.neighbourhoods import Classifier, Codes
 from workers.models.trigram import NEAREST, Instances, nearest
 
 SEARCHED: dict[str, Sequence[Any]] = {
@@ -136,19 +137,39 @@ def _numbered(values: Codes, asked: Codes) -> tuple[Codes, Codes]:
     return numbers.astype(np.int32), np.where(known[place] == asked, place, -1).astype(np.int32)
 
 
-def tried(sample: Sample, settings: TrigramSettings, size: int) -> Tally:
-    """How many tokens get the right class (all of its labels) by so many remembered ones. Raises `TimblError`."""
+def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
+    """Groups of settings that differ in k and decay alone, whose distances are the same; TiMBL's are each for itself."""
+    found: dict[tuple[object, ...], list[TrigramSettings]] = {}
+    for one in every:
+        alike = (one.metric, one.weighting) if one.learner == NEAREST else tuple(chosen_of(one).values())
+        found.setdefault(alike, []).append(one)
+    return list(found.values())
+
+
+def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[Tally]:
+    """How many tokens get the right class (all of its labels) by so many remembered ones, for each of a group.
+
+    The CPU seconds are shared out evenly. Raises `TimblError`.
+    """
     started = time.process_time()
-    part = sample.part(size)
-    instances = remembered(part.values, part.around, settings)
-    found = told_once(_classifier(instances, settings), part.asked)
-    right = (instances.labels[found.predicted] == part.wanted).all(axis=1)
-    return Tally(int(right.sum()), len(right), time.process_time() - started)
+    part, first = sample.part(size), group[0]
+    instances = remembered(part.values, part.around, first)
+    asked, place = np.unique(part.asked, axis=0, return_inverse=True)
+    if first.learner == NEAREST:
+        votes = [Vote(one.k, one.decay) for one in group]
+        found = nearest(instances, first).by_votes(votes, asked)
+    else:
+        found = [_timbl(instances, one).neighbourhoods(asked) for one in group]
+    right = [_right(one.predicted[place.ravel()], instances.labels, part.wanted) for one in found]
+    seconds = (time.process_time() - started) / len(group)
+    return [Tally(count, len(part.wanted), seconds) for count in right]
 
 
-def _classifier(instances: Instances, settings: TrigramSettings) -> Classifier:
-    if settings.learner == NEAREST:
-        return nearest(instances, settings)
+def _right(predicted: Ints, labels: Ints, wanted: Ints) -> int:
+    return int((labels[predicted] == wanted).all(axis=1).sum())
+
+
+def _timbl(instances: Instances, settings: TrigramSettings) -> Classifier:
     with tempfile.TemporaryDirectory(prefix="concord-trial-") as name:
         timbl.write_base(Path(name), instances.values, instances.classes, settings)
         return timbl.Timbl.read(Path(name), settings)

@@ -29,7 +29,7 @@ from workers.features.windows import Windows, numbered
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
 from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 from workers.models.memory import timbl
-from workers.models.memory.nearest import Nearest
+from workers.models.memory.nearest import Nearest, Vote
 from workers.models.memory.neighbourhoods import Classifier, Codes, Neighbourhoods, told_once
 from workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
 from workers.models.model import LocalScores
@@ -174,7 +174,7 @@ def load(folder: Path | str) -> TrigramModel:
 
 def nearest(instances: Instances, settings: TrigramSettings) -> Nearest:
     """Their nearest ones, as the settings say."""
-    how = settings.k, settings.metric, settings.decay
+    how = settings.metric, Vote(settings.k, settings.decay)
     return Nearest(instances.values, instances.classes, len(instances.labels), instances.weights, *how)
 
 

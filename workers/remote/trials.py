@@ -1,4 +1,4 @@
-"""The task of trials: settings of memory-based n-grams, each on a sample of so many tokens."""
+"""The task of trials: settings of memory-based n-grams, those together that share distances, on so many tokens."""
 
 from __future__ import annotations
 
@@ -11,30 +11,41 @@ from workers.corpus.shards import DEFAULT_TEXT
 from workers.learning.progressive import Tally
 from workers.learning.trigram_trials import Sample, chosen_of, tried
 from workers.models.trigram import NEAREST
-from workers.remote.task import Task, itself
+from workers.remote.task import Task
 
 
 class Trial(NamedTuple):
-    """Settings on so many tokens; see `Unit`."""
+    """A group of settings (`workers.learning.trigram_trials.together`) on so many tokens; see `Unit`."""
 
-    settings: TrigramSettings
+    group: tuple[TrigramSettings, ...]
     tokens: int
 
     @property
+    def names(self) -> list[str]:
+        """Of each of the settings on so many tokens, in a search in which only what `chosen_of` names differs."""
+        return [name_of(one, self.tokens) for one in self.group]
+
+    @property
     def id(self) -> str:
-        """Of a search, in which only what `chosen_of` names differs."""
-        return json.dumps([self.tokens, *chosen_of(self.settings).values()])
+        """Of a search."""
+        return json.dumps(self.names)
 
     @property
     def size(self) -> int:
-        """Trials of a size are handed out in their order."""
-        return 0
+        """The largest groups are handed out first."""
+        return len(self.group)
 
     @property
     def place(self) -> str:
         """For messages."""
-        given = ", ".join(f"{name} {value}" for name, value in chosen_of(self.settings).items())
-        return f"{given} on {self.tokens:,} tokens"
+        given = ", ".join(f"{name} {value}" for name, value in chosen_of(self.group[0]).items())
+        others = f" and {len(self.group) - 1} like it" if len(self.group) > 1 else ""
+        return f"{given}{others} on {self.tokens:,} tokens"
+
+
+def name_of(settings: TrigramSettings, tokens: int) -> str:
+    """What the tally of these settings is kept by."""
+    return json.dumps([tokens, *chosen_of(settings).values()])
 
 
 class TrialParts(NamedTuple):
@@ -44,8 +55,8 @@ class TrialParts(NamedTuple):
     text: TextSettings = DEFAULT_TEXT
 
 
-def _run(trial: Trial, parts: TrialParts) -> Tally:
-    return tried(parts.sample, trial.settings, trial.tokens)
+def _run(trial: Trial, parts: TrialParts) -> list[Tally]:
+    return tried(parts.sample, trial.group, trial.tokens)
 
 
 WARM = 10
@@ -54,7 +65,7 @@ WARM = 10
 
 def _warm(parts: TrialParts) -> None:
     for metric in (Metric.OVERLAP, Metric.MVDM):
-        tried(parts.sample, TrigramSettings(learner=NEAREST, metric=metric), min(WARM, parts.sample.tokens))
+        tried(parts.sample, [TrigramSettings(learner=NEAREST, metric=metric)], min(WARM, parts.sample.tokens))
 
 
-TRIALS = Task("trials", TrialParts, run=_run, counts=itself, rehearse=_run, warm=_warm)
+TRIALS = Task("trials", TrialParts, run=_run, counts=Tally.merge, rehearse=_run, warm=_warm)

@@ -17,6 +17,7 @@ value, which are short where features tell much.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -96,6 +97,13 @@ class ClassShares(NamedTuple):
         )
 
 
+class Vote(NamedTuple):
+    """How many of the least distances neighbours have, and how their weight falls."""
+
+    k: int
+    decay: Decay
+
+
 @dataclass(frozen=True, eq=False)
 class Nearest:
     """M training instances with F features: ``values`` (F, M), their ``classes`` (M,) below ``count``, and what each
@@ -105,9 +113,8 @@ class Nearest:
     classes: Codes
     count: int
     weights: Floats
-    k: int
     metric: Metric
-    decay: Decay
+    vote: Vote
 
     @cached_property
     def _postings(self) -> Postings:
@@ -119,13 +126,20 @@ class Nearest:
 
     def neighbourhoods(self, instances: Codes) -> Neighbourhoods:
         """See `Classifier`."""
+        (found,) = self.by_votes([self.vote], instances)
+        return found
+
+    def by_votes(self, votes: Sequence[Vote], instances: Codes) -> list[Neighbourhoods]:
+        """What each of the votes makes of the instances (Q, F), whose distances are computed once."""
         queries = np.ascontiguousarray(instances)
-        votes = self.weights, self.classes, self.count, queries, self.k, DECAYS[self.decay]
+        told = np.array([(k, DECAYS[decay]) for k, decay in votes], np.int64)
+        given = self.weights, self.classes, self.count, queries, told
         if self.metric is Metric.OVERLAP:
-            found = _by_overlap(self._postings, *votes)
+            found = _by_overlap(self._postings, *given)
         else:
-            found = _by_classes(self._shares, self.values, *votes, METRICS[self.metric])
-        return ranked(*found, len(queries))
+            found = _by_classes(self._shares, self.values, *given, METRICS[self.metric])
+        every = ranked(*found, len(votes) * len(queries))
+        return [every.at(np.arange(v * len(queries), (v + 1) * len(queries))) for v in range(len(votes))]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
@@ -133,12 +147,12 @@ class Nearest:
 
 @kernel
 def _by_overlap(
-    postings: Postings, weights: Floats, classes: Codes, count: int, queries: Codes, k: int, decay: int
+    postings: Postings, weights: Floats, classes: Codes, count: int, queries: Codes, votes: Ints
 ) -> tuple[Ints, Ints, Floats]:
     size, total = len(classes), weights.sum()
     distance = np.empty(size)
-    instance, of_class, share = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    votes, nearest, used = np.zeros(count), np.empty(k + 1), 0
+    ballot = _ballot(votes, count, size)
+    instance, of_class, share, used = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0
     for q in range(len(queries)):
         for i in range(size):
             distance[i] = total
@@ -147,11 +161,14 @@ def _by_overlap(
                 at = postings.first[f] + queries[q, f]
                 for p in range(postings.start[at], postings.start[at + 1]):
                     distance[postings.order[f, p]] -= weights[f]
-        _vote(distance, classes, k, decay, nearest, votes)
-        if used + count > len(share):
-            grown = max(2 * len(share), used + count, 1024)
+        most = used + len(votes) * count
+        if most > len(share):
+            grown = max(2 * len(share), most, 1024)
             instance, of_class, share = _grown(instance, grown), _grown(of_class, grown), _grown_floats(share, grown)
-        used = _told(votes, q, instance, of_class, share, used)
+        _gather(distance, classes, ballot)
+        for v in range(len(votes)):
+            _vote(ballot, votes[v, 0], votes[v, 1])
+            used = _told(ballot.shares, v * len(queries) + q, instance, of_class, share, used)
     return instance[:used], of_class[:used], share[:used]
 
 
@@ -163,8 +180,7 @@ def _by_classes(
     classes: Codes,
     count: int,
     queries: Codes,
-    k: int,
-    decay: int,
+    votes: Ints,
     metric: int,
 ) -> tuple[Ints, Ints, Floats]:
     size = len(classes)
@@ -173,8 +189,8 @@ def _by_classes(
     for f in range(len(weights)):
         widest = max(widest, shares.first[f + 1] - shares.first[f])
     differ = np.empty(widest)
-    instance, of_class, share = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    votes, nearest, used = np.zeros(count), np.empty(k + 1), 0
+    ballot = _ballot(votes, count, size)
+    instance, of_class, share, used = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0
     for q in range(len(queries)):
         for i in range(size):
             distance[i] = 0.0
@@ -182,11 +198,14 @@ def _by_classes(
             _difference(shares, f, count, queries[q, f], metric, differ)
             for i in range(size):
                 distance[i] += weights[f] * differ[values[f, i]]
-        _vote(distance, classes, k, decay, nearest, votes)
-        if used + count > len(share):
-            grown = max(2 * len(share), used + count, 1024)
+        most = used + len(votes) * count
+        if most > len(share):
+            grown = max(2 * len(share), most, 1024)
             instance, of_class, share = _grown(instance, grown), _grown(of_class, grown), _grown_floats(share, grown)
-        used = _told(votes, q, instance, of_class, share, used)
+        _gather(distance, classes, ballot)
+        for v in range(len(votes)):
+            _vote(ballot, votes[v, 0], votes[v, 1])
+            used = _told(ballot.shares, v * len(queries) + q, instance, of_class, share, used)
     return instance[:used], of_class[:used], share[:used]
 
 
@@ -216,36 +235,68 @@ def _difference(shares: ClassShares, f: int, count: int, code: int, metric: int,
     differ[code] = 0.0
 
 
+class Ballot(NamedTuple):
+    """Room for those who vote on one query: its least distinct distances, at most one more than the widest vote asks
+    for, and the instances at those, by distance and class; how many of either there are is in ``sizes``. The outcome is
+    in ``shares`` (C,)."""
+
+    nearest: Floats
+    distance: Floats
+    of_class: Ints
+    sizes: Ints
+    shares: Floats
+
+
+@kernel
+def _ballot(votes: Ints, count: int, size: int) -> Ballot:
+    widest = votes[:, 0].max()
+    return Ballot(
+        np.empty(widest + 1), np.empty(size), np.empty(size, np.int64), np.zeros(2, np.int64), np.zeros(count)
+    )
+
+
 @inner_in_place
-def _vote(distance: Floats, classes: Codes, k: int, decay: int, nearest: Floats, votes: Floats) -> None:
-    """Writes the shares of classes among the neighbours into ``votes``; ``nearest`` (k + 1,) is room for distances."""
-    found = 0
-    for i in range(len(distance)):
-        d = distance[i]
-        if found > k and d > nearest[k] - SAME:
+def _gather(distance: Floats, classes: Codes, ballot: Ballot) -> None:
+    """Finds the least distances (M,) and who has them."""
+    nearest, found = ballot.nearest, 0
+    last = len(nearest) - 1
+    for d in distance:
+        if found > last and d > nearest[last] - SAME:
             continue
         place = found
         while place > 0 and nearest[place - 1] > d + SAME:
             place -= 1
         if place > 0 and nearest[place - 1] > d - SAME:
             continue
-        if found <= k:
+        if found <= last:
             found += 1
         for j in range(found - 1, place, -1):
             nearest[j] = nearest[j - 1]
         nearest[place] = d
-    least, most = nearest[0], nearest[min(k, found) - 1]
-    _count(distance, classes, least, most, decay, votes)
-    if found > k and _tied(votes):
-        _count(distance, classes, least, nearest[k], decay, votes)
-        if _tied(votes):
-            _count(distance, classes, least, most, decay, votes)
+    there = 0
+    for i in range(len(distance)):
+        if distance[i] < nearest[found - 1] + SAME:
+            ballot.distance[there], ballot.of_class[there] = distance[i], classes[i]
+            there += 1
+    ballot.sizes[0], ballot.sizes[1] = found, there
 
 
 @inner_in_place
-def _tied(votes: Floats) -> bool:
+def _vote(ballot: Ballot, k: int, decay: int) -> None:
+    """Counts the shares of classes among the neighbours."""
+    nearest, found = ballot.nearest, ballot.sizes[0]
+    most = nearest[min(k, found) - 1]
+    _count(ballot, most, decay)
+    if found > k and _tied(ballot.shares):
+        _count(ballot, nearest[k], decay)
+        if _tied(ballot.shares):
+            _count(ballot, most, decay)
+
+
+@inner_in_place
+def _tied(shares: Floats) -> bool:
     best, times = -1.0, 0
-    for share in votes:
+    for share in shares:
         if share > best + SAME:
             best, times = share, 1
         elif share > best - SAME:
@@ -254,13 +305,14 @@ def _tied(votes: Floats) -> bool:
 
 
 @inner_in_place
-def _count(distance: Floats, classes: Codes, least: float, most: float, decay: int, votes: Floats) -> None:
+def _count(ballot: Ballot, most: float, decay: int) -> None:
     """The shares of classes among all instances that are no farther than ``most``."""
-    for c in range(len(votes)):
-        votes[c] = 0.0
+    shares, least = ballot.shares, ballot.nearest[0]
+    for c in range(len(shares)):
+        shares[c] = 0.0
     total = 0.0
-    for i in range(len(distance)):
-        d = distance[i]
+    for i in range(ballot.sizes[1]):
+        d = ballot.distance[i]
         if d < most + SAME:
             weight = 1.0
             if decay == 1:
@@ -269,17 +321,17 @@ def _count(distance: Floats, classes: Codes, least: float, most: float, decay: i
                 weight = (most - d) / (most - least)
             elif decay == 3:
                 weight = np.exp(-d)
-            votes[classes[i]] += weight
+            shares[ballot.of_class[i]] += weight
             total += weight
-    for c in range(len(votes)):
-        votes[c] /= total
+    for c in range(len(shares)):
+        shares[c] /= total
 
 
 @inner_in_place
-def _told(votes: Floats, q: int, instance: Ints, of_class: Ints, share: Floats, used: int) -> int:
-    for c in range(len(votes)):
-        if votes[c] > 0.0:
-            instance[used], of_class[used], share[used] = q, c, votes[c]
+def _told(shares: Floats, q: int, instance: Ints, of_class: Ints, share: Floats, used: int) -> int:
+    for c in range(len(shares)):
+        if shares[c] > 0.0:
+            instance[used], of_class[used], share[used] = q, c, shares[c]
             used += 1
     return used
 
