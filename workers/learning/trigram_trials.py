@@ -138,7 +138,7 @@ def _numbered(values: Codes, asked: Codes) -> tuple[Codes, Codes]:
 
 
 def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
-    """Groups of settings that differ in k and decay alone, whose distances are the same; TiMBL's are each for itself."""
+    """Groups of settings that differ in k and decay alone: their distances are the same. TiMBL's are each by itself."""
     found: dict[tuple[object, ...], list[TrigramSettings]] = {}
     for one in every:
         alike = (one.metric, one.weighting) if one.learner == NEAREST else tuple(chosen_of(one).values())
