@@ -152,7 +152,7 @@ def _by_overlap(
     size, total = len(classes), weights.sum()
     distance = np.empty(size)
     ballot = _ballot(votes, count, size)
-    instance, of_class, share, used = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0
+    told, used = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), 0
     for q in range(len(queries)):
         for i in range(size):
             distance[i] = total
@@ -161,15 +161,9 @@ def _by_overlap(
                 at = postings.first[f] + queries[q, f]
                 for p in range(postings.start[at], postings.start[at + 1]):
                     distance[postings.order[f, p]] -= weights[f]
-        most = used + len(votes) * count
-        if most > len(share):
-            grown = max(2 * len(share), most, 1024)
-            instance, of_class, share = _grown(instance, grown), _grown(of_class, grown), _grown_floats(share, grown)
         _gather(distance, classes, ballot)
-        for v in range(len(votes)):
-            _vote(ballot, votes[v, 0], votes[v, 1])
-            used = _told(ballot.shares, v * len(queries) + q, instance, of_class, share, used)
-    return instance[:used], of_class[:used], share[:used]
+        told, used = _voted(ballot, votes, q, len(queries), told, used)
+    return told[0][:used], told[1][:used], told[2][:used]
 
 
 @kernel
@@ -190,7 +184,7 @@ def _by_classes(
         widest = max(widest, shares.first[f + 1] - shares.first[f])
     differ = np.empty(widest)
     ballot = _ballot(votes, count, size)
-    instance, of_class, share, used = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0
+    told, used = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), 0
     for q in range(len(queries)):
         for i in range(size):
             distance[i] = 0.0
@@ -198,15 +192,9 @@ def _by_classes(
             _difference(shares, f, count, queries[q, f], metric, differ)
             for i in range(size):
                 distance[i] += weights[f] * differ[values[f, i]]
-        most = used + len(votes) * count
-        if most > len(share):
-            grown = max(2 * len(share), most, 1024)
-            instance, of_class, share = _grown(instance, grown), _grown(of_class, grown), _grown_floats(share, grown)
         _gather(distance, classes, ballot)
-        for v in range(len(votes)):
-            _vote(ballot, votes[v, 0], votes[v, 1])
-            used = _told(ballot.shares, v * len(queries) + q, instance, of_class, share, used)
-    return instance[:used], of_class[:used], share[:used]
+        told, used = _voted(ballot, votes, q, len(queries), told, used)
+    return told[0][:used], told[1][:used], told[2][:used]
 
 
 @inner_in_place
@@ -279,6 +267,22 @@ def _gather(distance: Floats, classes: Codes, ballot: Ballot) -> None:
             ballot.distance[there], ballot.of_class[there] = distance[i], classes[i]
             there += 1
     ballot.sizes[0], ballot.sizes[1] = found, there
+
+
+@kernel
+def _voted(
+    ballot: Ballot, votes: Ints, q: int, queries: int, told: tuple[Ints, Ints, Floats], used: int
+) -> tuple[tuple[Ints, Ints, Floats], int]:
+    """Adds what each vote comes to for query q, of so many, to the ``used`` entries of ``told``, in longer arrays where
+    these have no room."""
+    most = used + len(votes) * len(ballot.shares)
+    if most > len(told[2]):
+        grown = max(2 * len(told[2]), most, 1024)
+        told = _grown(told[0], grown), _grown(told[1], grown), _grown_floats(told[2], grown)
+    for v in range(len(votes)):
+        _vote(ballot, votes[v, 0], votes[v, 1])
+        used = _told(ballot.shares, v * queries + q, told[0], told[1], told[2], used)
+    return told, used
 
 
 @inner_in_place
