@@ -33,6 +33,7 @@ from common import (
     labelled_corpora,
     made_up,
     options,
+    ray_workers,
     save,
     trained_model,
 )
@@ -132,7 +133,7 @@ def _watched(corpus: Path, model: Path, workers: int) -> tuple[dict[str, Any], l
     with subprocess.Popen(typed, env=environment(), stdout=subprocess.PIPE, text=True) as running:
         while running.poll() is None:
             time.sleep(STEP)
-            found = [_sizes(pid) for pid in _workers(running.pid)]
+            found = [_sizes(pid) for pid in ray_workers(running.pid)]
             if found:
                 memory.append(Memory(time.monotonic() - started, *max(found)))
         assert running.stdout is not None
@@ -140,26 +141,6 @@ def _watched(corpus: Path, model: Path, workers: int) -> tuple[dict[str, Any], l
     if running.returncode:
         raise SystemExit(f"the run failed: {report.get('errors')}")
     return report, memory, out
-
-
-def _workers(driver: int) -> list[int]:
-    """Process ids of the actors below the driver."""
-    parents: dict[int, int] = {}
-    names: dict[int, str] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                names[int(folder.name)] = (folder / "cmdline").read_text()
-            except OSError:
-                continue  # it ended between the two looks
-    return [pid for pid, name in names.items() if name.startswith("ray::ShardWorker") and _below(pid, driver, parents)]
-
-
-def _below(pid: int, driver: int, parents: dict[int, int]) -> bool:
-    while pid in parents and pid != driver:
-        pid = parents[pid]
-    return pid == driver
 
 
 def _sizes(pid: int) -> tuple[float, float, float]:

@@ -172,3 +172,23 @@ def draw(picture: Figure, name: str) -> None:
     path = PICTURES / f"{name}.png"
     picture.savefig(path, dpi=130)
     print(f"picture in {os.path.relpath(path)}")
+
+
+def ray_workers(driver: int) -> list[int]:
+    """Process ids of the actors below the driver."""
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                names[int(folder.name)] = (folder / "cmdline").read_text()
+            except OSError:
+                continue  # it ended between the two looks
+    return [pid for pid, name in names.items() if name.startswith("ray::ShardWorker") and _below(pid, driver, parents)]
+
+
+def _below(pid: int, driver: int, parents: dict[int, int]) -> bool:
+    while pid in parents and pid != driver:
+        pid = parents[pid]
+    return pid == driver

@@ -107,9 +107,10 @@ def choose(
     """
     every, sample = grid(settings), Sample.of(documents, settings)
     rows, best = list[SampleRow](), settings
+    parts = TrialParts(sample, settings.learner, search.largest)
     with (
         cluster(search.ray, workers=search.workers) as running,
-        running.pool(TRIALS, TrialParts(sample), most=len(every)) as work,
+        running.pool(TRIALS, parts, most=len(every)) as work,
     ):
         for made in rounds(len(every), sizes_of(sample.tokens, search.largest), partial(_tallies, every, work, kept)):
             best = every[made.best]

@@ -22,10 +22,12 @@ from flows.cluster.interrupts import Interrupts, noted_interrupts
 from flows.cluster.pool import Done, Order, Pool, reason
 from flows.cluster.ray_folder import RayFolder, ray_folder
 from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
+from flows.cluster.room import check_room
 from flows.progress import explained, say
 from workers.compiling.code import workers_digest
 from workers.corpus.plan import U
 from workers.remote.actor import warm_node
+from workers.remote.memory import memory_of
 from workers.remote.task import Parts, Task
 
 KNOCK_SECONDS = 10.0
@@ -45,10 +47,6 @@ GcsClient(address=sys.argv[1]).get_all_node_info(timeout=10)
 STARTING = "starting workers; kernels are compiled once a machine and version, which takes about a minute"
 """What is said where that takes long."""
 
-WORKER_MEMORY = 500 << 20
-"""Bytes an actor asks Ray for; what it really uses depends on the model and the shard's size."""
-
-
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """What Ray reads of the environment to find its token."""
 
@@ -67,8 +65,9 @@ class Cluster(NamedTuple):
         """Does a task of `TASKS` on shards, on a pool of actors, largest first; gives each as it ends, in any order.
 
         A shard that fails is given with its error and the rest goes on. A document that ends whoever works on it is
-        a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where the workers run other code than
-        the driver or die one after another, and where Ray dies; and what Ctrl-C and SIGTERM raise.
+        a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where no node has the memory that a
+        worker needs, where the workers run other code than the driver or die one after another, and where Ray dies;
+        and what Ctrl-C and SIGTERM raise.
         """
         with self.pool(task, parts, most=len(shards)) as work:
             yield from work(shards)
@@ -78,16 +77,18 @@ class Cluster(NamedTuple):
         self, task: Task[U, P, R], parts: P, *, most: int
     ) -> Iterator[Callable[[Sequence[U]], Iterator[Done[U, R]]]]:
         """`run` for shards that come in several goes, of at most so many each, to one pool of actors."""
-        order = Order(task.name, [ray.put(parts)], workers_digest(), parts.text, WORKER_MEMORY)
+        count, memory = min(self.workers, most), memory_of(task, parts)
+        check_room(ray.nodes(), count, memory)
+        order = Order(task.name, [ray.put(parts)], workers_digest(), parts.text, memory)
         pool = Pool.of(order, insist=self.insist)
 
         def work(shards: Sequence[U]) -> Iterator[Done[U, R]]:
             pool.add(shards)
-            while pool.flying:
+            while pool.busy:
                 yield from pool.answers(self.wait(list(pool.flying)))
 
         try:
-            pool.fill(min(self.workers, most))
+            pool.fill(count)
             with explained(STARTING):
                 self._warm_nodes(order)  # while the actors start; none has a shard yet
             yield work

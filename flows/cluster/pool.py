@@ -81,6 +81,11 @@ class Pool:
         """A pool without actors and without work; ``insist`` raises where Ray has died."""
         return cls(deque(), order, insist, Deaths(partial(split, text=order.text)))
 
+    @property
+    def busy(self) -> bool:
+        """Is there work that has not come back? An actor that Ray has no place for yet is not waited for."""
+        return bool(self.queue) or any(work is not None for _, work in self.flying.values())
+
     def add(self, units: Sequence[Unit]) -> None:
         """Work that is to be done after what is there, largest first."""
         self.queue.extend(Work(unit) for unit in largest_first(units))
@@ -190,7 +195,7 @@ class Pool:
 
     def close(self) -> None:
         """Ends the actors. Those that are at work end with Ray itself, without talk of retries."""
-        if not self.flying:
+        if not self.busy:
             for actor in self.actors.values():
                 ray.kill(actor)
 

@@ -32,6 +32,11 @@ P = TypeVar("P", bound=Parts)
 R = TypeVar("R")
 
 
+def no_more(_: object) -> int:
+    """`Task.builds` of what makes nothing large of arrays."""
+    return 0
+
+
 @dataclass(frozen=True)
 class Task(Generic[U, P, R]):
     """Work on shards, or on other units, that the pool can hand out: an entry of `TASKS`.
@@ -50,6 +55,8 @@ class Task(Generic[U, P, R]):
     """The same work without a trace: does the process live through these rows?"""
     warm: Callable[[P], object]
     """Once a machine, before its workers start: compiles the kernels that ``run`` will need."""
+    builds: Callable[[P], int] = no_more
+    """Bytes that a process makes of shared arrays, see `workers.remote.memory`."""
 
 
 AnyTask = Task[Any, Any, Any]

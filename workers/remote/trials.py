@@ -49,9 +49,12 @@ def name_of(settings: TrigramSettings, tokens: int) -> str:
 
 
 class TrialParts(NamedTuple):
-    """What is remembered and classified; no text is read."""
+    """What is remembered and classified, by what learner, and the most tokens that a trial remembers, None for all; no
+    text is read."""
 
     sample: Sample
+    learner: str = NEAREST
+    largest: int | None = None
     text: TextSettings = DEFAULT_TEXT
 
 
@@ -68,4 +71,13 @@ def _warm(parts: TrialParts) -> None:
         tried(parts.sample, [TrigramSettings(learner=NEAREST, metric=metric)], min(WARM, parts.sample.tokens))
 
 
-TRIALS = Task("trials", TrialParts, run=_run, counts=Tally.merge, rehearse=_run, warm=_warm)
+REMEMBERED = {NEAREST: 40, "igtree": 100, "tribl2": 250, "ib1": 250}
+"""Bytes of a value that is remembered, of 22 a token, at the peak of a trial; measured, see `workers.remote.memory`."""
+
+
+def _builds(parts: TrialParts) -> int:
+    tokens = parts.sample.tokens
+    return REMEMBERED[parts.learner] * len(parts.sample.values) * min(tokens, parts.largest or tokens)
+
+
+TRIALS = Task("trials", TrialParts, run=_run, counts=Tally.merge, rehearse=_run, warm=_warm, builds=_builds)

@@ -1,0 +1,127 @@
+"""What Ray's workers take of memory, beside what they ask for: CRFs, memory-based models, trials of their settings.
+
+For each kind of parts one worker on this machine does the work of its task, and has its most MiB that it shares with no
+other process. `GROWTH` and `BASE` in `workers/remote/memory.py`, and `REMEMBERED` in `workers/remote/trials.py`, are
+chosen by these figures.
+
+    python benchmarks/bench_memory.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench_csi import corpora
+from common import labelled_corpora, ray_workers, save
+
+from flows.cluster.cluster import cluster
+from flows.sources import first_document, read_documents
+from schemas.document import Document
+from schemas.run import RunKey, RunSettings
+from schemas.settings import SgdSettings
+from schemas.trigram import TrigramSettings
+from workers.constraints.constraint_set import Unconstrained
+from workers.corpus.ingestion import write_corpus
+from workers.corpus.plan import Unit, plan
+from workers.learning.trainers import sgd, trigram
+from workers.learning.trigram_trials import Sample
+from workers.models.model import Model
+from workers.remote.count import COUNT, CountParts
+from workers.remote.label import LABEL, LabelParts
+from workers.remote.memory import BASE, GROWTH, memory_of
+from workers.remote.task import AnyTask
+from workers.remote.trials import TRIALS, Trial, TrialParts
+
+LEARNERS: dict[str, dict[str, Any]] = {
+    "nearest": {},
+    "nearest, MVDM": {"metric": "mvdm", "k": 5},
+    "igtree": {"learner": "igtree"},
+    "tribl2": {"learner": "tribl2"},
+    "ib1": {"learner": "ib1"},
+}
+SHARD_BYTES = 2 << 10
+"""IB1 classifies five tokens a second: few are enough, as nothing grows with them."""
+LABELLED = 2
+"""Shards of the memory-based models, and trials of each kind."""
+ASKED = 300
+"""Instances that a trial classifies."""
+
+
+def main() -> None:
+    """Measures and prints."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    save("memory", {"rows": [*models(), *trials()]})
+
+
+def models() -> Iterator[dict[str, Any]]:
+    """Workers that count, or label: with a CRF of newspaper names, and with memory-based trigrams of chunks."""
+    both = labelled_corpora()
+    shards = plan(both.train)
+    yield row("counting", COUNT, CountParts(), shards)
+    documents, _ = read_documents(shards)
+    with tempfile.TemporaryDirectory() as folder:
+        crf = sgd.train(documents, settings=SgdSettings(features="finkel", passes=2), out=Path(folder) / "model")
+        yield row("CRF", *labelling(crf, both.train, None, "certify", Path(folder)))
+    train, test = corpora("chunks")
+    for name, given in LEARNERS.items():
+        settings = TrigramSettings.model_validate({"windows": "chunks"} | given)
+        with tempfile.TemporaryDirectory() as folder:
+            model = trigram.train(train, settings=settings, out=Path(folder) / "model")
+            write_corpus(test, Path(folder) / "test", source="test")
+            yield row(name, *labelling(model, Path(folder) / "test", SHARD_BYTES, "window", Path(folder)))
+
+
+def labelling(
+    model: Model, corpus: Path, shard_bytes: int | None, engine: str, folder: Path
+) -> tuple[AnyTask, LabelParts, Sequence[Unit]]:
+    """The task, its parts and shards: all of the corpus, or the first few of so many bytes."""
+    shards = plan(corpus) if shard_bytes is None else plan(corpus, shard_bytes=shard_bytes)[:LABELLED]
+    key = RunKey(settings=RunSettings(engine=engine), model=model.digest, constraints="none", code="none")
+    sample = first_document(shards, key.settings.text, model)
+    return LABEL, LabelParts(model, Unconstrained(), key, folder / "store", sample), shards
+
+
+def trials() -> Iterator[dict[str, Any]]:
+    """Workers that try settings on all of the chunks' training tokens but a fifth."""
+    train, _ = corpora("chunks")
+    for name, given in LEARNERS.items():
+        settings = TrigramSettings.model_validate({"windows": "chunks"} | given)
+        yield row(f"trial of {name}", TRIALS, *trial_of(train, settings))
+
+
+def trial_of(train: Sequence[Document], settings: TrigramSettings) -> tuple[TrialParts, Sequence[Unit]]:
+    """Parts, and trials that classify few."""
+    sample = Sample.of(train, settings)
+    sample = sample._replace(asked=sample.asked[:ASKED], wanted=sample.wanted[:ASKED])
+    return TrialParts(sample, settings.learner), [Trial(settings, sample.tokens)] * LABELLED
+
+
+def row(name: str, task: AnyTask, parts: Any, units: Sequence[Unit]) -> dict[str, Any]:
+    """MiB of one worker: what it has to unpickle for itself, its peak, and what it asks for."""
+    asked = memory_of(task, parts)
+    own, peak = (asked - BASE - task.builds(parts)) / GROWTH, 0.0
+    with cluster(None, workers=1) as running:
+        for done in running.run(task, units, parts):
+            if done.error is not None:
+                raise SystemExit(done.failure)
+            peak = max(peak, *map(peak_of, ray_workers(os.getpid())))
+    found = {"own": own / 2**20, "peak": peak, "asked": asked / 2**20}
+    print(f"{name:24}", *(f"{kind} {size:7.1f}" for kind, size in found.items()), flush=True)
+    return {"name": name} | found
+
+
+def peak_of(pid: int) -> float:
+    """MiB that a process has for itself, and what it has given back since its peak."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    kib = {name: int(size) for name, size in re.findall(r"^(\w+):\s+(\d+) kB$", status, re.MULTILINE)}
+    return (kib["RssAnon"] + kib["VmHWM"] - kib["VmRSS"]) / 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Do Ray's nodes have room for the workers? Ray itself would let them wait for ever, without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.cluster.deaths import ClusterError
+from flows.progress import say
+
+
+def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) -> None:
+    """Says where fewer ``workers`` fit than are asked for, of one CPU and ``memory`` bytes each.
+
+    ``nodes`` are what `ray.nodes` tells, by all that they have, whoever uses it now: workers wait for what others give
+    back, and for nodes that a cluster starts on demand. Raises `ClusterError` where there are nodes, and none has the
+    memory.
+    """
+    rooms = [_room(node["Resources"]) for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
+    largest = max((has for _, has in rooms), default=memory)
+    if largest < memory:
+        raise ClusterError(
+            f"a worker needs {_shown(memory)} of memory with this model, and the largest of Ray's nodes has "
+            f"{_shown(largest)} for its workers; end other programs there, add a larger node, or use a smaller model"
+        )
+    fit = sum(min(cpus, int(has) // memory) for cpus, has in rooms)
+    if fit < workers:
+        say(
+            f"Ray's nodes have room for {fit} of {workers} workers, at a CPU and {_shown(memory)} of memory each; "
+            "the work goes on with those, and with more where nodes come"
+        )
+
+
+def _room(resources: Mapping[str, float]) -> tuple[int, float]:
+    return int(resources["CPU"]), resources.get("memory", 0.0)
+
+
+def _shown(size: float) -> str:
+    return f"{size / 2**20:,.0f} MiB"
