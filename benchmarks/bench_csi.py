@@ -32,7 +32,6 @@ from common import MADE, REAL, batches, concord, labelled_corpora, save
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet, Scheme
 from schemas.problem import Problem
-from schemas.settings import SgdSettings
 from schemas.trigram import TrigramSettings
 from workers.constraints.constraint_set import Unconstrained
 from workers.evaluation.bootstrap import paired_bootstrap
@@ -41,11 +40,11 @@ from workers.evaluation.measures import Pair, spans
 from workers.evaluation.named_counts import Counts
 from workers.inference.registry import Decoder
 from workers.learning.progressive import Tally, rounds, sizes_of
-from workers.learning.trainers import sgd, trigram
+from workers.learning.trainers import trigram
 from workers.learning.trigram_trials import Sample, chosen_of, grid, together, tried
 from workers.models.memory.neighbourhoods import Neighbourhoods
 from workers.models.memory.ngrams import voted
-from workers.models.model import LocalScores, viterbi_labels
+from workers.models.model import LocalScores
 from workers.models.trigram import TrigramModel
 
 HELD_SENTENCES = 1_000
@@ -77,7 +76,6 @@ ENGINES: dict[str, dict[str, Any]] = {
     "astar": {},
     "cpsat": {},
 }
-FEATURES = {"chunks": "core+pos", "names": "core+pos+mentions+entities"}
 
 
 class Told(NamedTuple):
@@ -116,7 +114,6 @@ def tables(train: list[Document], test: list[Document], base: dict[str, Any]) ->
     labels, gold = loose.model.labels, gold_of(loose.batch, loose.model.labels)
     answers = {"baseline": own_labels(alone)} | answers_of(train, test, loose, base | settings["trigrams"], gold)
     counts = {name: counted(loose.batch, labels, gold, mine) for name, mine in answers.items()}
-    counts |= {"CRF": crf_counts(train, test, FEATURES[base["windows"]], labels, gold)}
     rows = [row_of(name, mine, counts["baseline"]) for name, mine in counts.items()]
     rows.append({"over": "voting"} | row_of("CSI", counts["CSI"], counts["voting"]))
     show(rows)
@@ -379,17 +376,6 @@ def beside_timbl(train: list[Document], test: list[Document], base: dict[str, An
         )
         print(f"{given}: {speed[0]:,.0f} and TiMBL's {speed[1]:,.1f} a second; equal: {alike}")
     return {"rows": rows}
-
-
-def crf_counts(
-    train: Sequence[Document], test: Sequence[Document], features: str, labels: LabelSet, gold: Labels
-) -> Counts:
-    """A CRF of the same columns, by Viterbi."""
-    with tempfile.TemporaryDirectory() as folder:
-        model = sgd.train(train, settings=SgdSettings(features=features), out=Path(folder) / "model")
-    batch = Batch.of(test)
-    answer = labels.encode(model.labels.decode(viterbi_labels(model, batch)))
-    return counted(batch, labels, gold, answer)
 
 
 PARTS: dict[str, Callable[[list[Document], list[Document], dict[str, Any]], dict[str, Any]]] = {

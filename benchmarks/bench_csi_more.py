@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_csi import FEATURES, Told, corpora, counted, gold_of, own_labels, row_of, show, solved, told
+from bench_csi import Told, corpora, counted, gold_of, own_labels, row_of, show, solved, told
 from common import RESULTS, save
 from mined import mined, weighed
 
@@ -44,6 +44,8 @@ from workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from workers.models.memory.ngrams import voted
 from workers.models.model import Model
 
+FEATURES = {"chunks": "core+pos", "names": "core+pos+mentions+entities"}
+"""Of the CRF: the columns that the windows read."""
 LEAST = 1e-4
 """Marginals below are left out."""
 HELD_OUT = 0.2

@@ -99,7 +99,7 @@ def trial_of(train: Sequence[Document], settings: TrigramSettings) -> tuple[Tria
     """Parts, and trials that classify few."""
     sample = Sample.of(train, settings)
     sample = sample._replace(asked=sample.asked[:ASKED], wanted=sample.wanted[:ASKED])
-    return TrialParts(sample, settings.learner), [Trial(settings, sample.tokens)] * LABELLED
+    return TrialParts(sample, settings.learner), [Trial((settings,), sample.tokens)] * LABELLED
 
 
 def row(name: str, task: AnyTask, parts: Any, units: Sequence[Unit]) -> dict[str, Any]:

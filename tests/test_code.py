@@ -105,6 +105,7 @@ OUT = {
     "workers/remote/answers.py": "counts answers, which are in the key as constraints",
     "workers/remote/count.py": "counts what is in a corpus",
     "workers/remote/label.py": "hands shards to `workers.labelling.shard`",
+    "workers/remote/memory.py": "says what a worker asks Ray for",
     "workers/remote/registry.py": "hands shards to `workers.labelling.shard`",
     "workers/remote/task.py": "hands shards to `workers.labelling.shard`",
     "workers/synthesis/made_up.py": "makes a corpus, whose rows are in the key",
