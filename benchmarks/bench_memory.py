@@ -31,7 +31,7 @@ from workers.corpus.ingestion import write_corpus
 from workers.corpus.plan import Unit, plan
 from workers.learning.trainers import sgd, trigram
 from workers.learning.trigram_trials import Sample
-from workers.models.model import Model
+from workers.models.loaders import load_model
 from workers.remote.count import COUNT, CountParts
 from workers.remote.label import LABEL, LabelParts
 from workers.remote.memory import BASE, GROWTH, memory_of
@@ -43,10 +43,11 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "nearest, MVDM": {"metric": "mvdm", "k": 5},
     "igtree": {"learner": "igtree"},
     "tribl2": {"learner": "tribl2"},
-    "ib1": {"learner": "ib1"},
 }
+"""IB1 keeps as much as TRIBL2, and takes minutes to classify a shard."""
+MODEL = "model"
 SHARD_BYTES = 2 << 10
-"""IB1 classifies five tokens a second: few are enough, as nothing grows with them."""
+"""Of the memory-based models, whose workers grow with their first document alone."""
 LABELLED = 2
 """Shards of the memory-based models, and trials of each kind."""
 ASKED = 300
@@ -66,21 +67,22 @@ def models() -> Iterator[dict[str, Any]]:
     yield row("counting", COUNT, CountParts(), shards)
     documents, _ = read_documents(shards)
     with tempfile.TemporaryDirectory() as folder:
-        crf = sgd.train(documents, settings=SgdSettings(features="finkel", passes=2), out=Path(folder) / "model")
-        yield row("CRF", *labelling(crf, both.train, None, "certify", Path(folder)))
+        sgd.train(documents, settings=SgdSettings(features="finkel", passes=2), out=Path(folder) / MODEL)
+        yield row("CRF", *labelling(Path(folder), both.train, None, "certify"))
     train, test = corpora("chunks")
     for name, given in LEARNERS.items():
         settings = TrigramSettings.model_validate({"windows": "chunks"} | given)
         with tempfile.TemporaryDirectory() as folder:
-            model = trigram.train(train, settings=settings, out=Path(folder) / "model")
+            trigram.train(train, settings=settings, out=Path(folder) / MODEL)
             write_corpus(test, Path(folder) / "test", source="test")
-            yield row(name, *labelling(model, Path(folder) / "test", SHARD_BYTES, "window", Path(folder)))
+            yield row(name, *labelling(Path(folder), Path(folder) / "test", SHARD_BYTES, "window"))
 
 
 def labelling(
-    model: Model, corpus: Path, shard_bytes: int | None, engine: str, folder: Path
+    folder: Path, corpus: Path, shard_bytes: int | None, engine: str
 ) -> tuple[AnyTask, LabelParts, Sequence[Unit]]:
-    """The task, its parts and shards: all of the corpus, or the first few of so many bytes."""
+    """The task, its parts with a folder's model, and shards: all of a corpus, or the first few of so many bytes."""
+    model = load_model(folder / MODEL)
     shards = plan(corpus) if shard_bytes is None else plan(corpus, shard_bytes=shard_bytes)[:LABELLED]
     key = RunKey(settings=RunSettings(engine=engine), model=model.digest, constraints="none", code="none")
     sample = first_document(shards, key.settings.text, model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ from workers.learning.trainers import trigram
 from workers.learning.trainers.trainer import TrainingError
 from workers.learning.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
 
+needs_timbl = pytest.mark.skipif(
+    find_spec("timblapi") is None, reason="the extra memory is not installed: python3-timbl"
+)
+TIMBLS = ("igtree", "tribl2", "ib1")
 DOCUMENTS = [made_up(seed, f"d{seed}") for seed in range(30)]
 
 counts = st.lists(st.integers(0, 200), min_size=1, max_size=40)
@@ -164,8 +169,9 @@ def halves(documents: Sequence[Document]) -> tuple[list[Document], list[Document
         {},
         {"k": 3, "metric": "mvdm", "decay": "inverse"},
         {"k": 5, "metric": "jeffrey", "decay": "linear", "weighting": "none"},
+        *(pytest.param({"learner": name, "k": 3}, marks=needs_timbl) for name in TIMBLS),
     ],
-    ids=["overlap", "mvdm", "jeffrey"],
+    ids=["overlap", "mvdm", "jeffrey", *TIMBLS],
 )
 def test_a_trial_on_all_tokens_is_the_model_of_the_others(
     windows: Window, given: dict[str, Any], tmp_path: Path
@@ -225,6 +231,16 @@ def test_a_group_comes_to_what_each_of_it_does() -> None:
 def test_learners_of_timbl_share_no_distances() -> None:
     every = grid(TrigramSettings(learner="ib1"))
     assert together(every) == [[one] for one in every]
+
+
+@needs_timbl
+def test_a_trial_of_ib1_is_one_of_our_own_neighbours() -> None:
+    settings = TrigramSettings(k=3)
+    sample = Sample.of(DOCUMENTS, settings)
+    for size in (40, sample.tokens):
+        theirs = tried(sample, settings.model_copy(update={"learner": "ib1"}), size)
+        assert theirs[:2] == tried(sample, settings, size)[:2]
+        assert theirs.right > 0
 
 
 def test_the_order_of_documents_does_not_matter() -> None:

@@ -1,16 +1,20 @@
-"""Wrapped progressive sampling on real Ray: killed on one worker, taken up again on two."""
+"""Wrapped progressive sampling on real Ray: killed on one worker, taken up again on two, of which one is killed."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from flows.sources import read_documents
 from schemas.trigram import TrigramSettings
 from tests.integration.conftest import World
-from tests.integration.processes import command_line, descendants, gone
+from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
 from workers.corpus.plan import plan
 from workers.learning.progressive import Tally, rounds, sizes_of
 from workers.learning.trainers import trigram
@@ -34,6 +38,20 @@ def wanted(world: World) -> tuple[bytes, dict[str, str | float]]:
     return (world.folder / "plain" / INSTANCES_FILE).read_bytes(), chosen_of(every[last.best])
 
 
+def searched_without_a_worker(world: World, *command: str) -> Any:
+    """The answer of a search by two workers, one of which is killed while both have trials."""
+    kept = world.folder / ".memory.trials"
+    search = world.start(*command, "--workers", "2", "--json")
+    lines = kept.read_bytes().count(b"\n")
+    wait_until(lambda: len(workers_of(search.pid)) == 2 and kept.read_bytes().count(b"\n") > lines, search)
+    killed, left = workers_of(search.pid)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: bool(set(workers_of(search.pid)) - {killed, left}), search)  # another in its place
+    answer, said = search.communicate(timeout=300)
+    assert search.returncode == 0, said
+    return json.loads(answer)
+
+
 @pytest.mark.slow
 def test_a_search_that_is_killed_ends_with_the_same_model(world: World) -> None:
     command = ["train", "--corpus", "train", "--out", "memory", "--trainer", "trigram", "--tune", "--no-consistency"]
@@ -50,7 +68,7 @@ def test_a_search_that_is_killed_ends_with_the_same_model(world: World) -> None:
     first.kill()
     first.communicate(timeout=60)
     assert gone(below, seconds=30) == []
-    again = world.run(*command, "--workers", "2", "--json")
+    again = searched_without_a_worker(world, *command)
     assert not kept.exists()
     found = (world.folder / "memory" / INSTANCES_FILE).read_bytes(), again["samples"][-1]["best"]
     assert found == wanted(world)

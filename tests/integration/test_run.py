@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
 import urllib.request
 from contextlib import closing
@@ -15,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.conftest import World, markers
-from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
+from tests.integration.interruptions import labelled_through_kills
+from tests.integration.processes import command_line, descendants, gone, wait_until
 from workers.corpus.plan import plan
 
 
@@ -57,32 +56,7 @@ def test_a_run_that_cannot_reach_ray_takes_nothing_away(world: World, reference:
 
 def test_kills_lose_nothing(world: World, reference: Any) -> None:
     """A worker killed, SIGTERM, the driver killed, the same command to the end: the same bytes."""
-    shards = reference["shards_done"]
-    first = world.start(*world.reprocess_command("killed", "--workers", "2"))
-    wait_until(lambda: markers(world, "killed") >= 1 and len(workers_of(first.pid)) == 2, first)
-    os.kill(workers_of(first.pid)[0], signal.SIGKILL)
-    done = markers(world, "killed")
-    wait_until(lambda: markers(world, "killed") > done, first)
-    below = descendants(first.pid)
-    first.terminate()
-    answer, said = first.communicate(timeout=60)
-    assert (first.returncode, answer) == (143, ""), said
-    assert "the same command goes on" in said
-    assert gone(below, seconds=20) == []
-
-    done = markers(world, "killed")
-    second = world.start(*world.reprocess_command("killed", "--workers", "2"))
-    wait_until(lambda: markers(world, "killed") > done, second)
-    # Ray's two agents need a minute to see that their node has gone; they hold no CPU and no data.
-    below = [p for p in descendants(second.pid) if "Agent" not in command_line(p)]
-    second.kill()
-    second.communicate(timeout=60)
-    assert gone(below, seconds=30) == []
-
-    done = markers(world, "killed")
-    assert 2 <= done < shards
-    last = world.reprocess("killed", "--workers", "2")
-    assert (last["shards_skipped"], last["shards_done"]) == (done, shards - done)
+    labelled_through_kills(world, "killed", reference["shards_done"])
     assert world.content("killed") == world.content("reference")
 
 
