@@ -9,6 +9,8 @@ depends on how the potentials are normalised. Here scores count from the worst p
 so that τ = 1 is the Viterbi optimum, τ = 0 any possible labelling, and adding a constant to a
 token's potentials changes nothing. Of the labellings with the least penalty the one with the best
 local score is returned. A broken row costs by its degree, or as in the paper once (`violations`).
+
+Local is what the potentials say: rows that a model brings of its own are weighed with the constraints.
 """
 
 from __future__ import annotations
