@@ -110,7 +110,7 @@ def choose(
     parts = TrialParts(sample, settings.learner, search.largest)
     with (
         cluster(search.ray, workers=search.workers) as running,
-        running.pool(TRIALS, parts, most=len(every)) as work,
+        running.pool(TRIALS, parts, most=len(together(every))) as work,
     ):
         for made in rounds(len(every), sizes_of(sample.tokens, search.largest), partial(_tallies, every, work, kept)):
             best = every[made.best]

@@ -27,9 +27,10 @@ def test_a_long_wait_is_explained_and_a_short_one_is_not(capsys: pytest.CaptureF
 def test_a_cold_machine_is_told_that_it_compiles(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pool = SimpleNamespace(fill=lambda _: None, add=lambda _: None, close=lambda: None, flying=[])
+    pool = SimpleNamespace(fill=lambda _: None, add=lambda _: None, close=lambda: None, busy=False)
     monkeypatch.setattr(Pool, "of", lambda *_, **__: pool)
     monkeypatch.setattr(ray, "put", lambda part: part)
+    monkeypatch.setattr(ray, "nodes", list)
     monkeypatch.setattr(cluster.Cluster, "_warm_nodes", lambda *_: time.sleep(0.2))
     monkeypatch.setattr(cluster, "explained", partial(explained, after=0.01))
     unused: Any = None
