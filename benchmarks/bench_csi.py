@@ -53,6 +53,8 @@ SAMPLE, JUDGED = 2_500, 500
 """Training sentences that settings are compared on: learned from, and labelled."""
 SEEDS = range(3)
 """Of wrapped progressive sampling; the first one's choice is measured."""
+CLASSES = {"alone": 1, "trigrams": 3}
+"""Labels of a class of both classifiers of the tables."""
 CHECKED = 300
 """Sentences that every engine solves."""
 BESIDE = 200
@@ -107,8 +109,8 @@ def main() -> None:
 
 def tables(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
     """Both of the paper's, with settings that a search for each kind of class has chosen."""
-    searches = {name: search(train, base | {"n": n}, SEEDS[0]) for name, n in (("alone", 1), ("trigrams", 3))}
-    settings = {name: {"n": n} | searches[name][-1]["best"] for name, n in (("alone", 1), ("trigrams", 3))}
+    searches = {name: search(train, base | {"n": n}, SEEDS[0]) for name, n in CLASSES.items()}
+    settings = {name: {"n": n} | searches[name][-1]["best"] for name, n in CLASSES.items()}
     alone = told(train, test, base | settings["alone"])
     loose = told(train, test, base | settings["trigrams"])
     labels, gold = loose.model.labels, gold_of(loose.batch, loose.model.labels)
@@ -162,11 +164,9 @@ def by_setting(train: list[Document], test: list[Document], base: dict[str, Any]
     picked = np.random.default_rng(0).permutation(len(cut))[: SAMPLE + JUDGED].tolist()
     inside, outside = ([cut[i] for i in part] for part in (picked[:SAMPLE], picked[SAMPLE:]))
     rows = []
-    for n, given in product((1, 3), GRID):
+    for n, given in product(CLASSES.values(), GRID):
         made = told(inside, outside, base | given | {"n": n})
-        gold = gold_of(made.batch, made.model.labels)
-        answer = own_labels(made) if n == 1 else solved(made, "window")
-        f1 = 100.0 * float(f1_of_counts(counted(made.batch, made.model.labels, gold, answer).sum(axis=0)))
+        f1 = f1_of(made, own_labels(made) if n == 1 else solved(made, "window"))
         rows.append({"n": n, "settings": given, "f1": f1, "seconds": made.seconds["classify"]})
         print("n {n} {settings}: F1 {f1:.2f}, {seconds:.1f} s".format(**rows[-1]), flush=True)
     return {"rows": rows}
@@ -185,8 +185,7 @@ def by_length(train: list[Document], test: list[Document], base: dict[str, Any])
         for n in (2, 3, 4, 5):
             made = told(train, test, base | given | {"n": n})
             gold = gold_of(made.batch, made.model.labels)
-            answer = solved(made, "window")
-            f1 = 100.0 * float(f1_of_counts(counted(made.batch, made.model.labels, gold, answer).sum(axis=0)))
+            f1 = f1_of(made, solved(made, "window"))
             right = float((made.found.predicted == known_classes(made, gold)).mean())
             rows.append({"n": n, "settings": given, "f1": f1, "classes_right": right, "seconds": made.seconds})
             print(
@@ -297,6 +296,12 @@ def counted(batch: Batch, labels: LabelSet, gold: Labels, answer: Labels) -> Cou
     """(D, 3) entities in gold, in the answer, and in both."""
     counts: Counts = spans(Pair(batch, labels, gold, answer)).by_document().sum(axis=1)
     return counts
+
+
+def f1_of(made: Told, answer: Labels) -> float:
+    """Percent, of the sentences that a model was told on."""
+    labels = made.model.labels
+    return 100.0 * float(f1_of_counts(counted(made.batch, labels, gold_of(made.batch, labels), answer).sum(axis=0)))
 
 
 def row_of(name: str, counts: Counts, base: Counts) -> dict[str, Any]:
