@@ -126,17 +126,17 @@ def _tallies(
     """Those of an earlier call, and the others on Ray. Raises `ShardsError`."""
     names = {number: name_of(every[number], tokens) for number in numbers}
     todo = [every[number] for number, name in names.items() if name not in kept.tallies]
-    errors = list[str]()
+    groups, errors = [Trial(tuple(group), tokens) for group in together(todo)], list[str]()
     with meter(f"samples of {tokens:,} tokens", len(names)) as bar:
         bar.advance(len(names) - len(todo))
-        for done in work([Trial(tuple(group), tokens) for group in together(todo)]):
+        for done in work(groups):
             if done.result is None:
                 errors.append(done.failure)
                 continue
             kept.add(done.shard, done.result)
             bar.advance(len(done.result), note="trials")
     if errors:
-        raise ShardsError(failed_message(sorted(errors), len(together(todo)), of="groups of trials"))
+        raise ShardsError(failed_message(sorted(errors), len(groups), of="groups of trials"))
     return {number: kept.tallies[name] for number, name in names.items()}
 
 

@@ -22,7 +22,7 @@ from flows.cluster.interrupts import Interrupts, noted_interrupts
 from flows.cluster.pool import Done, Order, Pool, reason
 from flows.cluster.ray_folder import RayFolder, ray_folder
 from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
-from flows.cluster.room import check_room
+from flows.cluster.room import check_room, working
 from flows.progress import explained, say
 from workers.compiling.code import workers_digest
 from workers.corpus.plan import U
@@ -116,8 +116,7 @@ class Cluster(NamedTuple):
         One that dies of it is not the end: its shard is what meets the document again.
         """
         warm: Any = ray.remote(num_cpus=0, max_retries=0)(warm_node)
-        alive = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-        there = [NodeAffinitySchedulingStrategy(node, soft=False) for node in alive]
+        there = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in working(ray.nodes())]
         given = (order.task, order.code, order.shared)
         for call in [warm.options(scheduling_strategy=node).remote(*given) for node in there]:
             try:

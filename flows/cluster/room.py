@@ -16,7 +16,7 @@ def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) ->
     back, and for nodes that a cluster starts on demand. Raises `ClusterError` where there are nodes, and none has the
     memory.
     """
-    rooms = [_room(node["Resources"]) for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
+    rooms = [_room(node["Resources"]) for node in working(nodes)]
     largest = max((has for _, has in rooms), default=memory)
     if largest < memory:
         raise ClusterError(
@@ -29,6 +29,11 @@ def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) ->
             f"Ray's nodes have room for {fit} of {workers} workers, at a CPU and {_shown(memory)} of memory each; "
             "the work goes on with those, and with more where nodes come"
         )
+
+
+def working(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of `ray.nodes` that live and have a CPU for workers."""
+    return [node for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
 
 
 def _room(resources: Mapping[str, float]) -> tuple[int, float]:
