@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from workers.compiling import kernel_folder
+from workers.compiling import kernel_folder as module
 from workers.compiling.code import ROOT
-from workers.compiling.kernel_folder import KEPT, KNOWN, PREFIX, USED, _hold, _remove_unused
+from workers.compiling.kernel_folder import KEPT_DAYS, LETTERS, PREFIX, kernel_folder, known_digests
+from workers.compiling.kernel_folder import _can_be_written as can_be_written
 
 CALLED = """
 from workers.compiling.kernel import kernel
@@ -25,13 +27,14 @@ def called(x):
 
 CALLING = """
 from workers.called import called
-from workers.compiling.kernel import FOLDER, kernel
+from workers.compiling.kernel import kernel
+from workers.compiling.kernel_folder import kernel_folder
 
 @kernel
 def calling(x):
     return called(x)
 
-print(calling(1), sum(calling.stats.cache_hits.values()), FOLDER)
+print(calling(1), sum(calling.stats.cache_hits.values()), kernel_folder())
 """
 
 
@@ -61,19 +64,21 @@ def run(tree: Path, **variables: str) -> tuple[int, int, Path]:
     return int(value), int(hits), Path(folder)
 
 
-def test_a_change_in_a_kernel_that_another_file_calls_is_seen(tree: Path) -> None:
+def test_a_kernel_is_compiled_again_where_what_it_holds_has_changed(tree: Path) -> None:
     first, _, folder = run(tree)
     assert (first, folder.parent) == (2, tree / "workers" / "__pycache__")
     assert run(tree) == (2, 1, folder)
     (tree / "workers" / "called.py").write_text(CALLED.replace("x + 1", "x + 10"))
-    value, _, other = run(tree)
-    assert value == 11
-    assert other != folder
+    assert run(tree) == (11, 0, folder)
+    (tree / "workers" / "called.py").write_text(CALLED)
+    assert run(tree) == (2, 1, folder), "the former code is still there"
 
 
-def test_a_comment_compiles_nothing_that_it_does_not_stand_beside(tree: Path) -> None:
+def test_what_no_kernel_holds_compiles_nothing(tree: Path) -> None:
     first = run(tree)
-    (tree / "workers" / "called.py").write_text(CALLED + "# A comment.\n")
+    (tree / "workers" / "called.py").write_text("# A comment.\n" + CALLED + "\ndef beside() -> int:\n    return 1\n")
+    settings = tree / "schemas" / "settings.py"
+    settings.write_text(settings.read_text() + "\nNEW = 1\n")
     assert run(tree) == (2, 1, first[2])
 
 
@@ -86,92 +91,83 @@ def test_the_folder_that_is_asked_for_is_used(tree: Path, tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Path]]:
     """Two places for folders; the first can only be read."""
     image, home = tmp_path / "image", tmp_path / "home"
-    monkeypatch.setattr(kernel_folder, "_places", lambda: iter((image, home)))
-    monkeypatch.setattr(kernel_folder, "_hold", lambda folder: folder.parent == home and _hold(folder))
-    return image, home
+    monkeypatch.setattr(module, "_places", lambda: iter((image, home)))
+    monkeypatch.setattr(module, "_can_be_written", lambda folder: folder.parent == home and can_be_written(folder))
+    kernel_folder.cache_clear()
+    yield image, home
+    kernel_folder.cache_clear()
+    known_digests.cache_clear()
 
 
-def test_a_warm_folder_that_cannot_be_written_is_copied(places: tuple[Path, Path]) -> None:
+def test_what_a_folder_that_cannot_be_written_has_is_copied_where_it_is_missing(places: tuple[Path, Path]) -> None:
     image, home = places
-    name = kernel_folder.kernel_folder().name
-    shutil.rmtree(home)
-    (image / name / "part").mkdir(parents=True)
-    (image / name / "part" / "kernel.nbc").write_bytes(b"compiled")
-    assert kernel_folder.kernel_folder() == home / name
-    assert (home / name / "part" / "kernel.nbc").read_bytes() == b"compiled"
-    assert [path.name for path in home.iterdir()] == [name]
-
-
-def test_what_is_newer_than_the_copy_stays(places: tuple[Path, Path]) -> None:
-    image, _ = places
-    folder = kernel_folder.kernel_folder()
-    (folder / "kernel.nbc").write_bytes(b"newer")
-    (image / folder.name).mkdir(parents=True)
-    (image / folder.name / "kernel.nbc").write_bytes(b"older")
-    assert kernel_folder.kernel_folder() == folder
-    assert (folder / "kernel.nbc").read_bytes() == b"newer"
+    name = kernel_folder().name
+    (image / name).mkdir(parents=True)
+    for kernel in ("kernel.nbc", "other.nbc"):
+        (image / name / kernel).write_bytes(b"of the image")
+    (home / name / "other.nbc").write_bytes(b"newer")
+    kernel_folder.cache_clear()
+    assert kernel_folder() == home / name
+    assert {path.name: path.read_bytes() for path in (home / name).iterdir()} == {
+        "kernel.nbc": b"of the image",
+        "other.nbc": b"newer",
+    }
 
 
 def test_where_nothing_can_be_written_a_process_compiles_for_itself(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_folder, "_places", lambda: iter(places[:1]))
-    folder = kernel_folder.kernel_folder()
+    monkeypatch.setattr(module, "_places", lambda: iter(places[:1]))
+    folder = kernel_folder()
     assert folder.is_dir()
-    assert folder != kernel_folder.kernel_folder()
+    assert folder == kernel_folder(), "one folder a process"
+    kernel_folder.cache_clear()
+    assert folder != kernel_folder()
 
 
-def folders(place: Path, count: int) -> list[Path]:
-    """So many folders, the one used last first."""
-    made = [place / f"{PREFIX}{number}" for number in range(count)]
-    for age, folder in enumerate(made):
-        folder.mkdir()
-        (folder / USED).touch()
-        (folder / "kernel.nbi").touch()
-        os.utime(folder / USED, (1e9 - age, 1e9 - age))
-    return made
-
-
-def test_folders_that_no_process_uses_are_removed(tmp_path: Path) -> None:
-    made = folders(tmp_path, KEPT + 3)
-    (tmp_path / "other").mkdir()
-    with (made[-1] / USED).open() as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
-        _remove_unused(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted([*made[:KEPT], made[-1], tmp_path / "other"])
-
-
-def test_a_folder_that_is_held_stays(tmp_path: Path) -> None:
-    made = folders(tmp_path, KEPT + 1)
-    assert _hold(made[-1])
-    os.utime(made[-1] / USED, (1.0, 1.0))
-    _remove_unused(tmp_path)
-    assert made[-1].exists()
-
-
-def test_what_was_worked_out_for_the_same_files_is_not_worked_out_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_digests_are_worked_out_once_for_the_same_sources(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    asked, sources = [], ["one" * 10]
 
-    def digest() -> str:
-        asked.append("digest")
-        return f"of {len(asked)}"
+    def digests() -> dict[str, str]:
+        asked.append("digests")
+        return {"kernel": f"{len(asked)}" * 64}
 
-    sources = ["one"]
-    monkeypatch.setattr(kernel_folder, "_places", lambda: iter([tmp_path / "read-only", tmp_path / "kept"]))
-    monkeypatch.setattr(kernel_folder, "kernels_digest", digest)
-    monkeypatch.setattr(kernel_folder, "sources_digest", lambda: sources[0])
-    (tmp_path / "read-only").write_text("no folder")
-    first = kernel_folder._state()
-    assert [kernel_folder._state() for _ in range(3)] == [first] * 3
-    assert len(asked) == 1
-    sources[0] = "other"
-    assert kernel_folder._state() != first
-    assert kernel_folder._known_kernels() == "of 2"
-    (tmp_path / "kept" / KNOWN).write_bytes(b"\xff\xfe")
-    assert kernel_folder._known_kernels() is None
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == [KNOWN]
+    monkeypatch.setattr(module, "kernel_digests", digests)
+    monkeypatch.setattr(module, "sources_digest", lambda: sources[0])
+    folder = kernel_folder()
+
+    def known() -> dict[str, str]:
+        known_digests.cache_clear()
+        return known_digests(folder)
+
+    assert [known() for _ in range(3)] == [{"kernel": "1" * 64}] * 3
+    sources[0] = "other" * 10
+    assert known() == {"kernel": "2" * 64}
+    (path,) = folder.glob(f"{sources[0][:LETTERS]}.json")
+    path.write_bytes(b"\xff\xfe")
+    assert known() == {"kernel": "3" * 64}, "a damaged file is replaced"
+
+
+def test_old_files_of_other_code_are_removed(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, home = places
+    monkeypatch.setattr(module, "kernel_digests", lambda: {"kernel": "c" * 64})
+    folder = kernel_folder()
+    old = time.time() - (KEPT_DAYS + 1) * 24 * 3600
+    for place in (folder, home / f"{PREFIX}of-another-compiler"):
+        place.mkdir(exist_ok=True)
+        for name, when in {
+            "used-" + "c" * LETTERS: old,
+            "gone-" + "d" * LETTERS: old,
+            "new-" + "e" * LETTERS: None,
+        }.items():
+            (place / name).touch()
+            if when:
+                os.utime(place / name, (when, when))
+    known_digests(folder)
+    left = {path.name.partition("-")[0] for path in home.glob("*/*") if path.suffix != ".json"}
+    assert left == {"used", "new"}

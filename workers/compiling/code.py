@@ -1,4 +1,4 @@
-"""Which code is running: digests that output keys hold, remote workers are compared by, and kernels are kept under."""
+"""Which code is running: digests that output keys hold and remote workers are compared by, and what files import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PACKAGES = ("flows", "schemas", "workers")
+COMPILED = ("schemas", "workers")
+"""Packages whose code kernels may hold."""
 
 LABELLING = (
     "workers.labelling.shard",
@@ -52,24 +53,19 @@ def workers_digest() -> str:
 
 
 @cache
-def kernels_digest() -> str:
-    """Hex digest of all code that a compiled kernel can hold, and of what compiles it."""
-    files = [path for path in sorted((ROOT / "workers").rglob("*.py")) if KERNELS.encode() in path.read_bytes()]
-    return _digest(files_behind(_module_of(path) for path in files), COMPILERS)
-
-
-@cache
 def sources_digest() -> str:
-    """Hex digest of all files as they stand, and of what reads and compiles them: where it is the same, so is
-    `kernels_digest`, which takes half a second."""
+    """Hex digest of all files that kernels may be made from, as they stand, and of the Python that reads them."""
     state = hashlib.sha256(sys.version.encode())
-    for package in PACKAGES:
+    for package in COMPILED:
         for path in sorted((ROOT / package).rglob("*.py")):
             content = path.read_bytes()
             state.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode() + content)
-    for library in COMPILERS:
-        state.update(f"{library}={version(library)}\0".encode())
     return state.hexdigest()
+
+
+def digest_of_libraries(libraries: Iterable[str]) -> str:
+    """Hex digest of the versions that are installed."""
+    return _digest((), libraries)
 
 
 def files_behind(modules: Iterable[str]) -> list[Path]:
@@ -78,43 +74,44 @@ def files_behind(modules: Iterable[str]) -> list[Path]:
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in found or _file_of(name) is None:
+        if name in found or file_of(name) is None:
             continue
         found.add(name)
-        waiting += [*_parsed(name).imports, *_packages_of(name)]
-    return sorted(path for name in found if (path := _file_of(name)))
+        waiting += [*parsed(name).imports, *_packages_of(name)]
+    return sorted(path for name in found if (path := file_of(name)))
 
 
 def imports_of(path: Path) -> set[str]:
     """Every module that one of the project's files may import, at its top or inside a function."""
-    return _parsed(_module_of(path)).imports
+    return parsed(module_of(path)).imports
 
 
 def _digest(files: Iterable[Path], libraries: Iterable[str]) -> str:
     state = hashlib.sha256()
     for path in files:
         name = path.relative_to(ROOT).as_posix()
-        state.update(f"{name}\0{_parsed(_module_of(path)).tree}\0".encode())
+        state.update(f"{name}\0{parsed(module_of(path)).tree}\0".encode())
     for library in libraries:
         state.update(f"{library}={version(library)}\0".encode())
     return state.hexdigest()
 
 
-class _Parsed:
-    """What a file says without its docstrings, and the names that it imports."""
+class Parsed:
+    """A file's syntax tree without its docstrings, as ``module`` and as text, and the names that it imports."""
 
     def __init__(self, path: Path) -> None:
-        module = ast.parse(path.read_bytes(), path)
-        self.imports = {name for statement in _strip(module) for name in _imported(statement)}
-        self.tree = ast.dump(module)
+        self.module = ast.parse(path.read_bytes(), path)
+        self.imports = {name for statement in _strip(self.module) for name in _imported(statement)}
+        self.tree = ast.dump(self.module)
 
 
 @cache
-def _parsed(module: str) -> _Parsed:
-    path = _file_of(module)
+def parsed(module: str) -> Parsed:
+    """What the project's file of a module says. Raises `ModuleNotFoundError` for a module of a library."""
+    path = file_of(module)
     if path is None:
         raise ModuleNotFoundError(module)
-    return _Parsed(path)
+    return Parsed(path)
 
 
 def _strip(block: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -144,7 +141,8 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> list[str]:
     return [module, *(f"{module}.{name}" for name in names)]
 
 
-def _module_of(path: Path) -> str:
+def module_of(path: Path) -> str:
+    """The module that one of the project's files is."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -156,7 +154,7 @@ def _packages_of(module: str) -> list[str]:
 
 
 @cache
-def _file_of(module: str) -> Path | None:
+def file_of(module: str) -> Path | None:
     """The project's file of a module; None where it is a library's, or a name in a module."""
     path = ROOT.joinpath(*module.split("."))
     for file in (path.with_suffix(".py"), path / "__init__.py"):

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 
 from numba import njit
 
-from workers.compiling.kernel_folder import NUMBA, kernel_folder
+from workers.compiling.kernel_folder import NUMBA, KernelFiles
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FOLDER = str(kernel_folder())
+FILES = f"{KernelFiles.__module__}.{KernelFiles.__name__}"
+"""Numba asks this class where a kernel is kept."""
 
 COMPILED: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
 WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILED | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -29,19 +30,19 @@ UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
 def _kept(**options: Any) -> Callable[[Function], Function]:
-    """A decorator that keeps what it compiles in `FOLDER`; kernels of other projects stay where they are.
+    """A decorator that keeps what it compiles where `KernelFiles` says; kernels of other projects stay where they are.
 
     To the type checker a kernel is the function that was written.
     """
 
     def compiled(function: Function) -> Function:
-        elsewhere = NUMBA.CACHE_DIR
-        NUMBA.CACHE_DIR = FOLDER
+        elsewhere = NUMBA.CACHE_LOCATOR_CLASSES
+        NUMBA.CACHE_LOCATOR_CLASSES = FILES
         try:
             kernel: Function = njit(**options)(function)
             return kernel
         finally:
-            NUMBA.CACHE_DIR = elsewhere
+            NUMBA.CACHE_LOCATOR_CLASSES = elsewhere
 
     return compiled
 

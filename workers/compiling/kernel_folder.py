@@ -1,96 +1,113 @@
-"""Where compiled kernels are kept: a folder for each state of the code, so that none is ever stale.
+"""Where compiled kernels are kept: one folder for a compiler and a processor, a file named by what a kernel holds.
 
-Numba looks for changes in a kernel's own file only, and a kernel holds the code of all that it calls. So the
-folder is named by everything that compiled code depends on, see `kernels_digest`.
+Numba looks for changes in a kernel's own file only, and a compiled kernel holds the code of all that it calls. So each
+is kept under the digest of everything that it can hold, see `definitions`: none is ever stale, and what
+an edit does not touch is not compiled again. Files of other digests stay for `KEPT_DAYS`, for going back and forth
+between versions.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import hashlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from llvmlite.binding import get_host_cpu_name
 from numba.core import config
 
-from workers.compiling.code import ROOT, kernels_digest, sources_digest
+from workers.compiling.code import COMPILERS, ROOT, digest_of_libraries, sources_digest
+from workers.compiling.definitions import kernel_digests
 
 PREFIX = "concord-kernels-"
 
-USED = "used"
-"""A file in the folder: as old as its last use, and locked by every process that uses it."""
+KEPT_DAYS = 30
+"""After these, files of kernels that the code no longer has are removed, when the code changes next."""
 
-KEPT = 4
-"""Folders that no process uses and that stay nevertheless: for going back and forth between versions."""
+LETTERS = 20
+"""Of a kernel's digest, in its files' names."""
 
 NUMBA: Any = config
 """Numba's settings, those of the environment among them."""
 
-KNOWN = "concord-kernels.txt"
-"""A file beside the folders: `sources_digest`, a blank, and the `kernels_digest` of these sources."""
 
-_HELD: list[int] = []
-"""Locked files, open until the process ends."""
+class KernelFiles:
+    """Numba's way to a kernel's files: a cache locator, as its setting ``CACHE_LOCATOR_CLASSES`` names one."""
+
+    def __init__(self, digest: str) -> None:
+        self.digest = digest
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> KernelFiles:
+        """The files of a kernel; one of another project is known by its whole file, and all kernels of this one."""
+        known = known_digests(kernel_folder())
+        name = f"{function.__module__}.{function.__qualname__}"
+        return cls(known.get(name) or _digest(name, Path(file).read_bytes().hex(), *known.values()))
+
+    def get_cache_path(self) -> str:
+        """The folder."""
+        return str(kernel_folder())
+
+    def ensure_cache_path(self) -> None:
+        """Makes the folder, where it was removed meanwhile."""
+        kernel_folder().mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        """What a file has to be of."""
+        return self.digest
+
+    def get_disambiguator(self) -> str:
+        """Tells apart kernels of one name."""
+        return self.digest[:LETTERS]
 
 
+@cache
 def kernel_folder() -> Path:
-    """This process's folder for compiled kernels, locked against removal as long as the process lives.
+    """This process's folder for compiled kernels.
 
     It lies in ``NUMBA_CACHE_DIR``, beside the package, or in the user's cache: in the first of them that can be
     written. What one that can only be read has of it is copied. Where none can be written the folder is a
     temporary one, and every process compiles for itself.
     """
-    name, read_only = PREFIX + _state(), None
+    name, read_only = PREFIX + _compiler(), list[Path]()
     for place in _places():
         folder = place / name
-        if read_only and not folder.exists():
-            _copy(read_only, folder)
-        is_new = not folder.exists()
-        if _hold(folder):
-            if is_new:
-                _remove_unused(place)
+        if _can_be_written(folder):
+            for source in read_only:
+                _copy(source, folder)
             return folder
         if folder.is_dir():
-            read_only = read_only or folder
+            read_only.append(folder)
     temporary = Path(tempfile.mkdtemp(prefix=PREFIX))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     return temporary
 
 
-def _state() -> str:
-    """Names the code, the compiler, the processor, and how numba is told to compile."""
-    kernels = _known_kernels() or _noted(kernels_digest())
+@cache
+def known_digests(folder: Path) -> dict[str, str]:
+    """`kernel_digests`, which take half a second to work out and are kept in the folder for the same sources."""
+    path = folder / f"{sources_digest()[:LETTERS]}.json"
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        known: dict[str, str] = json.loads(path.read_bytes())
+        return known
+    digests = kernel_digests()
+    _write(path, json.dumps(digests).encode())
+    _remove_old(folder.parent, {digest[:LETTERS] for digest in digests.values()})
+    return digests
+
+
+def _compiler() -> str:
+    """Names the compiler, the processor, and how numba is told to compile."""
     told = (NUMBA.CPU_NAME or get_host_cpu_name(), NUMBA.CPU_FEATURES, NUMBA.OPT, NUMBA.BOUNDSCHECK)
-    return hashlib.sha256(repr((kernels, told)).encode()).hexdigest()[:20]
-
-
-def _known_kernels() -> str | None:
-    """`kernels_digest` where another process has worked it out for the same files."""
-    for place in _places():
-        with contextlib.suppress(OSError):
-            sources, _, kernels = (place / KNOWN).read_bytes().partition(b" ")
-            if sources == sources_digest().encode():
-                return kernels.decode()
-    return None
-
-
-def _noted(kernels: str) -> str:
-    """Leaves the digest for other processes, in the first place that can be written."""
-    for place in _places():
-        with contextlib.suppress(OSError):
-            place.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=place, prefix=KNOWN, delete=False) as file:
-                file.write(f"{sources_digest()} {kernels}".encode())
-            Path(file.name).replace(place / KNOWN)
-            break
-    return kernels
+    return _digest(digest_of_libraries(COMPILERS), repr(told))[:LETTERS]
 
 
 def _places() -> Iterator[Path]:
@@ -101,49 +118,41 @@ def _places() -> Iterator[Path]:
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"
 
 
-def _hold(folder: Path) -> bool:
-    """Makes the folder and locks it, until the process ends; False where it cannot be written."""
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder / USED, os.O_RDWR | os.O_CREAT, 0o644)
-            os.utime(handle)
-        except FileNotFoundError:  # removed in between
-            continue
-        except OSError:
-            return False
-        with contextlib.suppress(OSError):  # a file system without locks: nothing is removed there either
-            fcntl.flock(handle, fcntl.LOCK_SH)
-        if os.fstat(handle).st_nlink:
-            _HELD.append(handle)
-            return True
-        os.close(handle)
+def _can_be_written(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """A copy that is seen by others when it is whole; none where that cannot be written."""
-    with contextlib.suppress(OSError):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-            copy = Path(place) / "copy"
-            for path in [source, *sorted(source.rglob("*"))]:
-                target = copy / path.relative_to(source)
-                if path.is_dir():
-                    target.mkdir()
-                else:
-                    shutil.copyfile(path, target)
-            copy.rename(folder)
+    """Copies the files that are missing, each whole or not at all; code before the index that names it."""
+    with contextlib.suppress(OSError):  # a full disk, or files that go away: what is missing is compiled
+        for path in sorted(source.iterdir()):
+            if path.is_file() and not (folder / path.name).exists():
+                _write(folder / path.name, path.read_bytes())
 
 
-def _remove_unused(place: Path) -> None:
-    """Removes the folders that no process uses, but for the `KEPT` that were used last."""
-    for folder in sorted(place.glob(f"{PREFIX}*"), key=_last_used, reverse=True)[KEPT:]:
-        with contextlib.suppress(OSError), (folder / USED).open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder.rename(f"{folder}.removed-{os.getpid()}"), ignore_errors=True)
+def _write(path: Path, content: bytes) -> None:
+    """Others see the file when it is whole; where it cannot be written the next process works it out again."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
 
 
-def _last_used(folder: Path) -> float:
-    with contextlib.suppress(OSError):
-        return (folder / USED).stat().st_mtime
-    return 0.0
+def _remove_old(place: Path, current: set[str]) -> None:
+    """Removes files that are `KEPT_DAYS` old, but for those of current digests; who has read one needs it no more."""
+    oldest = time.time() - KEPT_DAYS * 24 * 3600
+    for path in place.glob(f"{PREFIX}*/*"):
+        with contextlib.suppress(OSError):  # another process removed it
+            if path.stat().st_mtime < oldest and not any(digest in path.name for digest in current):
+                path.unlink()
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
