@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from schemas.errors import UsageError
+from schemas.names import closest
 from schemas.run import RunSettings
 from schemas.settings import Settings, TextReaderSettings, TextSettings
 from workers.inference.registry import solver_named
 
 S = typing.TypeVar("S", bound=Settings)
+
+NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class OptionError(UsageError):
@@ -21,9 +26,10 @@ class OptionError(UsageError):
 
 
 def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> dict[str, Any]:
-    """Values by name from ``NAME=VALUE`` strings; lists are written with commas, none as ``null``.
+    """Values by name from ``NAME=VALUE`` strings; lists are written ``a,b`` or ``[a, b]``, none as ``null``.
 
-    An option inside of another one is ``OUTER.INNER``, and comes back in a dict of its own. Raises `OptionError`.
+    An option inside of another one is ``OUTER.INNER``, and comes back in a dict of its own. Raises `OptionError`, also
+    for an option that is given twice.
     """
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -32,18 +38,34 @@ def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> 
         inside, into, whose = kind, values, owner
         for part in outer:
             inside, into, whose = _inside(inside, part, pair, whose), into.setdefault(part, {}), f"{whose}, {part}"
-        if not equals or last not in inside.model_fields or _settings_of(inside, last):
-            raise _unknown(pair, inside, whose)
-        into[last] = _value(value, inside.model_fields[last].annotation)
+        _check_name(inside, last, pair, whose)
+        if not equals:
+            raise OptionError(f"--option {pair}: want NAME=VALUE, such as --option {pair.strip()}=VALUE")
+        if last in into:
+            raise OptionError(f"--option {pair}: {last!r} is given twice; give it once")
+        into[last] = _value(value, inside.model_fields[last].annotation, pair)
     return values
 
 
 def _inside(kind: type[Settings], name: str, pair: str, owner: str) -> type[Settings]:
     """The settings that are the value of an option. Raises `OptionError` where it has another kind of value."""
+    if name not in kind.model_fields:
+        raise _unknown(kind, name, pair, owner)
     found = _settings_of(kind, name)
     if found is None:
-        raise _unknown(pair, kind, owner)
+        raise OptionError(f"--option {pair}: {name!r} of {owner} has no options of its own; give {name}=VALUE")
     return found
+
+
+def _check_name(kind: type[Settings], name: str, pair: str, owner: str) -> None:
+    """Raises `OptionError` for a name that is no option, or an option that has options in the place of a value."""
+    if name not in kind.model_fields:
+        raise _unknown(kind, name, pair, owner)
+    inner = _settings_of(kind, name)
+    if inner is not None:
+        raise OptionError(
+            f"--option {pair}: {name!r} has options of its own; want {name}.NAME=VALUE, NAME one of {_listed(inner)}"
+        )
 
 
 def _settings_of(kind: type[Settings], name: str) -> type[Settings] | None:
@@ -52,22 +74,38 @@ def _settings_of(kind: type[Settings], name: str) -> type[Settings] | None:
     return found if isinstance(found, type) and issubclass(found, Settings) else None
 
 
-def _unknown(pair: str, kind: type[Settings], owner: str) -> OptionError:
-    known = ", ".join(f"{name}.…" if _settings_of(kind, name) else name for name in kind.model_fields) or "none"
-    return OptionError(f"--option {pair}: want NAME=VALUE; options of {owner}: {known}")
+def _unknown(kind: type[Settings], name: str, pair: str, owner: str) -> OptionError:
+    meant = closest(name, kind.model_fields)
+    guess = "" if meant is None else f" did you mean {meant!r}?"
+    return OptionError(f"--option {pair}: {owner} has no option {name!r};{guess} options of {owner}: {_listed(kind)}")
 
 
-def _value(text: str, annotation: Any) -> str | tuple[str, ...] | None:
-    """What pydantic is given of a field with this annotation."""
+def _listed(kind: type[Settings]) -> str:
+    return ", ".join(f"{name}.…" if _settings_of(kind, name) else name for name in kind.model_fields) or "none"
+
+
+def _value(text: str, annotation: Any, pair: str) -> str | tuple[str, ...] | None:
+    """What pydantic is given of a field with this annotation. Raises `OptionError` for what is no list."""
     if typing.get_origin(annotation) is tuple:
-        return tuple(part.strip() for part in text.split(","))
+        return _list(text, pair) if text.lstrip().startswith("[") else tuple(part.strip() for part in text.split(","))
     return None if text == "null" and type(None) in typing.get_args(annotation) else text
 
 
-def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str) -> S:
-    """An instance of the settings class. Raises `OptionError` for a value out of range."""
+def _list(text: str, pair: str) -> tuple[str, ...]:
+    """The plain values of a list as YAML and JSON write it."""
     try:
-        return kind.model_validate(option_values(pairs, kind, owner=owner))
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError:
+        node = None
+    if not isinstance(node, yaml.SequenceNode) or not all(isinstance(part, yaml.ScalarNode) for part in node.value):
+        raise OptionError(f"--option {pair}: want a list such as [a, b], or a,b")
+    return tuple(part.value for part in node.value)
+
+
+def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str, defaults: Mapping[str, Any] = NO_DEFAULTS) -> S:
+    """An instance of the settings class; ``defaults`` are the command's own. Raises `OptionError`."""
+    try:
+        return kind.model_validate({**defaults, **option_values(pairs, kind, owner=owner)})
     except ValidationError as error:
         raise OptionError(f"options of {owner}: {faults(error)}") from error
 

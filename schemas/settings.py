@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, and an unknown key is an error."""
+    """Base of all settings: frozen; an unknown key is an error, and so is a number that is infinite or none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class EngineSettings(Settings):
@@ -328,6 +328,14 @@ WITH_DROPOUT: dict[str, Any] = {"passes": 30, "decay": 0.93}
 """Of stochastic gradient descent: what is noisy takes longer."""
 
 
+def _drops(share: Any) -> bool:
+    """Whether a share is not 0, however 0 is written; what is no number is for the field to refuse."""
+    try:
+        return float(share) != 0.0
+    except (TypeError, ValueError):
+        return False
+
+
 class SgdSettings(GradientSettings):
     """How stochastic gradient descent trains a CRF: a step a sentence, on one core."""
 
@@ -342,8 +350,7 @@ class SgdSettings(GradientSettings):
     @model_validator(mode="before")
     @classmethod
     def _longer_with_dropout(cls, given: Any) -> Any:
-        dropped = isinstance(given, Mapping) and given.get("dropout", 0) not in (0, "0", "0.0")
-        return {**WITH_DROPOUT, **given} if dropped else given
+        return {**WITH_DROPOUT, **given} if isinstance(given, Mapping) and _drops(given.get("dropout", 0.0)) else given
 
 
 class CountingSettings(TrainerSettings):

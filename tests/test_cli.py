@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +20,39 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.commands.mining import METHODS, method_named
 from flows.options import OptionError, option_values, parse_options
 from flows.progress import meter
 from flows.runfolder.runfolder import MANIFEST, STORE
+from schemas.codl import CodlSettings
+from schemas.run import RunSettings
 from schemas.settings import (
+    WITH_DROPOUT,
     AnytimeSettings,
     CertifySettings,
+    ClusterSettings,
     ColumnsSettings,
     DiscrepancySettings,
     GibbsSettings,
     Settings,
+    SgdSettings,
+    StackedSettings,
 )
+from workers.constraints.constraint_file import parse_constraints
 from workers.constraints.templates.registry import TEMPLATES
+from workers.corpus.ingestion import ingest
 from workers.corpus.readers.registry import READERS
-from workers.evaluation.measures import MEASURES
-from workers.inference.registry import SOLVERS
+from workers.evaluation.measures import MEASURES, check_measures
+from workers.features.templates import FEATURE_SETS, feature_set
+from workers.inference.registry import SOLVERS, solver_named
 from workers.labelling.output import MARKERS
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.learning.trainers.registry import TRAINERS
+from workers.learning.penalties import PENALTIES, penalty_named
+from workers.learning.trainers.registry import TRAINERS, trainer_named
 from workers.storage.sealed import seal
 
 runner = CliRunner()
@@ -155,10 +171,19 @@ def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (("ingest", "excel", "x", "--out", "o"), 2, "no reader is called 'excel'; there are conll"),
+        (("ingest", "conl", "x", "--out", "o"), 2, "no reader is called 'conl'; did you mean 'conll'? there are conll"),
         (("ingest", "conll", "nowhere", "--out", "o"), 3, "nowhere"),
-        (("ingest", "columns", "x", "--out", "o", "--option", "column=a"), 2, "options of reader columns: columns"),
+        (
+            ("ingest", "columns", "x", "--out", "o", "--option", "column=a"),
+            2,
+            "did you mean 'columns'? options of",
+        ),
         (("evaluate", "--predictions", "nowhere", "--gold", "nowhere"), 3, "there is no whole run in this folder"),
-        (("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--engine", "gips"), 2, "there are viterbi"),
+        (
+            ("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--engine", "gips"),
+            2,
+            "'gibbs'? there",
+        ),
         (("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--option", "swoops=3"), 2, "of engine gibbs"),
         (("reprocess", "--corpus", "c"), 2, "Missing option"),
         (("synthesize", "--out", "o", "--documents", "0"), 2, "--documents"),
@@ -313,9 +338,16 @@ def test_options_are_parsed_into_settings() -> None:
     columns = parse_options(["columns=tokens, _,labels"], ColumnsSettings, owner="columns")
     assert columns.columns == ("tokens", "_", "labels")
     assert parse_options(["work=null"], DiscrepancySettings, owner="discrepancy").work is None
-    for wrong in ("sweeps", "sweps=3"):
-        with pytest.raises(OptionError, match="want NAME=VALUE; options of gibbs: work, sweeps"):
-            option_values([wrong], GibbsSettings, owner="gibbs")
+    with pytest.raises(OptionError, match="--option sweeps: want NAME=VALUE, such as --option sweeps=VALUE"):
+        option_values(["sweeps"], GibbsSettings, owner="gibbs")
+    with pytest.raises(OptionError, match=r"sweep=3: gibbs has no option 'sweep'; did you mean 'sweeps'\? options of"):
+        option_values(["sweep=3"], GibbsSettings, owner="gibbs")
+    with pytest.raises(OptionError, match="zzz=3: gibbs has no option 'zzz'; options of gibbs: work, sweeps"):
+        option_values(["zzz=3"], GibbsSettings, owner="gibbs")
+    with pytest.raises(OptionError, match="slot-loss=4: 'slot_loss' is given twice; give it once"):
+        option_values(["slot_loss=3", "slot-loss=4"], GibbsSettings, owner="gibbs")
+    with pytest.raises(OptionError, match="'sweeps' is given twice"):
+        option_values(["sampler.sweeps=3", "sampler.sweeps=3"], CertifySettings, owner="certify")
     with pytest.raises(OptionError, match="sweeps: Input should be a valid integer"):
         parse_options(["sweeps=many"], GibbsSettings, owner="gibbs")
     with pytest.raises(OptionError, match=r"^options of columns: columns: token: name 'tokens' once"):
@@ -333,14 +365,85 @@ def test_options_inside_of_options_keep_what_stands_beside_them() -> None:
     assert CertifySettings.model_validate(given.model_dump(mode="json")) == given
     two = parse_options(["evolution.work=null", "discrepancy.branching=4"], AnytimeSettings, owner="anytime")
     assert (two.evolution.work, two.evolution.population, two.discrepancy.branching) == (None, 30, 4)
-    for wrong in ("sampler=7", "sampler", "samplers.sweeps=7", "rounds.sweeps=7"):
-        with pytest.raises(OptionError, match=r"want NAME=VALUE; options of certify: work, sampler\.…, rounds"):
-            option_values([wrong], CertifySettings, owner="certify")
-    for wrong in ("sampler.sweeps", "sampler.sweep=7", "sampler.=7", "sampler.sweeps.most=7"):
-        with pytest.raises(OptionError, match=r"want NAME=VALUE; options of certify, sampler: work, sweeps"):
+    for wrong, reason in {
+        "sampler=7": r"'sampler' has options of its own; want sampler\.NAME=VALUE, NAME one of work, sweeps",
+        "sampler": r"'sampler' has options of its own; want sampler\.NAME=VALUE, NAME one of work, sweeps",
+        "samplers.sweeps=7": r"'samplers'; did you mean 'sampler'\? options of certify: work, sampler\.…, rounds",
+        "rounds.sweeps=7": "'rounds' of certify has no options of its own; give rounds=VALUE",
+        "sampler.sweeps": r"want NAME=VALUE, such as --option sampler\.sweeps=VALUE",
+        "sampler.sweep=7": r"'sweep'; did you mean 'sweeps'\? options of certify, sampler: work, sweeps",
+        "sampler.=7": "certify, sampler has no option ''; options of certify, sampler: work, sweeps",
+        "sampler.sweeps.most=7": "'sweeps' of certify, sampler has no options of its own; give sweeps=VALUE",
+    }.items():
+        with pytest.raises(OptionError, match=reason):
             option_values([wrong], CertifySettings, owner="certify")
     with pytest.raises(OptionError, match=r"options of certify: sampler\.sweeps: Input should be greater"):
         parse_options(["sampler.sweeps=0"], CertifySettings, owner="certify")
+
+
+def test_lists_are_read_as_yaml_writes_them_or_with_commas() -> None:
+    for kind, name, spellings, wanted in (
+        (ClusterSettings, "clusters", ("[100, 2000]", "[100,2000]", " [ '100', \"2000\" ]", "100,2000"), (100, 2000)),
+        (ColumnsSettings, "columns", ("[tokens, _, labels]", "tokens,_, labels"), ("tokens", "_", "labels")),
+        (CodlSettings, "shares", ("[0.5, 1]", "0.5,1.0"), (0.5, 1.0)),
+    ):
+        for text in spellings:
+            assert getattr(parse_options([f"{name}={text}"], kind, owner="this"), name) == wanted
+    for wrong in ("[100, 2000", "[100], 3", "[[100]]", "[{a: 1}]"):
+        with pytest.raises(OptionError, match=r"want a list such as \[a, b\], or a,b"):
+            parse_options([f"clusters={wrong}"], ClusterSettings, owner="this")
+
+
+def test_a_number_is_the_same_however_it_is_written() -> None:
+    zeros: tuple[object, ...] = (0, 0.0, "0", "0.0", "0.00", "-0", "0e3", " 0 ", "+0.000")
+    for kind in (SgdSettings, StackedSettings):
+        assert {kind.model_validate({"dropout": zero}) for zero in zeros} == {kind()}
+        for share in (0.5, "0.5", ".50", "5e-1"):
+            assert kind.model_validate({"dropout": share}) == kind.model_validate({"dropout": 0.5, **WITH_DROPOUT})
+
+
+def test_no_setting_is_infinite_or_no_number() -> None:
+    kinds = [*(entry.settings for registry in (SOLVERS, TRAINERS, READERS) for entry in registry.values()), RunSettings]
+    numbers = [(kind, name) for kind in kinds for name, field in kind.model_fields.items() if field.annotation is float]
+    assert len(numbers) > 20
+    for kind, name in numbers:
+        for odd in ("inf", "nan", "-inf", "1e999"):
+            with pytest.raises(ValidationError):
+                kind.model_validate({name: odd})
+
+
+def registries() -> Iterator[tuple[Callable[[str], object], Iterable[str]]]:
+    """What finds an entry by its name, and all names: whoever misspells one of them is told of it."""
+    yield solver_named, SOLVERS
+    yield trainer_named, TRAINERS
+    yield penalty_named, PENALTIES
+    yield method_named, METHODS
+    yield lambda name: check_measures([name]), MEASURES
+    yield feature_set, FEATURE_SETS
+    yield lambda name: ingest(name, "source", "out"), READERS
+    yield lambda name: parse_constraints(f"constraints: [{{template: {name}}}]", file="f"), TEMPLATES
+    for kind in [entry.settings for registry in (SOLVERS, TRAINERS, READERS) for entry in registry.values()]:
+        if kind.model_fields:
+            yield partial(_option, kind), kind.model_fields
+
+
+def _option(kind: type[Settings], name: str) -> object:
+    return option_values([f"{name}=1"], kind, owner="this")
+
+
+def test_whoever_misspells_a_name_is_told_the_right_one() -> None:
+    tried = 0
+    for find, names in registries():
+        for name in names:
+            for wrong in (f"{name}x", name[:-1] if len(name) > 3 else f"{name}{name[-1]}"):
+                if wrong in names:
+                    continue
+                with pytest.raises(ValueError, match="did you mean") as told:
+                    find(wrong)
+                meant = re.findall("did you mean '([^']*)'", str(told.value))
+                assert meant == [name] or difflib.SequenceMatcher(None, wrong, meant[0]).ratio() > 0.6, (wrong, meant)
+                tried += meant == [name]
+    assert tried > 300
 
 
 def test_progress_without_a_terminal_ends_with_the_total(capsys: pytest.CaptureFixture[str]) -> None:

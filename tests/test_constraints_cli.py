@@ -166,7 +166,7 @@ def test_a_corpus_without_gold_labels_cannot_be_weighed_on(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--penalty", "odd"], "no penalty is called 'odd'; there are odds, fersini, bayes, fixed, hard, tuned"),
+        (["--penalty", "odd"], "no penalty is called 'odd'; did you mean 'odds'? there are odds, fersini, bayes"),
         (["--option", "held=-1"], "held"),
         (["--penalty", "tuned"], "tuned goes together with --model and --held-out, --penalty learned with --model"),
         (["--penalty", "learned"], "learned with --model alone, and every other one with neither"),
@@ -212,4 +212,4 @@ def test_a_figure_that_the_measure_has_not_is_told(file: Path, corpus: Path, mod
     given = ["--penalty", "tuned", "--held-out", str(corpus), "--model", str(model), "--option", "figure=f1"]
     result = CliRunner().invoke(app, ["weigh", str(file), "--corpus", str(corpus), *given])
     assert result.exit_code == 2
-    assert "measure labels has no figure 'f1'; it has accuracy" in result.stderr
+    assert "no figure of measure labels is called 'f1'; there are accuracy" in result.stderr

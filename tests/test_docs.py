@@ -14,11 +14,16 @@ import pytest
 import typer
 
 from flows.cli.app import app
-from flows.options import parse_options
+from flows.commands.mining import METHODS
+from flows.options import OptionError, option_values, parse_options
+from schemas.codl import CodlSettings
+from schemas.settings import AgreementSettings, BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
 from workers.constraints.constraint_file import parse_constraints
 from workers.corpus.readers.registry import READERS
 from workers.features.templates import SUMMARIES
 from workers.inference.registry import SOLVERS
+from workers.learning.penalties import PENALTIES
+from workers.learning.trainers.registry import TRAINERS
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -127,6 +132,37 @@ def test_the_examples_of_the_page_on_constraints_can_be_used(monkeypatch: pytest
         else:
             assert language == "python"
             exec(compile(block, "docs/constraints.md", "exec"), {})
+
+
+def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
+    entries: list[Any] = [
+        entry for registry in (SOLVERS, TRAINERS, READERS, PENALTIES, METHODS) for entry in registry.values()
+    ]
+    kinds: list[type[Settings]] = [
+        AgreementSettings,
+        BrownSettings,
+        ClusterSettings,
+        CodlSettings,
+        CoOccurrenceSettings,
+    ]
+    kinds += {entry.settings for entry in entries}
+    said = 0
+    for page in PAGES:
+        for line in code(page):
+            for word in re.findall(r"--option ('[^']*=[^']*'|[^\s='…]+=[^\s'…]+)", line):
+                (pair,) = shlex.split(word)
+                if "$" not in pair and not re.search(r"\bNAME=|=VALUE\b", pair):
+                    assert any(_takes(kind, pair) for kind in kinds), f"{page.name}: --option {word}"
+                    said += 1
+    assert said > 50
+
+
+def _takes(kind: type[Settings], pair: str) -> bool:
+    try:
+        option_values([pair], kind, owner="this")
+    except OptionError:
+        return False
+    return True
 
 
 def test_every_engine_is_on_the_page_on_engines() -> None:

@@ -212,7 +212,7 @@ def test_gold_of_another_scheme_is_an_error_that_names_the_label() -> None:
 
 
 def test_unknown_engines_and_options_are_refused_by_name() -> None:
-    with pytest.raises(EngineError, match=r"'gips'; there are .*gibbs"):
+    with pytest.raises(EngineError, match=r"'gips'; did you mean 'gibbs'\? there are"):
         check_settings(RunSettings(engine="gips"))
     with pytest.raises(EngineError, match=r"swoops.*it has .*sweeps"):
         check_settings(RunSettings(options={"swoops": 3}))

@@ -114,10 +114,13 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     ("words", "message"),
     [
         (("--trainer", "magic"), "no trainer is called 'magic'; there are crfsuite"),
-        (("--option", "magic=1"), f"--option magic=1: want NAME=VALUE; options of trainer {DEFAULT}: features, c"),
+        (
+            ("--option", "magic=1"),
+            f"--option magic=1: trainer {DEFAULT} has no option 'magic'; options of",
+        ),
         (
             ("--unlabelled", "pool"),
-            f"--option unlabelled=pool: want NAME=VALUE; options of trainer {DEFAULT}: features",
+            f"--unlabelled: trainer {DEFAULT} has no such option; trainers that have it: hmm",
         ),
         (("--trainer", "hmm", "--option", "em=hard"), "options of trainer hmm: em: give an unlabelled corpus, too"),
         (("--option", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),

@@ -121,11 +121,12 @@ def ingest(
     with reported():
         from flows.commands.corpora import first_reason, ingest_corpus
         from flows.options import OptionError, parse_options
+        from schemas.names import unknown
         from schemas.settings import IngestSettings
         from workers.corpus.readers.registry import READERS
 
         if reader not in READERS:
-            raise OptionError(f"no reader is called {reader!r}; there are {', '.join(READERS)}")
+            raise OptionError(unknown("reader", reader, READERS))
         report = ingest_corpus(
             reader,
             source,
@@ -196,7 +197,9 @@ def train(
         named = {"features": features, "clusters": clusters, "start_from": start_from, "unlabelled": unlabelled}
         named["gazetteers"] = ",".join(gazetteer) if gazetteer else None
         pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(option or [])]
-        settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
+        kind = trainer_named(trainer).settings
+        _check_flags(trainer, {name for name, value in named.items() if value is not None})
+        settings = parse_options(pairs, kind, owner=f"trainer {trainer}")
         try:
             report = run_training(
                 corpus,
@@ -217,6 +220,17 @@ def train(
             _show_training(error.report, as_json=as_json)
             raise
         _show_training(report, as_json=as_json)
+
+
+def _check_flags(trainer: str, given: set[str]) -> None:
+    """Raises `OptionError` for a flag of `train` that stands for an option which this trainer does not have."""
+    from flows.options import OptionError
+    from workers.learning.trainers.registry import TRAINERS
+
+    for name in sorted(given - TRAINERS[trainer].settings.model_fields.keys()):
+        able = ", ".join(other for other, entry in TRAINERS.items() if name in entry.settings.model_fields)
+        flag = "gazetteer" if name == "gazetteers" else name.replace("_", "-")
+        raise OptionError(f"--{flag}: trainer {trainer} has no such option; trainers that have it: {able}")
 
 
 def _show_training(report: TrainReport, *, as_json: bool) -> None:

@@ -51,7 +51,7 @@ def diagnose_chains(
     ``options`` are those of the engine gibbs. Raises `OptionError`, `CorpusError` where the document is
     not there, and what reading corpus, model and constraints raises.
     """
-    config = parse_options([f"sweeps={SWEEPS}", *options], GibbsSettings, owner="engine gibbs")
+    config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": SWEEPS})
     if config.sweeps < 8:
         raise OptionError(f"--option sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
     opened = open_model(model, LateRegistry(tracking))

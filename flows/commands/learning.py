@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from flows.progress import meter
 from flows.sources import LateRegistry, open_model, read_documents
 from schemas.audit import LearningReport
+from schemas.names import unknown
 from schemas.settings import TrainerSettings
 from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.plan import plan
@@ -77,8 +78,7 @@ def check_figure(measure: str, figure: str) -> None:
     """Raises `PenaltyError` for a figure that a measure does not have, and what `check_measures` raises."""
     check_measures([measure])
     if figure not in MEASURES[measure].figures:
-        known = ", ".join(MEASURES[measure].figures)
-        raise PenaltyError(f"measure {measure} has no figure {figure!r}; it has {known}")
+        raise PenaltyError(unknown(f"figure of measure {measure}", figure, MEASURES[measure].figures))
 
 
 def _as_trained(manifest: Manifest, model: str) -> tuple[Trainer, TrainerSettings]:

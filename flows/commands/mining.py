@@ -14,6 +14,7 @@ from flows.progress import meter
 from schemas.audit import MinedRule, MineReport, UnsaidClause
 from schemas.errors import UsageError
 from schemas.labels import LabelSet
+from schemas.names import unknown
 from schemas.settings import TextSettings
 from workers.constraints.constraint_writer import constraints_text
 from workers.constraints.declared import KINDS, DeclaredConstraints
@@ -146,7 +147,7 @@ METHODS: dict[str, Method] = {
 def method_named(name: str) -> Method:
     """An entry of `METHODS`. Raises `UsageError`."""
     if name not in METHODS:
-        raise UsageError(f"no method of mining is called {name!r}; there are {', '.join(METHODS)}")
+        raise UsageError(unknown("method of mining", name, METHODS))
     return METHODS[name]
 
 

@@ -25,10 +25,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from schemas.names import nearest
 from workers.constraints.declared import DeclaredConstraints, Origin
 from workers.constraints.rows import ConstraintError
 from workers.constraints.templates.registry import TEMPLATES
-from workers.constraints.templates.template import Location, Template, nearest
+from workers.constraints.templates.template import Location, Template
 from workers.storage.files import naming
 
 ROOT = "constraints"
@@ -92,7 +93,7 @@ def _entries(text: str, reader: _Reader) -> Sequence[yaml.Node]:
     if root is None:
         raise ConstraintFileError(f"{reader.file}:1: empty; want a list under {ROOT!r}")
     if not isinstance(root, yaml.MappingNode):
-        raise reader.error(root, f"want a list under {ROOT!r}")
+        raise reader.error(root, f"want a list under {ROOT!r}: write '{ROOT}:' above the entries")
     found: Sequence[yaml.Node] | None = None
     for key, value in root.value:
         name = reader.key(key)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from schemas.columns import Misfit, Reject, SchemaError, rejects_table, table_from_documents
 from schemas.document import Document
 from schemas.errors import InputError
+from schemas.names import unknown
 from schemas.settings import IngestSettings, ReaderSettings
 from workers.corpus.parquet import WRITE_OPTIONS, table_bytes
 from workers.corpus.readers.registry import READERS
@@ -61,7 +62,7 @@ def ingest(
     be read.
     """
     if reader not in READERS:
-        raise IngestError(f"reader {reader!r} is unknown; choose one of {', '.join(READERS)}")
+        raise IngestError(unknown("reader", reader, READERS))
     entry = READERS[reader]
     items = _read(source, entry.read(str(source), settings or entry.settings()))
     return write_corpus(items, out, source=str(source), layout=layout, overwrite=overwrite, progress=progress)

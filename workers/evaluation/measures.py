@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from schemas.document import TOKENS, Batch
 from schemas.errors import UsageError
 from schemas.labels import Labels, LabelSet, Scheme, Spans
+from schemas.names import unknown
 from workers.evaluation.conlleval import check_lengths, found
 from workers.evaluation.figures import FIGURES
 from workers.evaluation.named_counts import Counts, MatchCounts
@@ -195,7 +196,7 @@ def check_measures(names: Sequence[str]) -> None:
     """Raises `UsageError` for a name that is not in `MEASURES`."""
     for name in names:
         if name not in MEASURES:
-            raise UsageError(f"no measure is called {name!r}; there are {', '.join(MEASURES)}")
+            raise UsageError(unknown("measure", name, MEASURES))
 
 
 def measured(pair: Pair, names: Iterable[str]) -> dict[str, MatchCounts]:

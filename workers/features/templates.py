@@ -14,6 +14,7 @@ from pathlib import Path
 
 from schemas.document import TOKENS
 from schemas.errors import UsageError
+from schemas.names import unknown
 from workers.features.clusters import Clusters, read_clusters
 from workers.features.extractors import EXTRACTORS, Extractor, Pieces
 from workers.features.gazetteers import (
@@ -355,7 +356,10 @@ def feature_set(
     """
     parts, table = name.split("+"), None
     if (CLUSTERS in parts) != (clusters is not None):
-        raise FeatureSetError(f"the feature set {CLUSTERS!r} and a cluster file go together: give both or none")
+        raise FeatureSetError(
+            f"the feature set {CLUSTERS!r} and a cluster file go together: give --features …+{CLUSTERS} and --clusters "
+            "FILE, or none of both"
+        )
     if clusters is not None:
         table = read_clusters(Path(clusters))
     given = lists or {}
@@ -371,6 +375,6 @@ def _part(name: str, clusters: Clusters | None) -> tuple[Template, ...]:
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
     if name not in FEATURE_SETS:
-        known = ", ".join(sorted({*FEATURE_SETS, CLUSTERS, *READINGS}))
-        raise FeatureSetError(f"unknown feature set {name!r}; there are {known}, and those joined by '+'")
+        known = sorted({*FEATURE_SETS, CLUSTERS, *READINGS})
+        raise FeatureSetError(f"{unknown('feature set', name, known)}; join several by +")
     return FEATURE_SETS[name]

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from schemas.decoded import Budget, Decoded
 from schemas.errors import UsageError
 from schemas.labels import Labels
+from schemas.names import unknown
 from schemas.problem import Problem
 from schemas.settings import (
     AnytimeSettings,
@@ -72,7 +73,7 @@ class EngineError(UsageError):
 def solver_named(name: str) -> Solver:
     """The engine of that name. Raises `EngineError`."""
     if name not in SOLVERS:
-        raise EngineError(f"no engine is called {name!r}; there are {', '.join(SOLVERS)}")
+        raise EngineError(unknown("engine", name, SOLVERS))
     return SOLVERS[name]
 
 

@@ -37,6 +37,7 @@ from pydantic import AfterValidator, Field, field_validator
 from schemas.document import Batch
 from schemas.errors import UsageError
 from schemas.labels import LabelSet, Spans
+from schemas.names import unknown
 from schemas.problem import NamedSpans, Relation, SpanAgreement
 from schemas.settings import Settings
 from workers.constraints.declared import DeclaredConstraints
@@ -121,7 +122,7 @@ COUNTED: dict[str, Penalty] = {
 
 def _counted(name: str) -> str:
     if name not in COUNTED:
-        raise ValueError(f"no penalty that is counted is called {name!r}; there are {', '.join(COUNTED)}")
+        raise ValueError(unknown("penalty that is counted", name, COUNTED))
     return name
 
 
@@ -180,7 +181,7 @@ PENALTIES: dict[str, Penalty] = COUNTED | {
 def penalty_named(name: str) -> Penalty:
     """An entry of `PENALTIES`. Raises `PenaltyError`."""
     if name not in PENALTIES:
-        raise PenaltyError(f"no penalty is called {name!r}; there are {', '.join(PENALTIES)}")
+        raise PenaltyError(unknown("penalty", name, PENALTIES))
     return PENALTIES[name]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from schemas.document import Document
+from schemas.names import unknown
 from workers.inference.core.engine import document_rng
 from workers.synthesis.citations import citation
 from workers.synthesis.names import Draws
@@ -26,7 +27,7 @@ def synthesize(documents: int, *, seed: int, kind: Kind, first: int = 0) -> Iter
     can be made anywhere. Raises `ValueError` on an unknown kind and on negative numbers.
     """
     if kind not in _WRITERS:
-        raise ValueError(f"no corpus of kind {kind!r}; there are {', '.join(_WRITERS)}")
+        raise ValueError(unknown("kind of corpus", kind, _WRITERS))
     if documents < 0 or first < 0:
         raise ValueError(f"documents and first must not be negative, not {documents} and {first}")
     return _stream(documents, seed=seed, kind=kind, first=first)

@@ -12,10 +12,9 @@ those of one level), and a sentence boundary always ends it.
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -28,6 +27,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from schemas.document import TOKENS, Batch
 from schemas.errors import DocumentError
 from schemas.labels import LabelSet
+from schemas.names import nearest
 from schemas.potentials import LARGEST_WEIGHT, Ints, Potentials
 from schemas.problem import SpanAgreement
 from schemas.settings import Settings
@@ -44,20 +44,7 @@ PUNCTUATION = r"[^\w\s]+"
 MOST_ENTRIES = 8_000_000
 """Entries one constraint may have in one document (about 250 MB while they are laid out)."""
 
-LONGEST_NAME = 80
-"""Characters of a word that are compared with right ones."""
-
 Location = tuple[str | int, ...]
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` or the list of what there is."""
-    names = list(known)
-    lowered = {name.lower(): name for name in reversed(names)}
-    close = difflib.get_close_matches(word[:LONGEST_NAME].lower(), list(lowered), n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {lowered[close[0]]!r}?"
-    return f"; there are {', '.join(names)}"
 
 
 def _listed(value: Any) -> Any:
@@ -87,7 +74,7 @@ def _in_nats(value: Any) -> float:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
-Weight = Annotated[float, BeforeValidator(_in_nats)]
+Weight = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_in_nats)]
 """``hard``, or nats a unit of degree, at most `LARGEST_WEIGHT`."""
 
 Number = Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]

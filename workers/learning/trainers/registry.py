@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schemas.errors import UsageError
+from schemas.names import unknown
 from schemas.settings import (
     CrfSettings,
     Hmm2Settings,
@@ -40,5 +41,5 @@ class TrainerError(UsageError):
 def trainer_named(name: str) -> Trainer:
     """An entry of `TRAINERS`. Raises `TrainerError`."""
     if name not in TRAINERS:
-        raise TrainerError(f"no trainer is called {name!r}; there are {', '.join(TRAINERS)}")
+        raise TrainerError(unknown("trainer", name, TRAINERS))
     return TRAINERS[name]
