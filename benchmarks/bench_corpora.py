@@ -48,7 +48,7 @@ class Corpus(NamedTuple):
 CORPORA = {
     "news": Corpus("conll2003/eng.train", "conll", "rich"),
     "posts": Corpus("wnut17/wnut17train.conll", "columns", "rich-nopos"),
-    "abstracts": Corpus("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", "rich-nopos"),
+    "abstracts": Corpus("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", "rich-nopos", ("split_hyphens=false",)),
     "mails": Corpus("seminars", "mail", "rich-nopos"),
     "chunks": Corpus(
         "conll2000/train.txt", "columns", "rich", ("columns=tokens,pos,labels", "sentences_per_document=10")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column, Document, ScoreColumn
+from schemas.document import TOKENS, Batch, Column, Document, ScoreColumn, SourceSpans
 from schemas.errors import InputError
 from schemas.potentials import LARGEST_WEIGHT
 
@@ -27,6 +27,9 @@ COLUMNS_KEY = b"concord.columns"
 DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "text"
 TOKEN_START, TOKEN_END = "token_start", "token_end"
 OFFSETS = (TEXT, TOKEN_START, TOKEN_END)
+SPAN_TYPE, SPAN_START, SPAN_END = "span_type", "span_start", "span_end"
+SOURCE_SPANS = (SPAN_TYPE, SPAN_START, SPAN_END)
+"""Gold spans of characters as the source has them: a value a span."""
 
 PROBABILITY, MARGIN, MARGIN_STATUS = "entity_probability", "entity_margin", "margin_status"
 """Columns of predictions where confidence was asked for: a value an entity."""
@@ -105,6 +108,9 @@ CORPUS = Layout(
             (TEXT, pa.string()),
             (TOKEN_START, INTEGERS),
             (TOKEN_END, INTEGERS),
+            (SPAN_TYPE, STRINGS),
+            (SPAN_START, INTEGERS),
+            (SPAN_END, INTEGERS),
         ]
     ),
     "run `concord ingest` to make a corpus, or give the file this column",
@@ -233,6 +239,8 @@ def corpus_columns(schema: pa.Schema) -> list[str]:
     names = [DOC_ID, SENTENCE_STARTS, *token_columns(schema), LABELS]
     if all(schema.get_field_index(n) >= 0 for n in OFFSETS):
         names += OFFSETS
+        if all(schema.get_field_index(n) >= 0 for n in SOURCE_SPANS):
+            names += SOURCE_SPANS
     return [n for n in names if schema.get_field_index(n) >= 0]
 
 
@@ -273,6 +281,10 @@ def table_from_batch(batch: Batch) -> pa.Table:
         data[TEXT] = pa.array(batch.texts, pa.string())
         data[TOKEN_START] = nest(batch.token_start, batch.doc_starts)
         data[TOKEN_END] = nest(batch.token_end, batch.doc_starts)
+    if TEXT in data and batch.source_spans is not None:
+        spans = batch.source_spans
+        columns: tuple[Column | NDArray[Any], ...] = (spans.type, spans.start, spans.end)
+        data |= {name: nest(values, spans.starts) for name, values in zip(SOURCE_SPANS, columns, strict=True)}
     extra = [n for n in sorted(batch.columns) if n not in (TOKENS, "pos", "chunk")]
     metadata = {COLUMNS_KEY: ",".join(extra).encode()} if extra else {}
     return stamp(pa.table(data).replace_schema_metadata(metadata), CORPUS)
@@ -390,6 +402,8 @@ def batch_from_table(
     table = table.select([*corpus_columns(table.schema), *([] if scores is None else [scores.name])])
     if LABELS in table.column_names and table[LABELS].null_count == len(table):
         table = table.drop_columns([LABELS])
+    if SPAN_TYPE in table.column_names and table[SPAN_TYPE].null_count == len(table):
+        table = table.drop_columns(list(SOURCE_SPANS))
     faults = {**known_faults, **_find_faults(table, scores)}
     rejects: list[Reject] = []
     if faults:
@@ -457,6 +471,8 @@ def _find_faults(table: pa.Table, scores: ScoreColumn | None) -> dict[int, str]:
         for row, reason in string_faults(table[TEXT], TEXT).items():
             faults.add(np.array([row]), reason)
         _offset_faults(faults, table, tokens.lengths)
+    if SPAN_TYPE in table.column_names:
+        _source_span_faults(faults, table)
     if scores is not None:
         _score_faults(faults, scores, table[scores.name], tokens.lengths)
     return faults.reasons
@@ -472,10 +488,10 @@ def _string_list_faults(faults: _Faults, name: str, lists: _Lists) -> None:
         faults.add(lists.rows(np.isin(codes, bad)), reason)
 
 
-def _length_faults(faults: _Faults, name: str, lists: _Lists, wanted: NDArray[np.int64]) -> None:
+def _length_faults(faults: _Faults, name: str, lists: _Lists, wanted: NDArray[np.int64], *, of: str = "tokens") -> None:
     faults.add(~lists.present, f"{name} is null")
     for row in np.flatnonzero(lists.present & (lists.lengths != wanted)).tolist():
-        faults.add(np.array([row]), f"{name} has {lists.lengths[row]} values for {wanted[row]} tokens")
+        faults.add(np.array([row]), f"{name} has {lists.lengths[row]} values for {wanted[row]} {of}")
 
 
 def _sentence_faults(faults: _Faults, starts: _Lists, tokens: NDArray[np.int64]) -> None:
@@ -503,6 +519,23 @@ def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) 
         bounds = np.concatenate([[0], np.stack([a, b], axis=1).ravel(), [sizes[row]]])
         if np.any(np.diff(bounds) < 0) or np.any(a >= b):
             faults.add(np.array([row]), "token_start and token_end do not rise inside the text")
+
+
+def _source_span_faults(faults: _Faults, table: pa.Table) -> None:
+    """Spans of characters have to have all three values each, and to lie inside the text."""
+    kinds, left, right = (_Lists.of(table[name]) for name in SOURCE_SPANS)
+    faults.add(~kinds.present, f"{SPAN_TYPE} is null")
+    _string_list_faults(faults, SPAN_TYPE, kinds)
+    for name, lists in ((SPAN_START, left), (SPAN_END, right)):
+        _length_faults(faults, name, lists, kinds.lengths, of="spans")
+    whole = np.flatnonzero((left.lengths == kinds.lengths) & (right.lengths == kinds.lengths))
+    sizes = [len(text or "") for text in decode(table[TEXT])]
+    first, last = left.integers(), right.integers()
+    for row in whole.tolist():
+        a = first[left.starts[row] : left.starts[row + 1]]
+        b = last[right.starts[row] : right.starts[row + 1]]
+        if np.any((a < 0) | (a > b) | (b > sizes[row])):
+            faults.add(np.array([row]), f"{SPAN_START} and {SPAN_END} do not lie inside the text")
 
 
 def _score_faults(faults: _Faults, scores: ScoreColumn, column: pa.ChunkedArray, wanted: NDArray[np.int64]) -> None:
@@ -550,7 +583,14 @@ def _assemble(table: pa.Table, scores: ScoreColumn | None) -> Batch:
         _Lists.of(table[TOKEN_START]).integers().astype(np.int32) if text else None,
         _Lists.of(table[TOKEN_END]).integers().astype(np.int32) if text else None,
         None if scores is None else _scores(table[scores.name])[1].floats().reshape(-1, scores.width),
+        _source_spans(table) if SPAN_TYPE in table.column_names else None,
     )
+
+
+def _source_spans(table: pa.Table) -> SourceSpans:
+    kinds, left, right = (_Lists.of(table[name]) for name in SOURCE_SPANS)
+    start, end = (lists.integers().astype(np.int32) for lists in (left, right))
+    return SourceSpans(kinds.starts, start, end, _column(table[SPAN_TYPE]))
 
 
 def _column(column: pa.ChunkedArray) -> Column:

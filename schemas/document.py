@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from schemas.labels import Spans
 
 TOKENS = "tokens"
 
@@ -48,13 +50,65 @@ class ScoreColumn(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class SourceSpans:
+    """Gold spans of characters as the source has them, also those that labels of tokens cannot say.
+
+    Of D documents, document i has those from ``starts[i]`` up to ``starts[i + 1]`` of ``start``, ``end`` and ``type``
+    (M,): the first character of its text, the one after the last, and the type. ``starts`` is (D + 1,).
+    """
+
+    starts: NDArray[np.int64]
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+    type: Column
+
+    @classmethod
+    def of(cls, spans: Sequence[tuple[int, int, str]]) -> Self:
+        """Those of one document, each as its start, end and type."""
+        bounds = np.array([span[:2] for span in spans], np.int32).reshape(-1, 2)
+        start, end = (np.ascontiguousarray(bounds[:, side]) for side in (0, 1))
+        return cls(np.array([0, len(spans)], np.int64), start, end, Column.encode([span[2] for span in spans]))
+
+    @classmethod
+    def join(cls, parts: Sequence[SourceSpans]) -> Self:
+        """Those of all documents of all parts, in their order."""
+        counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.starts) for part in parts)])
+        ints = [np.zeros(0, np.int32)]
+        start, end = (np.concatenate([*ints, *(getattr(part, side) for part in parts)]) for side in ("start", "end"))
+        return cls(np.cumsum(counts), start, end, _join([part.type for part in parts]))
+
+    def part(self, first: int, last: int) -> SourceSpans:
+        """Those of documents first to last (exclusive), sharing the arrays."""
+        bounds = self.starts[first : last + 1]
+        these = slice(int(bounds[0]), int(bounds[-1]))
+        return SourceSpans(bounds - bounds[0], self.start[these], self.end[these], self.type[these])
+
+    @classmethod
+    def said(cls, batch: Batch, spans: Spans, types: Sequence[str]) -> Self:
+        """The characters of spans of tokens of a batch that has texts, such as those that labels say.
+
+        ``types`` are what the types of ``spans`` index.
+        """
+        assert batch.token_start is not None
+        assert batch.token_end is not None
+        left, right = batch.token_start[spans.start], batch.token_end[spans.end - 1]
+        return cls(np.searchsorted(spans.start, batch.doc_starts), left, right, Column(spans.type, types))
+
+    def distinct(self) -> set[tuple[int, int, int, str]]:
+        """Each span once, as its document's number, start, end and type."""
+        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return set(zip(owner.tolist(), self.start.tolist(), self.end.tolist(), self.type.strings(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
 class Document:
     """One document of N tokens in S sentences.
 
     ``sentence_starts`` (S,) are token positions, the first is 0. ``columns`` holds ``tokens``
     and what else the corpus has (``pos``, ``chunk``). ``labels`` are gold label names where
     known. ``text`` with ``token_start`` and ``token_end`` (N,), in characters (end exclusive),
-    is there for raw text. ``scores`` (N, W) are those of a `ScoreColumn`, where a model reads one.
+    is there for raw text. ``scores`` (N, W) are those of a `ScoreColumn`, where a model reads one. ``source_spans``
+    are the gold spans of the text, where the source has gold by characters.
     """
 
     doc_id: str
@@ -65,6 +119,7 @@ class Document:
     token_start: NDArray[np.int32] | None = None
     token_end: NDArray[np.int32] | None = None
     scores: NDArray[np.float64] | None = None
+    source_spans: SourceSpans | None = None
 
     @classmethod
     def build(
@@ -118,6 +173,7 @@ class Batch:
     token_start: NDArray[np.int32] | None = None
     token_end: NDArray[np.int32] | None = None
     scores: NDArray[np.float64] | None = None
+    source_spans: SourceSpans | None = None
     _sentence_of_doc: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -136,6 +192,7 @@ class Batch:
         offsets = [(d.token_start, d.token_end) for d in documents if d.token_start is not None]
         texts = [d.text for d in documents if d.text is not None]
         scores = [d.scores for d in documents if d.scores is not None]
+        spans = [d.source_spans for d in documents if d.source_spans is not None]
         return cls(
             tuple(d.doc_id for d in documents),
             starts,
@@ -148,6 +205,7 @@ class Batch:
             if documents and len(offsets) == len(documents)
             else None,
             np.concatenate(scores) if documents and len(scores) == len(documents) else None,
+            SourceSpans.join(spans) if documents and len(spans) == len(documents) else None,
         )
 
     def __len__(self) -> int:
@@ -176,6 +234,7 @@ class Batch:
             None if self.token_start is None else self.token_start[part],
             None if self.token_end is None else self.token_end[part],
             None if self.scores is None else self.scores[part],
+            None if self.source_spans is None else self.source_spans.part(i, i + 1),
         )
 
     def part(self, first: int, last: int) -> Batch:
@@ -192,6 +251,7 @@ class Batch:
             None if self.token_start is None else self.token_start[tokens],
             None if self.token_end is None else self.token_end[tokens],
             None if self.scores is None else self.scores[tokens],
+            None if self.source_spans is None else self.source_spans.part(first, last),
         )
 
     def runs(self, tokens: int) -> Iterator[tuple[int, int]]:

@@ -169,6 +169,9 @@ class TextSettings(ReaderSettings):
     text_column: str = Field("text", description="Parquet column of texts (string)")
     language: str = Field("en", description="ISO 639-1 code of the tokenizer's and sentence splitter's rules")
     sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+    split_hyphens: bool = Field(
+        default=False, description="cut words at hyphens too, for a model of a corpus that is cut so"
+    )
 
 
 class TextReaderSettings(TextSettings):
@@ -182,7 +185,9 @@ class MarkedTextSettings(ReaderSettings):
 
     language: str = Field("en", description="ISO 639-1 code of the tokenizer's rules")
     split_hyphens: bool = Field(
-        default=False, description="cut words at hyphens too; raw text is not cut there when it is labelled"
+        default=True,
+        description="cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so with "
+        "--split-hyphens true",
     )
     unfit: Literal["widen", "drop"] = Field(
         "widen", description="what becomes of a span that starts or ends inside a token: all of the token, or nothing"
@@ -192,7 +197,7 @@ class MarkedTextSettings(ReaderSettings):
     @property
     def tokenizer(self) -> TextSettings:
         """What the tokenizer takes."""
-        return TextSettings(language=self.language)
+        return TextSettings(language=self.language, split_hyphens=self.split_hyphens)
 
 
 class MailSettings(MarkedTextSettings):
@@ -200,10 +205,6 @@ class MailSettings(MarkedTextSettings):
 
     sentences: Literal["mail", "lines", "tagged"] = Field(
         "mail", description="what is a sentence: the whole mail, a line, or what the tags of sentences mark"
-    )
-    split_hyphens: bool = Field(
-        default=True,
-        description="cut words at hyphens too, as in 3:30-5:00; raw text is not cut there when it is labelled",
     )
     prefix: Prefix = None
 
@@ -216,7 +217,9 @@ class PubtatorSettings(MarkedTextSettings):
     @property
     def tokenizer(self) -> TextSettings:
         """What the tokenizer takes."""
-        return TextSettings(language=self.language, sentence_limit=self.sentence_limit)
+        return TextSettings(
+            language=self.language, sentence_limit=self.sentence_limit, split_hyphens=self.split_hyphens
+        )
 
 
 class IngestSettings(Settings):

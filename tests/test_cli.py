@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import re
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
@@ -27,7 +25,7 @@ from flows.cli.app import app
 from flows.commands.mining import METHODS, method_named
 from flows.options import OptionError, option_values, parse_options
 from flows.progress import meter
-from flows.runfolder.runfolder import MANIFEST, STORE
+from flows.runfolder.runfolder import STORE
 from schemas.codl import CodlSettings
 from schemas.run import RunSettings
 from schemas.settings import (
@@ -42,6 +40,7 @@ from schemas.settings import (
     SgdSettings,
     StackedSettings,
 )
+from tests.made_predictions import predictions
 from workers.constraints.constraint_file import parse_constraints
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.ingestion import ingest
@@ -50,10 +49,8 @@ from workers.evaluation.measures import MEASURES, check_measures
 from workers.features.templates import FEATURE_SETS, feature_set
 from workers.inference.registry import SOLVERS, solver_named
 from workers.labelling.output import MARKERS
-from workers.labelling.output import PREDICTIONS as FOLDER
 from workers.learning.penalties import PENALTIES, penalty_named
 from workers.learning.trainers.registry import TRAINERS, trainer_named
-from workers.storage.sealed import seal
 
 runner = CliRunner()
 
@@ -206,33 +203,6 @@ def test_an_existing_corpus_is_not_overwritten_unasked(tmp_path: Path) -> None:
 
 
 # Evaluation, on small files made here
-
-
-def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, list[str]]) -> None:
-    from schemas.columns import PREDICTIONS
-
-    table = pa.table(
-        {
-            "doc_id": list(rows),
-            "tokens": list(rows.values()),
-            "sentence_starts": pa.array([[0] for _ in rows], PREDICTIONS.required.field("sentence_starts").type),
-            "labels": list(rows.values()),
-            "entities": pa.array([[] for _ in rows], PREDICTIONS.required.field("entities").type),
-            "engine": ["gibbs"] * len(rows),
-            **{name: [0.5] * len(rows) for name in ("local", "penalty", "objective", "bound", "gap")},
-            "status": ["optimal-by-solver" if i == 0 else "feasible" for i in range(len(rows))],
-            "certified": [i == 0 for i in range(len(rows))],
-            "constraints": pa.array([[] for _ in rows], PREDICTIONS.required.field("constraints").type),
-            "model_digest": ["m"] * len(rows),
-            "constraint_digest": ["c"] * len(rows),
-            "viterbi_labels": [viterbi[name] for name in rows],
-        }
-    )
-    name = f"{FOLDER}/p.parquet"
-    (path / FOLDER).mkdir(parents=True)
-    pq.write_table(table, path / name)
-    digest = hashlib.sha256((path / name).read_bytes()).hexdigest()
-    (path / MANIFEST).write_bytes(seal({"files": {name: digest}, "shards": []}))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,8 @@ def corpus(**columns: Sequence[object]) -> pa.Table:
         "tokens": [["x", "y", "z"], ["x"]],
         "sentence_starts": [[0, 2], [0]],
     }
-    kinds = {"doc_id": pa.string(), "text": pa.string(), "tokens": STRINGS, "pos": STRINGS, "labels": STRINGS}
+    kinds = {"doc_id": pa.string(), "text": pa.string()}
+    kinds |= dict.fromkeys(("tokens", "pos", "labels", "span_type"), STRINGS)
     return pa.table({n: pa.array(v, kinds.get(n, INTEGERS)) for n, v in (data | columns).items()})
 
 
@@ -207,6 +208,46 @@ def test_writing_is_checked_too(layout: Layout) -> None:
     for name in layout.required.names:
         with pytest.raises(SchemaError, match=name):
             stamp(empty.drop_columns([name]), layout)
+
+
+Columns: TypeAlias = dict[str, Sequence[object]]
+TEXTS: Columns = {"text": ["x y. z", "x"], "token_start": [[0, 2, 5], [0]], "token_end": [[1, 3, 6], [1]]}
+SPANS: Columns = {"span_type": [["A", "B", "A"], []], "span_start": [[0, 2, 0], []], "span_end": [[6, 2, 6], []]}
+
+
+def test_spans_of_the_source_come_back() -> None:
+    batch, rejects = batch_from_table(corpus(**TEXTS, **SPANS))
+    assert rejects == []
+    assert batch.source_spans is not None
+    assert batch.source_spans.distinct() == {(0, 0, 6, "A"), (0, 2, 2, "B")}
+    again, _ = batch_from_table(table_from_batch(Batch.of([batch.document(1), batch.document(0)])))
+    assert again.source_spans is not None
+    assert again.source_spans.distinct() == {(1, 0, 6, "A"), (1, 2, 2, "B")}
+    part = again.part(1, 2).source_spans
+    assert part is not None
+    assert part.distinct() == batch.source_spans.distinct()
+    none: Columns = {name: [None, None] for name in SPANS}
+    for columns in (SPANS, TEXTS | none):
+        assert batch_from_table(corpus(**columns))[0].source_spans is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("span_type", None, "span_type is null"),
+        ("span_type", ["A"], "span_start has 3 values for 1 spans"),
+        ("span_type", ["A", None, "A"], "span_type holds a null"),
+        ("span_type", ["A", "", "A"], "one of span_type is empty"),
+        ("span_start", None, "span_start is null"),
+        ("span_start", [0, -1, 0], "span_start and span_end do not lie inside the text"),
+        ("span_start", [0, None, 0], "span_start and span_end do not lie inside the text"),
+        ("span_end", [6, 1, 6], "span_start and span_end do not lie inside the text"),
+        ("span_end", [6, 7, 6], "span_start and span_end do not lie inside the text"),
+        ("span_end", [6, 6], "span_end has 2 values for 3 spans"),
+    ],
+)
+def test_bad_spans_of_the_source_reject_their_row(name: str, value: Any, reason: str) -> None:
+    assert rejected(corpus(**TEXTS, **(SPANS | {name: [value, []]}))) == {10: reason}
 
 
 def test_rejects_come_back_from_a_table() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import permutations
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import accuracy_score, precision_recall_fscore_support
 
-from schemas.document import Batch, Column
+from schemas.document import Batch, Column, SourceSpans
 from schemas.labels import Labels, LabelSet, Scheme
 from workers.evaluation.changes import EntityChanges, TokenChanges
 from workers.evaluation.conlleval import EntityCounts
@@ -50,10 +51,20 @@ def arrays(labels: LabelSet, documents: Corpus) -> tuple[list[Labels], NDArray[n
 
 
 def batch_of(labels: LabelSet, documents: Corpus) -> Batch:
-    """A batch with one word for all tokens."""
-    _, starts, docs = arrays(labels, documents)
+    """A batch with one word for all tokens, and with the spans of gold in characters."""
+    (gold, *_), starts, docs = arrays(labels, documents)
     words = Column(np.zeros(int(docs[-1]), np.int32), ["ab1"])
-    return Batch(tuple(f"d{i}" for i in range(len(documents))), docs, starts, {"tokens": words})
+    within = np.arange(docs[-1]) - np.repeat(docs[:-1], np.diff(docs))
+    batch = Batch(
+        tuple(f"d{i}" for i in range(len(documents))),
+        docs,
+        starts,
+        {"tokens": words},
+        texts=["ab1 " * size for size in np.diff(docs).tolist()],
+        token_start=(4 * within).astype(np.int32),
+        token_end=(4 * within + 3).astype(np.int32),
+    )
+    return replace(batch, source_spans=SourceSpans.said(batch, labels.spans(gold, starts), labels.types))
 
 
 def slow_spans(names: list[str], *, plain: bool) -> set[tuple[int, int, str]]:

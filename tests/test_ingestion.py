@@ -14,7 +14,7 @@ from schemas.columns import REJECTS, Misfit, Reject, SchemaError, batch_from_tab
 from schemas.document import Document
 from schemas.settings import ColumnsSettings, IngestSettings
 from tests.made_runs import rejects_in
-from workers.corpus.ingestion import IngestError, IngestReport, ingest, write_corpus
+from workers.corpus.ingestion import Ceiling, IngestError, IngestReport, ingest, write_corpus
 from workers.corpus.parquet import CorpusError, read_tables
 from workers.corpus.plan import plan
 from workers.corpus.shards import read_batch
@@ -48,7 +48,8 @@ def row_groups(folder: Path) -> set[int]:
 def test_counts_add_up_and_rejects_say_why(source: Path, tmp_path: Path) -> None:
     seen: list[IngestReport] = []
     report = ingest("columns", source, tmp_path / "out", layout=SMALL, progress=seen.append)
-    assert report == IngestReport(read=40, written=36, rejected=4, tokens=108, sentences=36)
+    assert report == IngestReport(read=40, written=36, rejected=4, tokens=108, sentences=36, ceiling=Ceiling())
+    assert Ceiling().f1 == 1.0
     assert seen[-1] == report
     assert all(r.read == r.written + r.rejected for r in seen)
     assert [d.tokens[0] for d in stored(tmp_path / "out")] == [f"w{i}" for i in range(40) if i % 10 != 9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +12,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from schemas.columns import Misfit, Reject
+from flows.commands.evaluate import evaluate
+from schemas.columns import CORPUS, DOC_ID, LABELS, Misfit, Reject
 from schemas.document import Document
 from schemas.labels import LabelSet
 from schemas.settings import PubtatorSettings
+from tests.made_predictions import predictions
 from workers.corpus.ingestion import ingest
+from workers.corpus.parquet import read_tables
 from workers.corpus.readers.registry import READERS
 from workers.corpus.readers.spans import CUT, EMPTY, OVERLAP, UNFIT, WIDENED, CharSpan, marked_document
 from workers.corpus.readers.umass import nested_fault, nested_to_bio
@@ -228,15 +232,19 @@ def test_spans_of_an_abstract_and_those_that_do_not_fit(tmp_path: Path) -> None:
     found = read("pubtator", written(tmp_path, ABSTRACT))
     first, second = found.documents
     assert (first.doc_id, second.doc_id) == ("7", "8")
-    assert spans(first) == [("Zinc-like", "Chemical"), ("Old and new rust", "Disease")]
+    assert spans(first) == [("Zinc", "Chemical"), ("Old and new rust", "Disease")]
     assert first.text == "Zinc-like rust in zinc. Old and new rust. Zinc helps."
     assert [(m.row, m.reason.split(";")[0]) for m in found.misfits] == [
-        (3, "start or end inside a token"),
         (4, "have several parts"),
         (5, "share a token with another"),
     ]
-    kept = read("pubtator", written(tmp_path, ABSTRACT), split_hyphens=True)
-    assert spans(kept.documents[0])[0] == ("Zinc", "Chemical")
+    kept = read("pubtator", written(tmp_path, ABSTRACT), split_hyphens=False)
+    assert spans(kept.documents[0])[0] == ("Zinc-like", "Chemical")
+    assert kept.misfits[0].reason == WIDENED
+    for document in (first, kept.documents[0]):
+        assert document.source_spans is not None
+        wanted = {(0, 0, 4, "Chemical"), (0, 24, 40, "Disease"), (0, 32, 40, "Disease")}
+        assert document.source_spans.distinct() == wanted
 
 
 @pytest.mark.parametrize(
@@ -268,13 +276,42 @@ def test_an_abstract_that_was_there_before_is_rejected_in_its_place(tmp_path: Pa
 
 def test_misfits_are_counted_and_shown(tmp_path: Path) -> None:
     report = ingest("pubtator", written(tmp_path, ABSTRACT), tmp_path / "out")
-    assert sorted(report.misfits.values()) == [1, 1, 1]
+    assert sorted(report.misfits.values()) == [1, 1]
     given_ = ["ingest", "pubtator", str(tmp_path / "a.txt"), "--out", str(tmp_path / "again")]
     result = CliRunner().invoke(app, given_)
     assert result.exit_code == 0
     assert "1 gold spans share a token with another; left out" in result.stderr
     result = CliRunner().invoke(app, [*given_, "--overwrite", "--json"])
     assert f'"{OVERLAP}": 1' in result.stdout
+
+
+@pytest.mark.parametrize(("split", "right"), [(True, 2), (False, 1)])
+def test_the_ceiling_is_what_perfect_labels_score(tmp_path: Path, split: bool, right: int) -> None:
+    """Of three spans of the source labels say two, one of them too long where hyphens are kept."""
+    place = tmp_path / "out"
+    arguments = ["ingest", "pubtator", str(written(tmp_path, ABSTRACT)), "--out", str(place)]
+    said = CliRunner().invoke(app, [*arguments, "--option", f"split_hyphens={split}"]).stderr
+    assert f"ceiling: labels of these tokens that are all right have F1 {100 * 2 * right / 5:.2f}" in said
+    again = CliRunner().invoke(app, [*arguments, "--option", f"split_hyphens={split}", "--overwrite", "--json"])
+    assert json.loads(again.stdout)["ceiling"] == 2 * right / 5
+    (table,) = read_tables(place / "part-00000.parquet", CORPUS)
+    perfect = dict(zip(table[DOC_ID].to_pylist(), table[LABELS].to_pylist(), strict=True))
+    predictions(tmp_path / "perfect", perfect, viterbi=perfect)
+    report = evaluate(str(tmp_path / "perfect"), str(place)).report
+    assert {name: figures.figures["f1"] for name, figures in report.measures.items()} == {
+        "spans": 1.0,
+        "offsets": 2 * right / 5,
+    }
+
+
+def test_labels_that_are_the_sources_own_have_no_ceiling(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Ann B-PER\nran O\n")
+    said = CliRunner().invoke(app, ["ingest", "columns", str(path), "--out", str(tmp_path / "c")]).stderr
+    assert "ceiling: labels of these tokens that are all right have F1 100.00" in said
+    path.write_text("Ann ran.\n")
+    said = CliRunner().invoke(app, ["ingest", "text", str(path), "--out", str(tmp_path / "t")]).stderr
+    assert "ceiling" not in said
 
 
 # Characters to tokens, against a character by character way

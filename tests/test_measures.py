@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Column, Document
+from schemas.document import Batch, Column, Document, SourceSpans
 from schemas.errors import UsageError
 from schemas.labels import LabelSet, Scheme
 from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import DEFAULTS, MEASURES, Items, Pair, by_document, check_measures, figures, measured
+from workers.evaluation.measures import (
+    DEFAULTS,
+    MEASURES,
+    Items,
+    MeasureError,
+    Pair,
+    by_document,
+    check_measures,
+    figures,
+    measured,
+    suggested,
+)
 from workers.evaluation.named_counts import MatchCounts
 
 BIO = LabelSet.bio(["PER", "LOC"])
@@ -53,22 +64,37 @@ def texts(draw: st.DrawFn, labels: LabelSet) -> list[Text]:
     return documents
 
 
-def document(number: int, text: Text, *, offsets: bool) -> Document:
-    words = [token.word for token in text]
-    starts = [i for i, token in enumerate(text) if i == 0 or token.sentence > text[i - 1].sentence]
-    columns = {"tokens": Column.encode(words)}
+def written(text: Text) -> tuple[str, list[tuple[int, int]]]:
+    """The text, and the first character and the one after the last of each of its words."""
     whole, places = "", []
     for i, token in enumerate(text):
         whole += "\n" if i and token.line > text[i - 1].line else " " if i else ""
         places.append((len(whole), len(whole) + len(token.word)))
         whole += token.word
+    return whole, places
+
+
+CharacterSpan: TypeAlias = tuple[int, int, str]
+
+
+def document(number: int, text: Text, source: list[CharacterSpan], *, offsets: bool) -> Document:
+    words = [token.word for token in text]
+    starts = [i for i, token in enumerate(text) if i == 0 or token.sentence > text[i - 1].sentence]
+    columns = {"tokens": Column.encode(words)}
+    whole, places = written(text)
     bounds = np.array(places, np.int32)
-    given_ = (whole, bounds[:, 0], bounds[:, 1]) if offsets else (None, None, None)
+    given_ = (whole, bounds[:, 0], bounds[:, 1], None, SourceSpans.of(source)) if offsets else ()
     return Document(f"d{number}", np.array(starts, np.int64), columns, None, *given_)
 
 
-def pair_of(labels: LabelSet, documents: list[Text], *, offsets: bool = True) -> Pair:
-    batch = Batch.of([document(i, text, offsets=offsets) for i, text in enumerate(documents)])
+def pair_of(
+    labels: LabelSet, documents: list[Text], *, offsets: bool = True, source: list[list[CharacterSpan]] | None = None
+) -> Pair:
+    """With the spans that gold labels say as those of the source, unless others are given."""
+    if source is None:
+        source = [character_spans(text, "gold") for text in documents]
+    rows = enumerate(zip(documents, source, strict=True))
+    batch = Batch.of([document(i, text, spans, offsets=offsets) for i, (text, spans) in rows])
     gold, predicted = (
         labels.encode([getattr(token, side) for text in documents for token in text]) for side in ("gold", "predicted")
     )
@@ -118,6 +144,16 @@ def plain_spans(text: Text, side: str) -> Things:
     return found
 
 
+def character_spans(text: Text, side: str) -> list[CharacterSpan]:
+    _, places = written(text)
+    found: Any = plain_spans(text, side)
+    return [(places[first][0], places[last][1], name) for name, (first, last) in found]
+
+
+def plain_offsets(text: Text, side: str) -> Things:
+    return Counter({(name, (start, end)): 1 for start, end, name in character_spans(text, side)})
+
+
 def plain_lines(text: Text, side: str) -> Things:
     return Counter({(kind, text[i].line): 1 for kind, i in plain_tokens(text, side)})  # type: ignore[call-overload]
 
@@ -130,6 +166,7 @@ PLAINLY: dict[str, Callable[[Text, str], Things]] = {
     "labels": plain_labels,
     "tokens": plain_tokens,
     "spans": plain_spans,
+    "offsets": plain_offsets,
     "documents": plain_documents,
     "lines": plain_lines,
     "characters": plain_characters,
@@ -241,6 +278,38 @@ def test_lines_of_documents_without_a_text_are_sentences(documents: list[Text]) 
     found = by_document("lines", pair_of(BIO, documents, offsets=False))
     wanted = by_document("lines", pair_of(BIO, lines))
     assert (found.names, found.table.tolist()) == (wanted.names, wanted.table.tolist())
+
+
+@few
+@given(data=st.data())
+def test_spans_of_the_source_count_as_they_stand_there(data: st.DataObject) -> None:
+    documents = data.draw(texts(BIO))
+    names = st.sampled_from([*BIO.types, "LOST"])
+    source = []
+    for text in documents:
+        bounds = st.integers(0, len(written(text)[0]))
+        own = character_spans(text, "gold")
+        others = data.draw(st.lists(st.tuples(bounds, bounds, names).map(lambda s: (min(s[:2]), max(s[:2]), s[2]))))
+        kept = data.draw(st.lists(st.sampled_from(own))) if own else []
+        source.append(kept + others)
+    pair = pair_of(BIO, documents, source=source)
+    counts = measured(pair, ["offsets"])["offsets"]
+    rows = {name: [0, 0, 0] for name in {*BIO.types, *(span[2] for spans in source for span in spans)}}
+    for text, spans in zip(documents, source, strict=True):
+        wanted, given_ = set(spans), set(character_spans(text, "predicted"))
+        for column, things in enumerate((wanted, given_, wanted & given_)):
+            for *_, name in things:
+                rows[name][column] += 1
+    assert {name: list(row.values()) for name, row in counts.as_dict().items()} == rows
+
+
+def test_what_has_no_spans_of_the_source_is_told_so() -> None:
+    text = [Token("a", 0, 0, "B-PER", "B-PER")]
+    assert suggested(BIO, pair_of(BIO, [text]).batch) == ("spans", "offsets")
+    without = pair_of(BIO, [text], offsets=False)
+    assert suggested(BIO, without.batch) == ("spans",)
+    with pytest.raises(MeasureError, match=r"'d0' has no gold spans of characters .*another --measure"):
+        measured(without, ["offsets"])
 
 
 def test_the_mean_over_fields_is_the_papers() -> None:

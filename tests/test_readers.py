@@ -22,6 +22,7 @@ from schemas.errors import UsageError
 from schemas.settings import ColumnsSettings
 from workers.corpus.parquet import CorpusError
 from workers.corpus.readers import tokenizer
+from workers.corpus.readers.reader import NOTHING
 from workers.corpus.readers.registry import READERS
 from workers.corpus.readers.tokenizer import RUN_LIMIT, Tokenizer, load_tokenizer
 from workers.synthesis.made_up import synthesize
@@ -111,11 +112,16 @@ def test_a_bad_line_rejects_its_document_only(
 
 
 def test_a_document_without_tokens_is_rejected(tmp_path: Path) -> None:
-    _, rejects = read("conll", write(tmp_path / "f", b"-DOCSTART- -X- O O\n\n" + CONLL + b"\n-DOCSTART- -X- O O\n"))
-    assert [(r.row, r.doc_id, r.reason) for r in rejects] == [
-        (1, "f-0001", "document has no tokens"),
-        (15, "f-0004", "document has no tokens"),
-    ]
+    _, rejects = read("conll", write(tmp_path / "f", b"-DOCSTART- -X- O O\n\n" + CONLL))
+    assert [(r.row, r.doc_id, r.reason) for r in rejects] == [(1, "f-0001", "document has no tokens")]
+
+
+def test_a_line_at_the_end_opens_no_document(tmp_path: Path) -> None:
+    documents, rejects = read("conll", write(tmp_path / "f", CONLL))
+    ended = read("conll", write(tmp_path / "f", CONLL + b"\n-DOCSTART- -X- O O\n\n"))
+    assert ([d.doc_id for d in ended[0]], ended[1]) == ([d.doc_id for d in documents], rejects)
+    _, (nothing,) = read("conll", write(tmp_path / "f", b"-DOCSTART- -X- O O\n"))
+    assert (nothing.doc_id, nothing.reason) == (None, NOTHING)
 
 
 def test_conll_without_document_lines_needs_a_count(tmp_path: Path) -> None:
@@ -336,6 +342,24 @@ def test_a_tokenizer_made_anew_cuts_the_same(monkeypatch: pytest.MonkeyPatch) ->
     after = tokenizer(texts)
     assert after.tokens.strings() == before.tokens.strings()
     assert after.sentence_starts.tolist() == before.sentence_starts.tolist()
+
+
+@given(st.lists(st.text(st.sampled_from("ab- .é"), max_size=30), max_size=4))
+def test_words_are_cut_at_hyphens_if_told_so(texts: list[str]) -> None:
+    whole, cut = (load_tokenizer("en", 500, split_hyphens=split)(texts) for split in (False, True))
+    wanted: list[tuple[int, str, int]] = []
+    words = zip(whole.tokens.strings(), whole.start.tolist(), strict=True)
+    owner = np.repeat(np.arange(len(texts)), np.diff(whole.doc_starts)).tolist()
+    for document, (word, start) in zip(owner, words, strict=True):
+        for i, letter in enumerate(word):
+            if i and (letter == "-") == (word[i - 1] == "-"):
+                last = wanted.pop()
+                wanted.append((document, last[1] + letter, last[2]))
+            else:
+                wanted.append((document, letter, start + i))
+    found = np.repeat(np.arange(len(texts)), np.diff(cut.doc_starts)).tolist()
+    assert list(zip(found, cut.tokens.strings(), cut.start.tolist(), strict=True)) == wanted
+    assert (cut.end - cut.start).tolist() == [len(word) for _, word, _ in wanted]
 
 
 def test_a_language_without_rules() -> None:

@@ -397,7 +397,7 @@ def evaluate(
     gold: Annotated[str, typer.Option(help="Corpus with gold labels.")],
     measure: Annotated[
         list[str] | None,
-        typer.Option(help="labels, tokens, spans, documents, lines or characters; may be given many times."),
+        typer.Option(help="labels, tokens, spans, offsets, documents, lines or characters; may be given many times."),
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="Another run's output folder: differences, with intervals and p.")
@@ -407,8 +407,10 @@ def evaluate(
     """Score predictions against gold, show what changed against Viterbi, and compare with another run.
 
     Measures count labels of tokens (labels), tokens by field or type (tokens), entities or fields as conlleval does
-    (spans), whole documents (documents), and the overlap of fields in lines and in characters. What is measured if
-    nothing is said depends on the labels: spans for BIO, otherwise labels, spans and documents.
+    (spans), entities of the source by characters (offsets: what tokens cannot say is missed), whole documents
+    (documents), and the overlap of fields in lines and in characters. What is measured if nothing is said depends on
+    the labels: spans for BIO, otherwise labels, spans and documents; beside them offsets, where the corpus has the
+    source's spans.
     """
     with reported():
         from flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
@@ -516,7 +518,10 @@ def readers(*, as_json: Json = False) -> None:
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
     if as_json:
-        print_json(json.dumps(report._asdict() | {"misfits": dict(report.misfits), "out": str(out)}))
+        ceiling = None if report.ceiling is None else report.ceiling.f1
+        print_json(
+            json.dumps(report._asdict() | {"misfits": dict(report.misfits), "ceiling": ceiling, "out": str(out)})
+        )
         return
     say(
         f"{report.read:,} documents read, {report.written:,} written ({report.tokens:,} tokens, "
@@ -524,6 +529,11 @@ def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
     )
     for reason, spans in report.misfits.items():
         say(f"{spans:,} gold spans {reason}", style="yellow")
+    if report.ceiling is not None:
+        say(
+            f"ceiling: labels of these tokens that are all right have F1 {100 * report.ceiling.f1:.2f} against the "
+            "source's own gold"
+        )
     say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from workers.corpus.plan import plan
 from workers.corpus.shards import read_batch
 from workers.evaluation.bootstrap import paired_bootstraps
 from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import DEFAULTS, MEASURES, ByDocument, Pair, by_document, check_measures
+from workers.evaluation.measures import MEASURES, ByDocument, Pair, by_document, check_measures, suggested
 from workers.evaluation.tally import Tally
 from workers.labelling.output import PREDICTIONS as FOLDER
 from workers.labelling.shard import VITERBI_LABELS
@@ -49,19 +50,21 @@ def evaluate(
 ) -> Evaluation:
     """Scores the whole run in an output folder against a corpus with gold labels.
 
-    ``measures`` are names of `MEASURES`, or what the label scheme suggests. Every gold document needs a prediction;
+    ``measures`` are names of `MEASURES`, or what `suggested` says. Every gold document needs a prediction;
     predictions without gold are left out. With ``against``, another run's folder, the documents that both runs have
     are scored, and the two are compared. Raises `PublishedError` where a folder holds no whole run, `UsageError` for
-    an unknown measure, `EvaluationError`, `CorpusError` and `SchemaError`.
+    an unknown measure, `MeasureError`, `EvaluationError`, `CorpusError` and `SchemaError`.
     """
     check_measures(measures or ())
     run = published(predictions)
     mine = _Answers.read(run)
-    chosen = tuple(dict.fromkeys(measures or DEFAULTS[LabelSet.infer(mine.names).scheme]))
+    batches = _gold_batches(gold)
+    first = next(batches, Batch.of([]))
+    chosen = tuple(dict.fromkeys(measures or suggested(LabelSet.infer(mine.names), first)))
     other = None if against is None else published(against)
     rival = None if other is None else _Rival(_Answers.read(other), chosen)
     tally = Tally.empty(chosen)
-    for whole in _gold_batches(gold):
+    for whole in chain([first], batches):
         batch = whole if rival is None else rival.shared(whole, mine)
         if not len(batch):
             continue

@@ -11,9 +11,10 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.columns import Misfit, Reject, SchemaError, rejects_table, table_from_documents
-from schemas.document import Document
+from schemas.columns import Misfit, Reject, SchemaError, rejects_table, table_from_batch
+from schemas.document import Batch, Document, SourceSpans
 from schemas.errors import InputError
+from schemas.labels import LabelSet
 from schemas.names import unknown
 from schemas.settings import IngestSettings, ReaderSettings
 from workers.corpus.parquet import WRITE_OPTIONS, table_bytes
@@ -29,10 +30,38 @@ class IngestError(InputError):
     """An ingest that cannot start: says why and what to do."""
 
 
+class Ceiling(NamedTuple):
+    """Gold spans by characters in the source, as labels of tokens say them, and those that are the same in both."""
+
+    source: int = 0
+    labels: int = 0
+    both: int = 0
+
+    @classmethod
+    def of(cls, batch: Batch) -> Ceiling:
+        """Counts of documents with gold; nothing where the labels themselves are what the source has."""
+        if batch.labels is None or batch.source_spans is None:
+            return cls()
+        names = LabelSet.infer(batch.labels.strings())
+        spans = names.spans(names.encode(batch.labels.strings()), batch.sentence_starts)
+        source, said = batch.source_spans.distinct(), SourceSpans.said(batch, spans, names.types).distinct()
+        return cls(len(source), len(said), len(source & said))
+
+    def plus(self, other: Ceiling) -> Ceiling:
+        """The counts of both together."""
+        return Ceiling(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def f1(self) -> float:
+        """What labels that are all right score by the measure ``offsets``, a fraction; 1 where there is no span."""
+        return 2 * self.both / (self.source + self.labels) if self.source + self.labels else 1.0
+
+
 class IngestReport(NamedTuple):
     """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written.
 
     ``misfits`` counts gold spans of written documents that labels of tokens cannot say as they are, by reason.
+    ``ceiling`` is what that leaves to be reached; None where documents have no gold.
     """
 
     read: int = 0
@@ -41,6 +70,7 @@ class IngestReport(NamedTuple):
     tokens: int = 0
     sentences: int = 0
     misfits: Mapping[str, int] = MappingProxyType({})
+    ceiling: Ceiling | None = None
 
 
 def ingest(
@@ -133,6 +163,7 @@ class _Parts:
         self.pending: list[Document] = []
         self.pending_tokens = self.documents = self.tokens = self.sentences = self.files = 0
         self.misfits: Counter[str] = Counter()
+        self.ceiling: Ceiling | None = None
         self.schema: pa.Schema | None = None
         self.sink: pa.NativeFile | None = None
         self.writer: pq.ParquetWriter | None = None
@@ -156,7 +187,8 @@ class _Parts:
         """Writes the pending documents as a row group. Raises `SchemaError` where columns change."""
         if not self.pending:
             return
-        table = table_from_documents(self.pending)
+        batch = Batch.of(self.pending)
+        table = table_from_batch(batch)
         if self.schema is None:
             self.schema = table.schema
         if table.schema != self.schema:
@@ -169,6 +201,8 @@ class _Parts:
             self.writer = pq.ParquetWriter(self.sink, self.schema, **WRITE_OPTIONS)
             self.files += 1
         self.writer.write_table(table, row_group_size=len(table))
+        if batch.labels is not None:
+            self.ceiling = (self.ceiling or Ceiling()).plus(Ceiling.of(batch))
         self.documents += len(table)
         self.tokens += self.pending_tokens
         self.sentences += sum(len(d.sentence_starts) for d in self.pending)
@@ -179,7 +213,8 @@ class _Parts:
     def report(self, rejected: int) -> IngestReport:
         """What is written so far."""
         misfits = MappingProxyType(dict(sorted((+self.misfits).items())))
-        return IngestReport(self.documents + rejected, self.documents, rejected, self.tokens, self.sentences, misfits)
+        read = self.documents + rejected
+        return IngestReport(read, self.documents, rejected, self.tokens, self.sentences, misfits, self.ceiling)
 
     def _close(self) -> None:
         if self.writer is not None and self.sink is not None:

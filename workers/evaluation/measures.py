@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.errors import UsageError
+from schemas.columns import SOURCE_SPANS
+from schemas.document import TOKENS, Batch, SourceSpans
+from schemas.errors import InputError, UsageError
 from schemas.labels import Labels, LabelSet, Scheme, Spans
 from schemas.names import unknown
 from workers.evaluation.conlleval import check_lengths, found
@@ -23,6 +24,10 @@ from workers.evaluation.figures import FIGURES
 from workers.evaluation.named_counts import Counts, MatchCounts
 
 LINE_END = re.compile(r"\n")
+
+
+class MeasureError(InputError):
+    """A measure of what the documents do not have: says which document, and what to do."""
 
 
 class Pair(NamedTuple):
@@ -98,6 +103,32 @@ def spans(pair: Pair) -> Items:
     both = Spans(wanted.start[right], wanted.end[right], wanted.type[right])
     kinds = [Places(np.searchsorted(ends, s.start, side="right") - 1, s.type) for s in (wanted, given, both)]
     return Items(pair.labels.types, len(pair.batch), *kinds)
+
+
+def offsets(pair: Pair) -> Items:
+    """Spans of characters by type, right where start, end and type are: shared tasks over abstracts count so.
+
+    Gold are the spans of the source, each once: one that labels of tokens cannot say counts as missed. Raises
+    `MeasureError` for documents that were not stored with them.
+    """
+    batch = pair.batch
+    given = pair.labels.spans(pair.predicted, batch.sentence_starts)
+    if not len(batch):
+        nothing = Places(np.zeros(0, np.int64), np.zeros(0, np.int32))
+        return Items(pair.labels.types, 0, nothing, nothing, nothing)
+    if batch.source_spans is None:
+        raise MeasureError(
+            f"document {batch.doc_ids[0]!r} has no gold spans of characters (columns {', '.join(SOURCE_SPANS)}), which "
+            "the measure offsets counts; ingest its source again by mail or pubtator, or give another --measure"
+        )
+    wanted, found_there = batch.source_spans.distinct(), SourceSpans.said(batch, given, pair.labels.types).distinct()
+    names = tuple(dict.fromkeys([*pair.labels.types, *sorted({span[-1] for span in wanted})]))
+    place = {name: i for i, name in enumerate(names)}
+    kinds = [
+        Places(np.array([s[0] for s in spans], np.int64), np.array([place[s[-1]] for s in spans], np.int32))
+        for spans in (wanted, found_there, wanted & found_there)
+    ]
+    return Items(names, len(batch), *kinds)
 
 
 def documents(pair: Pair) -> Items:
@@ -178,6 +209,7 @@ MEASURES: dict[str, Measure] = {
     "labels": Measure(labels, ("accuracy", *MACRO), "tokens by label: accuracy, and P, R, F1 of each label"),
     "tokens": Measure(tokens, (*MICRO, *MACRO), "tokens by field, without those outside"),
     "spans": Measure(spans, (*MICRO, *MACRO), "entities or fields with the right ends and type"),
+    "offsets": Measure(offsets, (*MICRO, *MACRO), "entities of the source by characters, also what tokens cannot say"),
     "documents": Measure(documents, ("accuracy",), "whole documents right, such as citations"),
     "lines": Measure(lines, ("overlap", *MICRO), "lines by the fields they hold: overlap"),
     "characters": Measure(characters, ("overlap", *MICRO), "letters and digits by field: overlap"),
@@ -189,7 +221,12 @@ DEFAULTS: dict[Scheme, tuple[str, ...]] = {
     Scheme.LOOSE: ("spans",),
     Scheme.PLAIN: ("labels", "spans", "documents"),
 }
-"""What is measured where nothing is said."""
+"""What is measured of any documents where nothing is said, see `suggested`."""
+
+
+def suggested(labels: LabelSet, batch: Batch) -> tuple[str, ...]:
+    """What is measured where nothing is said: what the label scheme suggests, and the source's spans where they are."""
+    return DEFAULTS[labels.scheme] + (() if batch.source_spans is None else ("offsets",))
 
 
 def check_measures(names: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from schemas.labels import Labels, LabelSet
 from schemas.problem import Score
 from schemas.run import ConstraintFigures, Counts, ShardReport
 from workers.evaluation.changes import EntityChanges
-from workers.evaluation.measures import DEFAULTS, Pair, measured
+from workers.evaluation.measures import Pair, measured, suggested
 from workers.evaluation.search_errors import DocumentErrors, EntityErrors
 
 
@@ -110,8 +110,8 @@ def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequen
 
 
 def _measures(pair: Pair) -> dict[str, Counts]:
-    """The counts of those measures that the label scheme suggests."""
-    return {name: counts.as_dict() for name, counts in measured(pair, DEFAULTS[pair.labels.scheme]).items()}
+    """The counts of those measures that suggest themselves."""
+    return {name: counts.as_dict() for name, counts in measured(pair, suggested(pair.labels, pair.batch)).items()}
 
 
 def with_gold(labels: LabelSet, batch: Batch | Document) -> tuple[LabelSet, Labels]:

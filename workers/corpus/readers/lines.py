@@ -227,7 +227,10 @@ def has_boundary(path: Path, form: Form) -> bool:
 
 
 def split_at_boundaries(stream: Iterator[Block]) -> Iterator[Draft]:
-    """A document from each line that opens one to the next; what stands before the first is one too."""
+    """A document from each line that opens one to the next; what stands before the first is one too.
+
+    Such a line at the end of a file opens nothing.
+    """
     draft = Draft(1, [])
     opened = False
     for block in stream:
@@ -237,7 +240,7 @@ def split_at_boundaries(stream: Iterator[Block]) -> Iterator[Draft]:
         if opened or draft.sentences:
             yield draft
         draft, opened = Draft(block.line, []), True
-    if opened or draft.sentences:
+    if draft.sentences:
         yield draft
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Column, Document
+from schemas.document import Column, Document, SourceSpans
 from schemas.labels import OUTSIDE
 from schemas.settings import MarkedTextSettings
 from workers.corpus.readers.text import batch_from_texts
-
-HYPHENS = re.compile(r"-+|[^-]+")
 
 EMPTY = "hold no token; left out"
 WIDENED = "start or end inside a token; widened"
@@ -49,36 +47,25 @@ def marked_document(
 ) -> tuple[Document, list[Fault]]:
     """The tokens of a text with the labels of its spans, and the spans that do not fit, in their order.
 
+    The document has the spans as they are, too.
+
     ``text`` has a token. Sentences start at the first token from each character of ``breaks`` on, or where the
     tokenizer says. Of spans that share a token the longest is taken, and the first of those.
     """
     whole = batch_from_texts([doc_id], [text], settings.tokenizer).document(0)
     assert whole.token_start is not None
     assert whole.token_end is not None
-    first = whole.token_start[whole.sentence_starts] if breaks is None else np.array(breaks, np.int64)
-    start, end = whole.token_start, whole.token_end
-    if settings.split_hyphens:
-        start, end = _cut_at_hyphens(text, start, end)
-    sentences = np.unique(np.searchsorted(start, np.append(first, 0)))
-    sentences = sentences[sentences < len(start)].astype(np.int64)
+    start, end, sentences = whole.token_start, whole.token_end, whole.sentence_starts
+    if breaks is not None:
+        sentences = np.unique(np.searchsorted(start, np.array([0, *breaks])))
+        sentences = sentences[sentences < len(start)].astype(np.int64)
     labels = _Labels(start, end, sentences, [OUTSIDE] * len(start))
     by_length = sorted(spans, key=lambda span: (span.start - span.end, span))
     faults = [Fault(span, reason) for span in by_length if (reason := labels.mark(span, settings))]
-    words = [text[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
-    document = Document(
-        doc_id, sentences, {TOKENS: Column.encode(words)}, Column.encode(labels.names), text, start, end
+    gold = SourceSpans.of([(span.start, span.end, span.type) for span in sorted(spans)])
+    return replace(whole, sentence_starts=sentences, labels=Column.encode(labels.names), source_spans=gold), sorted(
+        faults
     )
-    return document, sorted(faults)
-
-
-def _cut_at_hyphens(
-    text: str, start: NDArray[np.int32], end: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Starts and ends of the tokens, with hyphens and what is between them as tokens of their own."""
-    places = zip(start.tolist(), end.tolist(), strict=True)
-    pieces = [found.span() for a, b in places for found in HYPHENS.finditer(text, a, b)]
-    bounds = np.array(pieces, np.int32)
-    return np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
 
 
 class _Labels(NamedTuple):

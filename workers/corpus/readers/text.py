@@ -69,7 +69,8 @@ def batch_from_texts(
 
     Raises `LanguageError`, and `DocumentError` for a text that a tokenizer of the user's cannot cut.
     """
-    cut = (tokenizer or load_tokenizer(settings.language, settings.sentence_limit))(texts)
+    own = tokenizer or load_tokenizer(settings.language, settings.sentence_limit, split_hyphens=settings.split_hyphens)
+    cut = own(texts)
     return Batch(
         tuple(doc_ids),
         cut.doc_starts,

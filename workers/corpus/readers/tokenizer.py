@@ -26,6 +26,8 @@ RUN_LIMIT = 256
 STRING_LIMIT = 200_000
 """Distinct strings after which the tokenizer is made anew, so that its memory stays flat."""
 ATTRIBUTES = ["ORTH", "IDX", "LENGTH", "IS_SPACE"]
+HYPHENS = re.compile(r"-+|[^-]+")
+"""The pieces of a word that is cut at hyphens; some in a row are one piece."""
 RARE_SPACE = re.compile(r"[^\S \t\r\n]")
 """White space that sentencex 1.0 panics on (it takes every space for one byte)."""
 NUMBER_INFIX = "[+\\-\\*^]"
@@ -53,12 +55,13 @@ class Tokenizer:
     """Cuts texts of one language.
 
     Words with a hyphen stay whole, as in the CoNLL and Penn Treebank corpora that models are
-    trained on. A sentence of more than ``sentence_limit`` tokens is cut every so many tokens.
+    trained on, unless ``split_hyphens``. A sentence of more than ``sentence_limit`` tokens is cut every so many tokens.
     """
 
-    def __init__(self, language: str, sentence_limit: int) -> None:
+    def __init__(self, language: str, sentence_limit: int, *, split_hyphens: bool = False) -> None:
         self.language = language
         self.sentence_limit = sentence_limit
+        self.split_hyphens = split_hyphens
         self._rules = _spacy_tokenizer(language)
 
     def __call__(self, texts: Sequence[str]) -> Tokenized:
@@ -91,8 +94,26 @@ class Tokenizer:
             tables.append(table)
         table = np.concatenate(tables)
         table = table[table[:, 3] == 0]
-        start = table[:, 1].astype(np.int32)
-        return table[:, 0], start, start + table[:, 2].astype(np.int32)
+        words, start = table[:, 0], table[:, 1].astype(np.int32)
+        if self.split_hyphens:
+            return self._cut_at_hyphens(words, start)
+        return words, start, start + table[:, 2].astype(np.int32)
+
+    def _cut_at_hyphens(
+        self, words: NDArray[np.uint64], start: NDArray[np.int32]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
+        """Hyphens, and what stands between them, as tokens of their own."""
+        strings = self._rules.vocab.strings
+        used, place = np.unique(words, return_inverse=True)
+        found = [list(HYPHENS.finditer(strings[key])) for key in used.tolist()]
+        pieces = np.array([(strings.add(piece[0]), *piece.span()) for cut in found for piece in cut], np.uint64)
+        counts = np.array([len(cut) for cut in found], np.int64)
+        first, size = np.cumsum(counts) - counts, counts[place]
+        within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        at = np.repeat(first[place], size) + within
+        pieces, shift = pieces.reshape(-1, 3), np.repeat(start, size)
+        left, right = (shift + pieces[at, side].astype(np.int32) for side in (1, 2))
+        return pieces[at, 0], left, right
 
     def _sentences(self, text: str, start: NDArray[np.int32]) -> NDArray[np.int64]:
         """Positions of the tokens that start a sentence."""
@@ -109,9 +130,9 @@ class Tokenizer:
 
 
 @lru_cache(maxsize=4)
-def load_tokenizer(language: str, sentence_limit: int) -> Tokenizer:
+def load_tokenizer(language: str, sentence_limit: int, *, split_hyphens: bool = False) -> Tokenizer:
     """The tokenizer of a language, one a process. Raises `LanguageError` for a language without rules."""
-    return Tokenizer(language, sentence_limit)
+    return Tokenizer(language, sentence_limit, split_hyphens=split_hyphens)
 
 
 def _spacy_tokenizer(language: str) -> Any:
