@@ -131,6 +131,12 @@ class LabelSet:
         return np.array([self.index[prefix + t] for t in self.types], np.int32)
 
     @cached_property
+    def first_labels(self) -> NDArray[np.int32]:
+        """(T, K) all labels that a span's first token can have: ``opening``, and of loose labels ``I-T`` too."""
+        both = (self.opening, self.inside) if self.scheme is Scheme.LOOSE else (self.opening,)
+        return np.stack(both, axis=1)
+
+    @cached_property
     def inside(self) -> NDArray[np.int32]:
         """(T,) label of a span's later tokens: ``I-T``, or the plain label."""
         prefix = "" if self.scheme is Scheme.PLAIN else "I-"

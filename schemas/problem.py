@@ -25,6 +25,12 @@ NO_KEY = -1
 SLACK_TOLERANCE = 1e-9
 """A row that is exceeded by no more than this holds: 0.1 + 0.2 ≤ 0.3, though not in floating point."""
 
+SUM_ROUNDING = 1e-15
+"""Ten times what each of n terms adds to the error of their sum in floats, as a share of the terms' magnitude."""
+
+EXACT_UNIT, EXACT_SUM = 2.0**-20, 2.0**32
+"""Multiples of the first are summed without rounding, in any order, while their magnitude stays below the second."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearRows:
@@ -33,7 +39,7 @@ class LinearRows:
     Entries of row r are ``pointer[r]:pointer[r + 1]`` of ``position``, ``previous`` (`ANY` for a
     token label; the first token of a sentence has no previous label, so only `ANY` there),
     ``label`` and ``coefficient``. Breaking row r costs ``weight[r]`` nats (inf: hard) times its
-    degree max(0, Σ − bound), Stokman (2011) eq. 56. ``constraint`` (R,) indexes
+    degree max(0, Σ − bound), Stokman (2011) eq. 56, which is 0 within its `slack`. ``constraint`` (R,) indexes
     `Problem.constraint_names`, or is their number K: a row of the model's own, which is part of the local score.
     Rows of other senses are negated, equalities are two rows.
     """
@@ -84,8 +90,34 @@ class LinearRows:
         """(E,) the entries row by row, those of a row by position."""
         return np.lexsort((self.position, self.row_of_entry))
 
+    @cached_property
+    def summed_exactly(self) -> NDArray[np.bool_]:
+        """(R,) are sums of the row's numbers in floats exact, in whatever order they are added?"""
+        numbers, row = np.append(self.coefficient, self.bound), np.append(self.row_of_entry, np.arange(len(self)))
+        broken = np.bincount(row, numbers % EXACT_UNIT != 0.0, len(self))
+        exact: NDArray[np.bool_] = (broken == 0) & (self._magnitude <= EXACT_SUM)
+        return exact
+
+    @cached_property
+    def slack(self) -> Floats:
+        """(R,) by how much each row may be exceeded and still hold.
+
+        `SLACK_TOLERANCE`, or ten times what a sum of n of its terms in floats may be off if that is more:
+        (n − 1) · 2⁻⁵³ of their magnitude at most (Higham 2002, ch. 4). So whoever sums in another order than
+        `degree` does, or exactly, differs by less than a tenth of it.
+        """
+        terms = np.diff(self.pointer) + 1
+        rounded = np.where(self.summed_exactly, 0.0, SUM_ROUNDING * terms * self._magnitude)
+        return np.maximum(SLACK_TOLERANCE, rounded)
+
+    @cached_property
+    def _magnitude(self) -> Floats:
+        """(R,) Σ |coefficient| + |bound|."""
+        entries = np.bincount(self.row_of_entry, np.abs(self.coefficient), len(self)).astype(np.float64)
+        return entries + np.abs(self.bound)
+
     def degree(self, labels: Labels) -> Floats:
-        """(R,) max(0, Σ − bound) of each row under a labelling (N,); 0 within `SLACK_TOLERANCE`."""
+        """(R,) max(0, Σ − bound) of each row under a labelling (N,); 0 within its `slack`."""
         if not len(self):
             return np.zeros(0)
         before = np.concatenate([[ANY], labels[:-1]])
@@ -93,7 +125,7 @@ class LinearRows:
         held = fits & (labels[self.position] == self.label)
         activity = np.bincount(self.row_of_entry, self.coefficient * held, len(self))
         excess = activity - self.bound
-        return np.where(excess > SLACK_TOLERANCE, excess, 0.0)
+        return np.where(excess > self.slack, excess, 0.0)
 
 
 class Relation(StrEnum):

@@ -74,3 +74,26 @@ def made_up_node(rng: np.random.Generator, ground: Ground, depth: int = 2) -> li
     token, label = rng.integers(len(ground.problem)), rng.integers(len(ground.problem.labels))
     children = [n for _ in range(2) for n in made_up_node(rng, ground, depth - 1)]
     return [*node, int(token), int(label), *children]
+
+
+def damaged(rng: np.random.Generator, proof: list[int]) -> list[int]:
+    """The proof with a few of its numbers changed, a piece lost, or a piece twice."""
+    changed = list(proof)
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(len(changed)))
+        kind = rng.integers(6)
+        if kind == 0:
+            changed[at] = int(rng.choice([-1, 0, 1, 2, 1 << 40, -(1 << 62), (1 << 63) - 1]))
+        elif kind == 1:
+            changed[at] += int(rng.choice([-1, 1]))
+        elif kind == 2:
+            changed[at] = int(changed[at] * rng.random() * 3.0)
+        elif kind == 3:
+            del changed[at:]
+        elif kind == 4:
+            changed[at:at] = changed[at : at + int(rng.integers(1, 6))]
+        else:
+            del changed[at : at + int(rng.integers(1, 6))]
+        if not changed:
+            return [0]
+    return changed

@@ -21,6 +21,8 @@ LABEL_SETS = (
     LabelSet(("O", "author"), Scheme.PLAIN),
     LabelSet(("author", "title", "date"), Scheme.PLAIN),
 )
+LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
+EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)
 MAX_LABELLINGS = 20_000
 HARD_SHARE = 0.4
 

@@ -13,8 +13,8 @@ from schemas.labels import LabelSet
 from schemas.potentials import Potentials
 from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
 from schemas.settings import CertifySettings
-from tests.made_up_proofs import accepts, made_up_node
-from tests.oracle import LABEL_SETS, enumerate_best, naive_keys, random_problem
+from tests.made_up_proofs import accepts, damaged, made_up_node
+from tests.oracle import EVERY_SET, LABEL_SETS, enumerate_best, naive_keys, random_problem
 from tests.test_second_best import crowded, ranked
 from workers.certificates import writer
 from workers.certificates.checker import TOLERANCE, Ground, check
@@ -27,7 +27,7 @@ SLACK = 1.1 * TOLERANCE
 def problem_of(seed: int) -> Problem:
     """Every label set and mixture of constraint kinds in turn."""
     rng = np.random.default_rng(seed)
-    return random_problem(rng, labels=LABEL_SETS[seed % 4], rows=seed % 3 != 1, agreements=seed % 3 != 2)
+    return random_problem(rng, labels=EVERY_SET[seed % 6], rows=seed % 5 != 1, agreements=seed % 5 != 2)
 
 
 @settings(max_examples=150)
@@ -40,29 +40,6 @@ def test_made_up_proofs_are_accepted_for_true_bounds_only(seed: int) -> None:
     proof = made_up_node(np.random.default_rng(seed), Ground(problem))
     for less in (1e-5, 0.01, 0.2, 1.0, 4.0):
         assert not accepts(problem, best - less, proof), less
-
-
-def damaged(rng: np.random.Generator, proof: list[int]) -> list[int]:
-    """The proof with a few of its numbers changed, a piece lost, or a piece twice."""
-    changed = list(proof)
-    for _ in range(int(rng.integers(1, 4))):
-        at = int(rng.integers(len(changed)))
-        kind = rng.integers(6)
-        if kind == 0:
-            changed[at] = int(rng.choice([-1, 0, 1, 2, 1 << 40, -(1 << 62), (1 << 63) - 1]))
-        elif kind == 1:
-            changed[at] += int(rng.choice([-1, 1]))
-        elif kind == 2:
-            changed[at] = int(changed[at] * rng.random() * 3.0)
-        elif kind == 3:
-            del changed[at:]
-        elif kind == 4:
-            changed[at:at] = changed[at : at + int(rng.integers(1, 6))]
-        else:
-            del changed[at : at + int(rng.integers(1, 6))]
-        if not changed:
-            return [0]
-    return changed
 
 
 @settings(max_examples=40)

@@ -16,7 +16,7 @@ from schemas.labels import Labels, LabelSet, Scheme
 from schemas.potentials import Floats, Potentials
 from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
 from tests.made_up_proofs import UNIT, accepts, belongs, made_up_stage
-from tests.oracle import LABEL_SETS, all_labellings, local_scores, naive_keys, naive_spans, random_problem
+from tests.oracle import EVERY_SET, all_labellings, local_scores, naive_keys, naive_spans, random_problem
 from workers.certificates.checker import MOST, Alive, CertificateError, Ground, Item, Prices, Reader, check
 
 X = LabelSet(("O", "x"), Scheme.PLAIN)
@@ -35,7 +35,7 @@ class Labelling(NamedTuple):
 
 def small_problem(seed: int) -> Problem:
     """At most 250 labellings; agreements in most."""
-    labels = LABEL_SETS[seed % 4]
+    labels = EVERY_SET[seed % 6]
     tokens = {2: 6, 3: 5, 5: 3}[len(labels)]
     return random_problem(np.random.default_rng(seed), labels=labels, tokens=tokens, rows=seed % 3 == 0)
 
@@ -55,10 +55,10 @@ def labellings_of(problem: Problem) -> list[Labelling]:
 
 
 def survives(ground: Ground, alive: Alive, labelling: Labelling) -> bool:
-    """Are all its items alive, an outside label as the one that it has there?"""
-    outside = ground.first[ground.types :]
+    """Are all its items alive, each with the label that it has at its first token?"""
+    opens, outside = ground.first[: ground.spans].reshape(ground.ways, -1).T, ground.first[ground.spans :]
     return all(
-        ground.cells(alive, item)[0 if item[2] >= 0 else outside.tolist().index(labelling.labels[item[0]])]
+        ground.cells(alive, item)[(opens[item[2]] if item[2] >= 0 else outside) == labelling.labels[item[0]]].all()
         for item in labelling.items
     )
 

@@ -1,8 +1,8 @@
 """Checks the proof that no labelling of a document scores more than its bound: small, slow, plain, and exact.
 
 All numbers are integers of 2⁻⁴⁰ nats: potentials are rounded up and penalties down. A labelling is made of *items*:
-spans of a type, and outside labels at a token. For any prices of items in *groups* (a key of a key table), and any
-multipliers 0 ≤ λ ≤ weight of linear rows, a labelling y scores no more than
+spans of a type, whichever label opens them, and outside labels at a token. For any prices of items in *groups* (a key
+of a key table), and any multipliers 0 ≤ λ ≤ weight of linear rows, a labelling y scores no more than
 
     Σ_sentences max_y [local(y) − prices of y's items − λ · row entries of y]
     + Σ_groups max_u [prices of the items u that it is given − penalty of u] + Σ_r λ_r · bound_r:
@@ -39,10 +39,10 @@ from numpy.typing import NDArray
 
 from schemas.errors import InputError
 from schemas.potentials import Floats
-from schemas.problem import ANY, SLACK_TOLERANCE, Problem, Relation
+from schemas.problem import ANY, Problem, Relation
 
-BITS, LEAF, TOLERANCE = 40, -1, 1e-6
-"""Of a nat's fraction; what ends a node or a box; nats that a bound is confirmed to within."""
+BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14
+"""Of a nat's fraction; what ends a node or a box; nats, and share of scores, that a bound is confirmed to within."""
 MOST, MOST_ROLES, HARD = 1 << 60, 12, 256.0
 """What a number of a proof may come to; roles that a group may have, as a box has 2¹² corners then; nats for ∞."""
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
@@ -51,7 +51,9 @@ RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 Units = NDArray[np.object_]
 """Integers without limit, or −inf for what is impossible."""
 Alive = list[NDArray[np.bool_]]
-"""By last token i, (n, K) items that end there: by first token, i − n + 1 to i, and kind: types, outside labels."""
+"""By last token i, (n, K) items that end there: by first token, i − n + 1 to i, and kind.
+
+Kinds are the types, in the order of the first labels that a span of them can have, and then the outside labels."""
 Item = tuple[int, int, int]
 """Start and end (exclusive), tokens, and type of a span; type −1: any outside label at a token."""
 Prices = tuple[dict[int, int], dict[tuple[int, int], "Group"]]
@@ -100,10 +102,9 @@ def require(holds: object, fault: str) -> None:
 
 
 def check(problem: Problem, bound: float, proof: Sequence[int]) -> None:
-    """Raises `CertificateError` unless it proves that no labelling scores more than ``bound`` + `TOLERANCE` nats."""
-    require(abs(bound) <= 1e6, f"a bound of {bound} nats")
-    limit = math.floor(math.ldexp(bound + TOLERANCE, BITS))
+    """Raises `CertificateError` unless it proves that no labelling scores above `Ground.limit` of ``bound`` nats."""
     ground, reader = Ground(problem), Reader(proof)
+    limit = ground.limit(bound)
     waiting: list[tuple[Alive, Prices]] = [(ground.everything, ({}, {}))]
     while waiting:
         alive, prices = waiting.pop()
@@ -125,9 +126,11 @@ class Ground:
     def __init__(self, problem: Problem) -> None:
         self.problem, p, labels, rows = problem, problem.potentials, problem.labels, problem.rows
         self.unary, self.transition = _units(p.unary, math.ceil), _units(p.transition, math.ceil)
-        self.types, outside = len(labels.opening), np.flatnonzero(labels.type_of < 0)
+        (self.types, self.ways), outside = labels.first_labels.shape, np.flatnonzero(labels.type_of < 0)
+        self.spans = self.types * self.ways  # kinds that are spans: loose labels open each type in two ways
         # By kind of item: the label of its first token, and of those that follow.
-        self.first, self.later = np.append(labels.opening, outside), np.append(labels.inside, outside)
+        self.first = np.append(labels.first_labels.T.ravel(), outside)
+        self.later = np.append(np.tile(labels.inside, self.ways), outside)
         self.begin = np.repeat(p.sentence_starts, np.diff(p.sentence_starts, append=len(problem)))
         self.length = (np.arange(len(problem)) - self.begin + 1).tolist()  # of the sentence up to each token
         # Its last n rows: the label at the last of n tokens, by first token and kind of the item.
@@ -139,6 +142,18 @@ class Ground:
         require((rows.previous[np.isin(rows.position, p.sentence_starts)] == ANY).all(), "a label before a sentence")
         illegal = p.unary[p.sentence_starts][:, ~labels.legal_start], p.transition[~labels.legal_transition]
         require(all((scores == -np.inf).all() for scores in illegal), "it allows what the label set forbids")
+
+    def limit(self, bound: float) -> int:
+        """Units that no labelling may exceed: the bound, `TOLERANCE`, and what bound and score may be off as sums of
+        floats: `ROUNDING` of the magnitude of what is summed, which is 1e-8 nats of a million.
+
+        Raises `CertificateError` for a bound that is no number.
+        """
+        require(math.isfinite(bound), f"a bound of {bound} nats")
+        scores = [np.where(scores == -math.inf, 0, np.abs(scores)) for scores in (self.unary, self.transition)]
+        largest: int = scores[0].max(axis=1, initial=0).sum() + len(self.unary) * scores[1].max(initial=0)
+        stated = Fraction(bound) * (1 << BITS)
+        return math.floor(stated + Fraction(TOLERANCE) * (1 << BITS) + Fraction(ROUNDING) * (abs(stated) + largest))
 
     def branched(self, alive: Alive, token: int, label: int, *, has: bool) -> Alive:
         """Without the items that give the token that label, or without all others there."""
@@ -164,10 +179,11 @@ class Ground:
         return total + best, [own & (loss < excess) for own, loss in zip(alive, losses, strict=True)]
 
     def cells(self, arrays: Sequence[NDArray[Any]], item: Item) -> NDArray[Any]:
-        """What arrays like `Alive` hold of an item, to be read and written: one cell, or one for each outside label."""
+        """What arrays like `Alive` hold of an item, to be read and written: a cell for each label that opens it, or for
+        each outside label."""
         start, end, kind = item
         own: NDArray[Any] = arrays[end - 1][start - self.begin[start]]
-        return own[kind : kind + 1] if kind >= 0 else own[self.types :]
+        return own[kind : self.spans : self.types] if kind >= 0 else own[self.spans :]
 
     def _charged(self, multipliers: dict[int, int]) -> tuple[Units, Units, int]:
         """Labels (N, L), and labels before and at each token (N, L, L), less what rows charge; Σ_r λ_r · bound_r."""
@@ -176,9 +192,9 @@ class Ground:
         for r, multiplier in multipliers.items():
             entries, limit = range(rows.pointer[r], rows.pointer[r + 1]), Fraction(float(rows.bound[r]))
             coefficients = [Fraction(float(rows.coefficient[e])) for e in entries]
-            # A row exceeded by `SLACK_TOLERANCE` holds; multiples of 2⁻²⁰ are not exceeded by so little.
-            whole = all((x * (1 << 20)).denominator == 1 for x in (limit, *coefficients))
-            total += math.ceil(multiplier * (limit if whole else limit + Fraction(2 * SLACK_TOLERANCE)))
+            # A row exceeded by its slack holds, and the score sums in floats, which are off by less than another one.
+            # Multiples of 2⁻²⁰ that are not too large are summed exactly, and not exceeded by so little.
+            total += math.ceil(multiplier * (limit if rows.summed_exactly[r] else limit + 2 * Fraction(rows.slack[r])))
             for e, coefficient in zip(entries, coefficients, strict=True):
                 t, before = rows.position[e], rows.previous[e]
                 scores = unary[t] if before == ANY else edges[t, before]
@@ -193,7 +209,7 @@ class Ground:
         scores, inner = list[Units](), np.zeros((0, len(self.first)), object)
         for i, n in enumerate(self.length):
             longer = inner[: n - 1] + edges[i, self.given[len(self.given) + 1 - n :], self.later] + unary[i, self.later]
-            longer[:, self.types :] = -math.inf
+            longer[:, self.spans :] = -math.inf
             inner = np.vstack([longer, unary[i, self.first]])
             scores.append(np.where(alive[i], inner - cost[i], -math.inf))
             if n > 1:

@@ -7,7 +7,6 @@ Nothing here has to be believed: what is written is looked at with the checker's
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.decoded import Budget
-from schemas.labels import Labels
+from schemas.labels import Labels, Scheme
 from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
 from workers.certificates.boxes import Boxes
@@ -25,7 +24,6 @@ from workers.certificates.checker import (
     BITS,
     LEAF,
     MOST_ROLES,
-    TOLERANCE,
     Alive,
     CertificateError,
     Ground,
@@ -90,7 +88,7 @@ class _Proof:
     def __post_init__(self) -> None:
         self.problem = self.ground.problem
         self.numbers: list[int] = []
-        self.limit = math.floor(math.ldexp(self.bound + TOLERANCE, BITS))
+        self.limit = self.ground.limit(self.bound)
         self.effort = Effort(Budget(None, MOST_WORK))
 
     def closes(self) -> bool:
@@ -120,7 +118,7 @@ class _Proof:
         stages: list[list[int]] = []
         for _ in range(MOST_TRIES):
             before = _size(alive)
-            for step in self._learned(alive):
+            for step in self._learned(alive, prices):
                 stage = self._stage(step, prices, alive)
                 new = self.ground.repriced(Reader(stage), prices)
                 reached, left = self._looked(alive, new)
@@ -147,8 +145,8 @@ class _Proof:
         total, _ = self._looked(alive, self.ground.repriced(Reader(stage), prices))
         return [stage] if total <= self.limit else stages
 
-    def _learned(self, alive: Alive) -> Iterator[_Step]:
-        """Multipliers for what is alive, and then prices, round by round."""
+    def _learned(self, alive: Alive, old: Prices) -> Iterator[_Step]:
+        """Multipliers for what is alive, also where they are all 0 and the old ones are not; then prices by rounds."""
         p = self.problem.potentials
         allowed = _possible(self.ground, alive) & np.isfinite(p.unary)
         left = Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts)
@@ -158,8 +156,10 @@ class _Proof:
         self.effort.work += dual.steps * p.unary.size
         units = _units(dual.multipliers)
         rows = {int(r): int(units[r]) for r in np.flatnonzero(units)}
-        if rows:
+        if rows or any(old[0].values()):
             yield _Step(rows, None)
+        if self.problem.labels.scheme is Scheme.LOOSE:
+            return  # the relaxation knows spans that open in one way, and no constraint compares those of loose labels
         unary = left.unary - self._charges(dual.multipliers)
         chain = replace(left, unary=unary)
         charged = Prepared.of(replace(self.problem, potentials=chain, rows=LinearRows.none()))
@@ -303,7 +303,8 @@ def _size(alive: Alive) -> int:
 def _spans(ground: Ground, alive: Alive) -> Iterator[Item]:
     """All spans that are alive."""
     for last, own in enumerate(alive):
-        for row, kind in np.argwhere(own[:, : ground.types]).tolist():
+        by_type = own[:, : ground.spans].reshape(len(own), ground.ways, ground.types).any(axis=1)
+        for row, kind in np.argwhere(by_type).tolist():
             yield last + 1 - len(own) + row, last + 1, kind
 
 

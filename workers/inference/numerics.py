@@ -4,9 +4,10 @@ An answer is optimal where bound and objective are within ``config.tolerance`` n
 is lost before has to fit into that. From the bottom up, with u = 2⁻⁵³, the relative error of one operation, and n terms
 x in a sum, which is off by (n − 1) · u · Σ|x| at most and by about √n · u · Σ|x| in practice (Higham 2002, ch. 4):
 
-- **A row's activity** has coefficients near 1: off by 1000² · u ≈ 1e-10 for a thousand entries. `SLACK_TOLERANCE` is
-  ten times that and belongs to the objective: a row exceeded by no more holds. A search sums in another order than
-  `Problem.score`, so it gives a branch up from `HARD_EXCESS` on only: what lies between is for the score to judge.
+- **A row's activity** is off by 1000² · u ≈ 1e-10 for a thousand coefficients near 1. `SLACK_TOLERANCE` is ten times
+  that and belongs to the objective: a row exceeded by no more holds. Longer rows and larger coefficients have ten times
+  their own rounding (`LinearRows.slack`). A search sums in another order than `Problem.score`, so it gives a branch up
+  from `HARD_EXCESS` slacks on only: what lies between is for the score to judge.
 - **A local score** of 10⁴ tokens, two terms of 3 nats each, is off by √(2 · 10⁴) · u · 6 · 10⁴ ≈ 9e-10: `ROUNDING`.
   It protects both ways. What is pruned loses more than D + `ROUNDING`, so that nothing as good as the incumbent is
   pruned; and what replaces the incumbent is better by more than `ROUNDING`, so that no search circles among equals.
@@ -30,8 +31,6 @@ So, of 1e-6 nats: 1e-7 where the ascent may stop, 1e-7 for multipliers, 1e-9 for
 
 from __future__ import annotations
 
-from schemas.problem import SLACK_TOLERANCE
-
 TOLERANCE = 1e-6
 """Nats within which bound and objective prove an answer, unless ``config.tolerance`` says otherwise."""
 
@@ -47,8 +46,8 @@ NEGLIGIBLE_GAP = 1e-7
 MULTIPLIER_ROUNDING = 1e-7
 """Nats that sums of many multipliers on rows may be off."""
 
-HARD_EXCESS = 2.0 * SLACK_TOLERANCE
-"""A search takes a hard row as broken above this excess only, in the row's units."""
+HARD_EXCESS = 2.0
+"""A search takes a hard row as broken above this excess only, in slacks of the row."""
 
 INTEGRAL_DRIFT = 1e-11
 """A row's numbers are taken as integral if that moves no sum of them by more: decimals, not what only looks whole."""

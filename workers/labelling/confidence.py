@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.decoded import Budget, Confidence, Decoded, MarginStatus, Status
 from schemas.labels import Labels, LabelSet
@@ -135,17 +136,28 @@ def _sentence(potentials: Potentials, token: int) -> tuple[int, int]:
 def lacking(unary: Floats, labels: LabelSet, entity: Entity) -> Iterator[Floats]:
     """Unary scores (N, L) of one sentence, case by case: together they allow all labellings without exactly the entity,
     and none that has it."""
-    kept = unary.copy()
+    kept, firsts, inside = unary.copy(), labels.first_labels[entity.type], labels.inside[entity.type]
     for t in range(entity.start, entity.end):
-        label = int(labels.opening[entity.type] if t == entity.start else labels.inside[entity.type])
+        own = np.isin(np.arange(unary.shape[1]), firsts if t == entity.start else inside)
         case = kept.copy()
-        case[t, label] = -np.inf
+        case[t, own] = -np.inf
         yield case
-        kept[t, np.arange(unary.shape[1]) != label] = -np.inf
-    longer = [(entity.start - 1, labels.continues[:, labels.opening[entity.type]])]
-    longer += [(entity.end, labels.continues[label])]
-    for t, goes_on in longer:
-        if 0 <= t < len(unary) and goes_on.any():
-            case = kept.copy()
-            case[t, ~goes_on] = -np.inf
-            yield case
+        kept[t, ~own] = -np.inf
+    # The entity's own labels as a part of a longer span, which begins before it or ends after it.
+    if entity.start > 0:
+        for first in firsts:
+            goes_on = labels.continues[:, first]
+            if not goes_on.any():
+                continue
+            yield _limited(kept, (entity.start, np.arange(unary.shape[1]) == first), (entity.start - 1, goes_on))
+    if entity.end < len(unary):
+        last = firsts if entity.end == entity.start + 1 else inside
+        yield _limited(kept, (entity.end, labels.continues[last].reshape(-1, unary.shape[1]).any(axis=0)))
+
+
+def _limited(unary: Floats, *allowed: tuple[int, NDArray[np.bool_]]) -> Floats:
+    """The scores with some labels alone at some tokens: each token with those allowed (L,)."""
+    case = unary.copy()
+    for t, labels in allowed:
+        case[t, ~labels] = -np.inf
+    return case

@@ -12,6 +12,7 @@ from schemas.errors import DocumentError
 from schemas.labels import Labels
 from schemas.problem import Problem, Score
 from schemas.run import RunSettings
+from workers.certificates.checker import check
 from workers.certificates.writer import prove
 from workers.constraints.constraint_set import ConstraintSet
 from workers.inference.core.prepared import Prepared
@@ -155,6 +156,7 @@ def _label(
         proof = prove(prepared, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
         labelled.proofs.append(proof)
         if proof is not None and decoded.status is Status.BY_SOLVER:
+            check(prepared, decoded.bound, proof)  # a status is what others will be told without looking
             decoded = replace(decoded, status=Status.OPTIMAL)
     if settings.confidence != "none":
         labelled.confidence.append(confidence(judged, decoded, document.doc_id, settings))

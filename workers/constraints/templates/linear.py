@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar, Literal
@@ -10,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import model_validator
 
-from schemas.potentials import Floats, Ints
+from schemas.potentials import LARGEST_WEIGHT, Floats, Ints
 from schemas.problem import ANY
 from schemas.settings import Settings
 from workers.constraints.rows import Draft, Mask, Part, always, forbidden_edges, forbidden_labels, joined, wherever
@@ -67,6 +68,16 @@ class Linear(RowTemplate):
             raise ValueError("tokens of the whole entry need a row a token (each: token); or test in a term")
         if self.each == "token" and any(term.tokens is not None for term in self.terms):
             raise ValueError("in a row a token the test belongs to the entry, not to a term")
+        return self
+
+    @model_validator(mode="after")
+    def _no_label_costs_more_than_the_largest_weight(self) -> Linear:
+        nats = self.weight * max(abs(term.coefficient) for term in self.terms)
+        if math.isfinite(self.weight) and nats > LARGEST_WEIGHT:
+            raise ValueError(
+                f"weight times coefficient is {nats:g} nats for one label, and {LARGEST_WEIGHT:,.0f} are the most; "
+                "divide the terms and the bound by the largest coefficient, or make it hard"
+            )
         return self
 
     def named_labels(self) -> Iterator[tuple[Location, str]]:

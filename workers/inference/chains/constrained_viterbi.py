@@ -61,7 +61,7 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
     edges[p.sentence_starts] = np.isfinite(p.unary[p.sentence_starts])[:, None, :]
     order = rows.by_position[np.isinf(rows.weight[rows.row_of_entry[rows.by_position]])]
     pointer = np.searchsorted(rows.row_of_entry[order], np.arange(len(rows) + 1)).astype(np.int64)
-    hard_bound = np.where(np.isinf(rows.weight), rows.bound, np.inf)
+    hard_bound = np.where(np.isinf(rows.weight), rows.bound + HARD_EXCESS * rows.slack, np.inf)
     columns = rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]
     while _propagate(pointer, *columns, hard_bound, edges):
         pass
@@ -103,7 +103,7 @@ def _propagate(
             pairs = _pairs(previous, label, coefficient, low, high, width)
             for a in range(width):
                 for b in range(width):
-                    if edges[position[low], a, b] and total - least[low] + pairs[a, b] > bound[r] + HARD_EXCESS:
+                    if edges[position[low], a, b] and total - least[low] + pairs[a, b] > bound[r]:
                         edges[position[low], a, b] = False
                         changed = True
             low = high

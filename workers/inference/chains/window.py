@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
-from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from schemas.problem import ANY, LinearRows, Problem
 from schemas.settings import WindowSettings
 from workers.compiling.kernel import kernel
 from workers.inference.core.chain import sentence_bounds
@@ -85,8 +85,9 @@ def windows_hold(problem: Problem, *, width: int, states: int) -> bool:
 
 def _columns(
     rows: LinearRows,
-) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Floats, Floats, Floats]:
-    return rows.pointer, rows.position, rows.previous, rows.label, rows.coefficient, rows.bound, rows.weight
+) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Floats, Floats, Floats, Floats]:
+    entries = rows.pointer, rows.position, rows.previous, rows.label, rows.coefficient
+    return *entries, rows.bound, rows.slack, rows.weight
 
 
 def _spans(problem: Problem) -> Ints:
@@ -115,7 +116,7 @@ def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float
     np.maximum.at(last, rows.row_of_entry, rows.position)
     inside = np.flatnonzero((span > 0) & (span <= width))
     order = inside[np.argsort(last[inside], kind="stable")]
-    empty = (span == 0) & (rows.bound < -SLACK_TOLERANCE)
+    empty = (span == 0) & (rows.bound < -rows.slack)
     constant = float((-rows.bound[empty] * rows.weight[empty]).sum())
     return _Local(order, np.searchsorted(last[order], np.arange(len(problem) + 1))), constant
 
@@ -135,6 +136,7 @@ def _best(
     label: NDArray[np.int32],
     coefficient: Floats,
     bound: Floats,
+    slack: Floats,
     weight: Floats,
 ) -> tuple[Labels, float]:
     """``candidates`` (N, D) are the labels of each token, ``sizes`` (N,) how many of them are real."""
@@ -184,7 +186,7 @@ def _best(
                             place = width - 1 - (t - position[e])
                             if window[place] == label[e] and (previous[e] == ANY or window[place - 1] == previous[e]):
                                 excess += coefficient[e]
-                        if excess > SLACK_TOLERANCE:
+                        if excess > slack[r]:
                             score -= weight[r] * excess
                     target = (state % kept) * sizes[t] + j
                     if score > now[target]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from schemas.problem import ANY, LinearRows, Problem
 from workers.compiling.kernel import inner, inner_in_place, kernel
 from workers.inference.numerics import HARD_EXCESS
 
@@ -28,7 +28,8 @@ class RowBounds(NamedTuple):
     has entries at t, or has edge entries into t + 1. With y_t = l, ``gain[e, l]`` is what token
     entries add, and ``least[e, l]`` the least that all later positions add. Edge entries of event e
     are ``edge_first[e]:edge_last[e]`` of ``previous``, ``label``, ``coefficient`` (token entries among them say
-    `ANY`). ``root`` (R,) is the least activity of all; ``weight`` (R,) is 0 for hard rows.
+    `ANY`). ``root`` (R,) is the least activity of all; ``slack`` (R,) is what a row may be exceeded by; ``weight`` (R,)
+    is 0 for hard rows.
     """
 
     pointer: NDArray[np.int64]
@@ -42,6 +43,7 @@ class RowBounds(NamedTuple):
     coefficient: Floats
     root: Floats
     bound: Floats
+    slack: Floats
     weight: Floats
     hard: NDArray[np.bool_]
 
@@ -80,6 +82,7 @@ def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
         sorted_rows.coefficient,
         root,
         rows.bound,
+        rows.slack,
         np.where(np.isinf(rows.weight), 0.0, rows.weight),
         np.isinf(rows.weight),
     )
@@ -88,9 +91,9 @@ def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
 def root_penalty(bounds: RowBounds, rows: LinearRows) -> float:
     """Nats that the rows cost every labelling at least; inf where a hard row cannot hold."""
     excess = bounds.root - bounds.bound
-    if bool((bounds.hard & (excess > HARD_EXCESS)).any()):
+    if bool((bounds.hard & (excess > HARD_EXCESS * bounds.slack)).any()):
         return np.inf
-    return float((bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))[rows.weight > 0].sum())
+    return float((bounds.weight * np.where(excess > bounds.slack, excess, 0.0))[rows.weight > 0].sum())
 
 
 def _most_events(row: NDArray[np.int64], position: NDArray[np.int64]) -> int:

@@ -20,13 +20,14 @@ from workers.compiling.kernel import kernel_in_place
 class RowState(NamedTuple):
     """Row sums (activities) under the labels now, and the rows' entries by position.
 
-    ``activity``, ``bound``, ``weight`` (R,); entries of position t are
+    ``activity``, ``bound``, ``slack``, ``weight`` (R,); entries of position t are
     ``pointer[t]:pointer[t + 1]`` (pointer has N + 2 values, the last position being empty) of
     ``row``, ``previous``, ``label``, ``coefficient``.
     """
 
     activity: NDArray[np.float64]
     bound: NDArray[np.float64]
+    slack: NDArray[np.float64]
     weight: NDArray[np.float64]
     pointer: NDArray[np.int64]
     row: NDArray[np.int64]
@@ -46,6 +47,7 @@ def row_state(problem: Problem, labels: Labels, hard_weight: float) -> RowState:
     return RowState(
         np.bincount(rows.row_of_entry, rows.coefficient * held, len(rows)).astype(np.float64),
         rows.bound,
+        rows.slack,
         np.where(np.isinf(rows.weight), hard_weight, rows.weight),
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         rows.row_of_entry[order],
@@ -60,8 +62,15 @@ def row_penalty(state: RowState) -> float:
     """Nats that all rows cost now."""
     total = 0.0
     for r in range(len(state.bound)):
-        total += state.weight[r] * max(0.0, state.activity[r] - state.bound[r])
+        total += state.weight[r] * row_degree(state, r)
     return total
+
+
+@kernel_in_place
+def row_degree(state: RowState, r: int) -> float:
+    """By how much row r exceeds its bound now; 0 within its slack."""
+    excess = state.activity[r] - state.bound[r]
+    return excess if excess > state.slack[r] else 0.0
 
 
 @kernel_in_place
@@ -89,6 +98,6 @@ def set_label(state: RowState, labels: Labels, t: int, new: int) -> float:
 
 @kernel_in_place
 def _shift(state: RowState, r: int, change: float) -> float:
-    before = max(0.0, state.activity[r] - state.bound[r])
+    before = row_degree(state, r)
     state.activity[r] += change
-    return float(state.weight[r] * (max(0.0, state.activity[r] - state.bound[r]) - before))
+    return float(state.weight[r] * (row_degree(state, r) - before))

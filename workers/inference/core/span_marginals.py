@@ -5,7 +5,8 @@ For the span of a type from s to e (exclusive) with labels l_s … l_{e−1},
     P(span) = enter(s) · Π exp(unary + transition inside) · leave(e) / Z,
 
 where enter and leave sum over all labellings of the sentence before and after it, but for those whose labels there
-would make the span longer. All in logarithms, by the messages of the forward-backward algorithm (Rabiner 1989).
+would make the span longer. Where a span can begin with several labels (`LabelSet.first_labels`) their masses add up.
+All in logarithms, by the messages of the forward-backward algorithm (Rabiner 1989).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Spans
+from schemas.labels import Labels, Spans
 from schemas.potentials import Floats, Ints
 from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.inference.core.agreement import Codec
@@ -25,11 +26,12 @@ def span_marginals(problem: Prepared, spans: Spans) -> Floats:
     """(M,) the probability of each span under the local scores alone; NaN in a sentence without possible labelling."""
     p = problem.potentials
     messages = sum_messages(p)
-    mass = np.empty(len(spans))
-    kind = spans.type.astype(np.int64)
-    _log_masses(
-        p.unary, p.transition, messages.before, messages.after, problem.codec, spans.start, spans.end, kind, mass
-    )
+    mass = np.full(len(spans), -np.inf)
+    for first in problem.labels.first_labels.T:
+        own = np.empty(len(spans))
+        chain = p.unary, p.transition, messages.before, messages.after, problem.codec
+        _log_masses(*chain, spans.start, spans.end, first[spans.type], problem.labels.inside[spans.type], own)
+        mass = np.logaddexp(mass, own)
     total = messages.total[np.searchsorted(sentence_bounds(p), spans.start, side="right") - 1]
     with np.errstate(invalid="ignore"):
         probability: Floats = np.minimum(np.exp(mass - total), 1.0)
@@ -45,15 +47,16 @@ def _log_masses(
     codec: Codec,
     start: Ints,
     end: Ints,
-    kind: Ints,
+    first: Labels,
+    inside: Labels,
     mass: Floats,
 ) -> None:
-    """Writes the log-sum of all labellings of the sentence that have exactly each span."""
+    """Writes the log-sum of all labellings of the sentence that have exactly each span, ``first`` (M,) its label."""
     for i in range(len(mass)):
-        label = codec.opening[kind[i]]
+        label = first[i]
         total = unary[start[i], label] + _entering(unary, transition, before, codec, start[i], label)
         for t in range(start[i] + 1, end[i]):
-            following = codec.inside[kind[i]]
+            following = inside[i]
             total += transition[label, following] + unary[t, following]
             label = following
         mass[i] = total + _leaving(unary, transition, after, codec, end[i], label)

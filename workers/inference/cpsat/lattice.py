@@ -29,7 +29,7 @@ from ortools.sat.python import cp_model
 
 from schemas.labels import Labels, Spans
 from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from schemas.problem import ANY, LinearRows, Problem
 from workers.inference.core.chain import max_marginals
 from workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft, Variables
 from workers.inference.cpsat.lattice_spans import add_agreements
@@ -183,23 +183,25 @@ def _add_edges(
 
 
 def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: Floats, *, once: bool) -> None:
-    """Every row that can be broken, what `SLACK_TOLERANCE` allows being free; hard ones cannot be lifted."""
+    """Every row that can be broken, what `LinearRows.slack` allows being free; hard ones cannot be lifted."""
     pairs = lattice.edge[rows.position, rows.previous, rows.label]
     variables = np.where(rows.previous == ANY, lattice.token[rows.position, rows.label], pairs)
     for r in np.flatnonzero(rows.weight > 0).tolist():
         part = slice(int(rows.pointer[r]), int(rows.pointer[r + 1]))
-        row = _Row(variables[part], rows.coefficient[part], float(rows.bound[r]), float(rows.weight[r]))
-        if row.most > row.bound + SLACK_TOLERANCE:
+        numbers = float(rows.bound[r]), float(rows.slack[r]), float(rows.weight[r])
+        row = _Row(variables[part], rows.coefficient[part], *numbers)
+        if row.most > row.bound + row.slack:
             add = _add_held_row if once or math.isinf(row.weight) else _add_row
             add(draft, row, float(degrees[r]))
 
 
 class _Row(NamedTuple):
-    """Σ coefficient · variable ≤ bound, at a weight in nats."""
+    """Σ coefficient · variable ≤ bound, at a weight in nats; exceeded by no more than ``slack`` it holds."""
 
     variables: Variables
     coefficients: Floats
     bound: float
+    slack: float
     weight: float
 
     @property
@@ -228,7 +230,7 @@ def _add_held_row(draft: ModelDraft, row: _Row, degree: float) -> None:
     factor, tolerance = row.integral_factor, 0.0
     if factor is None:
         # Real coefficients: units that are far finer than a row's tolerance.
-        factor, tolerance = FINEST / max(1.0, float(np.abs(row.coefficients).sum())), SLACK_TOLERANCE
+        factor, tolerance = FINEST / max(1.0, float(np.abs(row.coefficients).sum())), row.slack
     held, terms = math.ceil((row.bound + tolerance) * factor - UNIT_ROUNDING), row.terms(factor)
     if math.isfinite(row.weight):
         lifted = draft.variable(hint=int(degree > 0), cost=row.weight)
@@ -242,7 +244,7 @@ def _add_row(draft: ModelDraft, row: _Row, degree: float) -> None:
     cost = row.weight / (factor or 1.0)
     if factor is None:
         # Real coefficients: units of one in the objective.
-        factor, cost, tolerance = row.weight * draft.scale, 1.0 / draft.scale, SLACK_TOLERANCE
+        factor, cost, tolerance = row.weight * draft.scale, 1.0 / draft.scale, row.slack
     terms = row.terms(factor)
     limit, held = (math.ceil(b * factor - UNIT_ROUNDING) for b in (row.bound, row.bound + tolerance))
     largest = max(0, math.ceil(row.most * factor) - limit)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from schemas.decoded import Budget, Status
 from schemas.labels import Labels
 from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import ANY, SLACK_TOLERANCE, Problem
+from schemas.problem import ANY, Problem
 from schemas.settings import DiscrepancySettings
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.incumbent import Search
@@ -119,6 +119,7 @@ class _Dual(NamedTuple):
     label: NDArray[np.int32]
     coefficient: Floats
     limit: Floats
+    slack: Floats
     weight: Floats
     now: Floats
     best: Floats
@@ -169,7 +170,8 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
         rows.label,
         rows.coefficient,
         # A multiplier must not charge for what holds within the tolerance.
-        rows.bound + SLACK_TOLERANCE,
+        rows.bound + rows.slack,
+        rows.slack,
         rows.weight,
         zeros,
         zeros.copy(),
@@ -204,7 +206,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
             excess[r] = _excess(dual, labels, r)
             relaxed += dual.now[r] * excess[r]
             if excess[r] > 0.0:
-                penalty += dual.weight[r] * (excess[r] + SLACK_TOLERANCE)
+                penalty += dual.weight[r] * (excess[r] + dual.slack[r])
             value += dual.now[r] * dual.limit[r]
         local = value + relaxed
         if step == 0 or local - penalty > best_value:

@@ -29,7 +29,7 @@ import numpy as np
 from schemas.decoded import Budget, Decoded
 from schemas.labels import Labels
 from schemas.potentials import Floats, Ints
-from schemas.problem import Problem
+from schemas.problem import Problem, Score
 from schemas.settings import GibbsSettings
 from workers.inference.core.agreement import count_labels, labels_cost
 from workers.inference.core.engine import UNLIMITED
@@ -37,6 +37,7 @@ from workers.inference.core.incumbent import Search, limited
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.rows import row_penalty, row_state
 from workers.inference.numerics import ROUNDING
+from workers.inference.sampling.drift import check_drift
 from workers.inference.sampling.labelling import Labelling
 from workers.inference.sampling.memory import UNKNOWN, readers_for
 from workers.inference.sampling.names import Sites, sites_of
@@ -70,24 +71,31 @@ def solve(
     The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
     is counted in labels, spans and occurrences visited; where the budget sets no limit, ``config.work`` does.
     The bound is the local optimum, so a labelling without penalty at that optimum is proven, and where
-    Viterbi's is that nothing is sampled.
+    Viterbi's is that nothing is sampled. Raises `DriftError`, of whatever problem, where the sampler is at fault.
     """
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.closed:
         return search.decoded(0.0)
-    first, sites = search.viterbi if config.start == "viterbi" else None, sites_of(search.problem, config.slot_loss)
+    sites = sites_of(search.problem, config.slot_loss)
     for number in range(config.chains):
         if search.spent:
             break
-        start = incumbent if number == 0 and incumbent is not None else first if number == 0 else None
+        start = _first(search, config, incumbent) if number == 0 else None
         _run(new_chain(search.problem, sites, hard_weight=config.hard_weight, rng=rng, start=start), search, config)
     if config.settle and not search.spent:
         settle(search, sites, hard_weight=config.hard_weight)
     return search.decoded(0.0)
 
 
+def _first(search: Search, config: GibbsSettings, incumbent: Labels | None) -> Labels | None:
+    """Where the first chain starts; an incumbent that the potentials forbid has no score to start from."""
+    if incumbent is not None and np.isfinite(search.problem.potentials.score(incumbent)):
+        return incumbent
+    return search.viterbi if config.start == "viterbi" else None
+
+
 def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
-    """All sweeps of a chain, or as many as the budget allows; offers the best labels seen."""
+    """All sweeps of a chain, or as many as the budget allows; offers the best labels seen. Raises `DriftError`."""
     before, sweep = search.work, 0
     while sweep < config.sweeps and not search.spent:
         last = min(config.sweeps, sweep - sweep % config.sweeps_a_check + config.sweeps_a_check)
@@ -96,6 +104,15 @@ def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
         search.work = before + int(chain.counters[WORK])
         if chain.numbers[BEST] > search.objective + ROUNDING:
             search.offer(chain.best)
+    known = _known(search, chain.at.labels)
+    check_drift(chain, search.problem, hard_weight=config.hard_weight, known=known)
+
+
+def _known(search: Search, labels: Labels) -> Score | None:
+    """The score of labels (N,) that were scored already."""
+    if np.array_equal(labels, search.labels):
+        return search.score
+    return search.problem.first if np.array_equal(labels, search.viterbi) else None
 
 
 def _temperatures(config: GibbsSettings, steps: range) -> Floats:
@@ -120,7 +137,7 @@ def new_chain(
     spans, rows = problem.empty_state(hard_weight), row_state(problem, labels, hard_weight)
     cost = labels_cost(spans, arrays, labels, 0, count)
     count_labels(spans, arrays, labels, 0, count, 1)
-    objective = p.score(labels) - cost - row_penalty(rows)
+    local, paid = p.score(labels), row_penalty(rows)
     chain = Chain(
         at=Labelling(p.unary, p.transition, labels, arrays),
         best=labels.copy(),
@@ -132,7 +149,7 @@ def new_chain(
         pair_gain=np.full(count, UNKNOWN),
         slots=_slots(sites.places, count),
         groups=sites.groups,
-        numbers=np.array([objective, objective, row_penalty(rows), cost]),
+        numbers=np.array([*[local - cost - paid] * 2, paid, cost, count * (abs(local) + cost + paid)]),
         counters=np.array([seed, 0, 0, 0, 0], np.uint64),
         spans=spans,
         rows=rows,
@@ -156,7 +173,7 @@ def _slots(places: Ints, count: int) -> Slots:
 def sample(
     problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None = None
 ) -> tuple[Trace, Floats]:
-    """One chain with its trace, and how often each token had each label after a sweep (N, L)."""
+    """One chain with its trace, and how often each token had each label after a sweep (N, L). Raises `DriftError`."""
     prepared = Prepared.of(problem)
     sites = sites_of(prepared, config.slot_loss)
     chain = new_chain(prepared, sites, hard_weight=config.hard_weight, rng=rng, start=start)
@@ -167,6 +184,7 @@ def sample(
         anneal(chain, _temperatures(config, range(sweep, sweep + 1)), sweep, sys.maxsize)
         objective[sweep] = chain.numbers[NOW]
         seen[everywhere, chain.at.labels] += 1.0
+    check_drift(chain, prepared, hard_weight=config.hard_weight)
     return Trace(
         objective, int(chain.counters[FLIPS]), chain.best.copy(), float(chain.numbers[BEST])
     ), seen / config.sweeps

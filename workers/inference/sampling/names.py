@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.labels import Scheme
+from schemas.potentials import Ints
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.spans import CandidateSpans, candidate_spans
 from workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, memberships
@@ -28,7 +29,8 @@ class Sites(NamedTuple):
     """The spans that the local model could see, their ``places`` (M, 2), start and end, ordered, each once, and groups.
 
     In a plain label set every run of a label is a span, and single labels can move its ends: there
-    whole spans matter only where they are compared.
+    whole spans matter only where they are compared. Loose labels write a span in two ways, of which a place holds one:
+    they have no places, and labels change alone.
     """
 
     spans: CandidateSpans
@@ -38,7 +40,8 @@ class Sites(NamedTuple):
 
 def sites_of(problem: Prepared, most_loss: float) -> Sites:
     """The sites of a document; spans are those that lose at most ``most_loss`` nats."""
-    matters = problem.agreements or problem.labels.scheme is Scheme.BIO
+    scheme = problem.labels.scheme
+    matters = scheme is Scheme.BIO or (scheme is Scheme.PLAIN and bool(problem.agreements))
     spans = candidate_spans(problem, most_loss) if matters else CandidateSpans.none()
     places = np.unique(np.stack([spans.start, spans.end], 1), axis=0).astype(np.int64)
     return Sites(spans, places, _groups(problem, places))
@@ -55,11 +58,11 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     members = memberships(problem.uncounted, start, end, np.zeros(len(places), np.int64))
     members = members[np.lexsort((members[:, SPAN], members[:, GROUP]))]
     exact = members[members[:, ROLE] == 0]
-    # Of places that overlap the first is kept: left out together they could not all be labelled again.
-    follows = exact[1:, GROUP] == exact[:-1, GROUP]
-    clear = start[exact[1:, SPAN]] >= end[exact[:-1, SPAN]]
-    exact = exact[np.append(True, ~follows | clear)[: len(exact)]]
+    exact = exact[_clear(exact[:, GROUP], start[exact[:, SPAN]], end[exact[:, SPAN]])]
     containing = members[np.isin(members[:, GROUP], members[members[:, ROLE] > 0, GROUP])]
+    # A key that names several lengths may be that of a place and of a part of it: the place is there once.
+    again = (np.diff(containing[:, [GROUP, SPAN]], axis=0) == 0).all(axis=1)
+    containing = containing[np.append(True, ~again)[: len(containing)]]
     bounds = [_bounds(part[:, GROUP]) for part in (exact, containing)]
     kept = [
         part[np.repeat(np.diff(ends) > 1, np.diff(ends))]
@@ -69,6 +72,20 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
     may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1
     return Groups(places[np.concatenate([part[:, SPAN] for part in kept])], pointer, may_leave)
+
+
+def _clear(group: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:
+    """(M,) which places begin where all before them in their group, ordered by start, have ended.
+
+    The others are left alone: left out together with those they overlap they could not all be labelled again.
+    """
+    if not len(group):
+        return np.zeros(0, np.bool_)
+    first = np.append(True, group[1:] != group[:-1])
+    shift = (np.cumsum(first) - 1) * int(end.max())
+    reached: Ints = np.maximum.accumulate(end + shift)
+    clear: NDArray[np.bool_] = first | np.append(True, (start + shift)[1:] >= reached[:-1])
+    return clear
 
 
 def _bounds(names: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from workers.inference.sampling.names import Groups
 STATE, DIRTY, FLIPS, WORK, NEXT = range(5)
 """Places in ``counters``."""
 
-NOW, BEST, ROWS, SPANS = 0, 1, 2, 3
+NOW, BEST, ROWS, SPANS, SUMMED = range(5)
 """Places in ``numbers``."""
 
 
@@ -63,9 +63,9 @@ class Chain(NamedTuple):
     may differ from the labels now, which ``is_dirty`` (N,) marks. ``margin`` (N,) is the best local gain in nats of any
     other label at a token, ``pair_gain`` (N,) that of other labels at t and t + 1 together. ``cost_bound`` (N,) bounds
     the nats of agreement that a change at the token can save: what its labels, and the spans next to it, cost now.
-    `UNKNOWN` stands where a value has to be computed again. ``numbers`` (4,): objective now, best objective, penalty of
-    rows and of spans now, in nats. ``counters`` (5,): random state, length of ``dirty``, labels changed, work, and the
-    token at which the sweep goes on.
+    `UNKNOWN` stands where a value has to be computed again. ``numbers`` (5,): objective now, best objective, penalty of
+    rows and of spans now, in nats, and the magnitude of all that was summed up to these. ``counters`` (5,): random
+    state, length of ``dirty``, labels changed, work, and the token at which the sweep goes on.
     """
 
     at: Labelling
@@ -144,6 +144,7 @@ def touch(chain: Chain, first: int, last: int) -> None:
 def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) -> None:
     """Updates the objective and the penalties after a change, and ``best`` if the labels now are better."""
     numbers = chain.numbers
+    numbers[SUMMED] += abs(numbers[NOW]) + abs(gain) + abs(row_growth) + abs(span_growth)
     numbers[NOW] += gain
     numbers[ROWS] = max(0.0, numbers[ROWS] + row_growth)
     numbers[SPANS] = max(0.0, numbers[SPANS] + span_growth)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import SLACK_TOLERANCE
 from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from workers.inference.core.agreement import (
     AgreementState,
@@ -28,7 +27,7 @@ from workers.inference.core.agreement import (
     span_cost,
 )
 from workers.inference.core.prepared import Prepared
-from workers.inference.core.rows import RowState, row_state, set_label
+from workers.inference.core.rows import RowState, row_degree, row_state, set_label
 
 SOFT, HARD = range(2)
 """Places in ``values``."""
@@ -80,10 +79,9 @@ def evaluate(at: IncrementalScore, target: Labels) -> tuple[float, float, float]
         _set_labels(at, target)
     soft, hard = at.values[SOFT], at.values[HARD]
     for r in range(len(at.rows.bound)):
-        soft += at.rows.weight[r] * max(0.0, at.rows.activity[r] - at.rows.bound[r])
+        soft += at.rows.weight[r] * row_degree(at.rows, r)
     for r in at.hard_rows:
-        excess = at.rows.activity[r] - at.rows.bound[r]
-        hard += excess if excess > SLACK_TOLERANCE else 0.0
+        hard += row_degree(at.rows, r)
     return _local(at, target), soft, hard
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import ANY, SLACK_TOLERANCE
+from schemas.problem import ANY
 from workers.compiling.kernel import inner_in_place, kernel_in_place
 from workers.inference.core.agreement import (
     AgreementState,
@@ -112,7 +112,8 @@ def _partial(problem: Prepared, chain: ChainLoss, alive: NDArray[np.bool_], boun
     spans = problem.empty_state(np.inf)
     forbidden = np.isinf(spans.cost)
     excess = np.where(problem.rows.weight > 0, bounds.root - bounds.bound, 0.0)
-    cost = np.where(bounds.hard, excess > HARD_EXCESS, bounds.weight * np.where(excess > SLACK_TOLERANCE, excess, 0.0))
+    soft = bounds.weight * np.where(excess > bounds.slack, excess, 0.0)
+    cost = np.where(bounds.hard, excess > HARD_EXCESS * bounds.slack, soft)
     return Partial(
         p.unary,
         p.transition,
@@ -297,5 +298,5 @@ def _added(p: Partial, e: int, t: int, b: int) -> float:
 def _row_cost(p: Partial, r: int, activity: float) -> float:
     excess = activity - p.bounds.bound[r]
     if p.bounds.hard[r]:
-        return 1.0 if excess > HARD_EXCESS else 0.0
-    return p.bounds.weight[r] * excess if excess > SLACK_TOLERANCE else 0.0
+        return 1.0 if excess > HARD_EXCESS * p.bounds.slack[r] else 0.0
+    return p.bounds.weight[r] * excess if excess > p.bounds.slack[r] else 0.0

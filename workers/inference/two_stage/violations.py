@@ -14,7 +14,7 @@ import numpy as np
 
 from schemas.labels import Labels
 from schemas.potentials import Floats
-from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from schemas.problem import ANY, LinearRows, Problem
 from workers.inference.core.prepared import Prepared
 
 
@@ -40,7 +40,7 @@ class Violations:
         if not self.once:
             return rows.weight
         most = most_degrees(rows)
-        return rows.weight / np.where(most > SLACK_TOLERANCE, most, 1.0)
+        return rows.weight / np.where(most > rows.slack, most, 1.0)
 
     @cached_property
     def _without_rows(self) -> Problem:
