@@ -147,9 +147,9 @@ class Ground:
         """Units that no labelling may exceed: the bound, `TOLERANCE`, and what bound and score may be off as sums of
         floats: `ROUNDING` of the magnitude of what is summed, which is 1e-8 nats of a million.
 
-        Raises `CertificateError` for a bound that is no number.
+        Raises `CertificateError` for a bound that is no number of nats.
         """
-        require(math.isfinite(bound), f"a bound of {bound} nats")
+        require(abs(bound) <= MOST, f"a bound of {bound} nats")
         scores = [np.where(scores == -math.inf, 0, np.abs(scores)) for scores in (self.unary, self.transition)]
         largest: int = scores[0].max(axis=1, initial=0).sum() + len(self.unary) * scores[1].max(initial=0)
         stated = Fraction(bound) * (1 << BITS)

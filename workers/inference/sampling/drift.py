@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.problem import Score
+from schemas.problem import LinearRows, Score
 from workers.inference.core.prepared import Prepared
 from workers.inference.numerics import RELATIVE_ROUNDING, ROUNDING
 from workers.inference.sampling.state import FLIPS, NOW, SUMMED, Chain
@@ -23,7 +23,7 @@ def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: S
     if known is None or known.objective == -np.inf:
         known = problem.relaxed(hard_weight).score(chain.at.labels)
     running, true = float(chain.numbers[NOW]), known.objective
-    if running == true or abs(running - true) <= _rounding(chain):
+    if running == true or abs(running - true) <= _rounding(chain, problem.rows):
         return
     raise DriftError(
         f"a chain's running score is {running!r} nats, its labels score {true!r} after {int(chain.counters[FLIPS])} "
@@ -32,10 +32,12 @@ def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: S
     )
 
 
-def _rounding(chain: Chain) -> float:
-    """Nats that sums of floats may be off: a share of all that was added, terms of the chain included."""
+def _rounding(chain: Chain, rows: LinearRows) -> float:
+    """Nats that sums of floats may be off: a share of all that was added, terms of the chain and of rows included."""
     at = chain.at
+    passes = 1.0 + int(chain.counters[FLIPS]) / max(1, len(at.labels))
+    by_rows = passes * float((chain.rows.weight * rows.slack)[~rows.summed_exactly].sum())
     tables = (at.unary[np.isfinite(at.unary)], at.transition[np.isfinite(at.transition)])
     largest = sum(float(np.abs(table).max(initial=0.0)) for table in tables)
     terms = (len(at.labels) + int(chain.counters[FLIPS])) * largest
-    return ROUNDING + RELATIVE_ROUNDING * (float(chain.numbers[SUMMED]) + terms)
+    return ROUNDING + by_rows + RELATIVE_ROUNDING * (float(chain.numbers[SUMMED]) + terms)

@@ -153,7 +153,10 @@ class Band:
 
 
 def _crossing(inside: Corner, outside: Corner) -> float:
-    """The price at which both cost the same; between their own prices where there is none."""
-    if inside.charge > outside.charge:
+    """The price at which both cost the same; between their own prices where there is none.
+
+    What the solver's units took for whole may break something hard by little: no price makes up for that.
+    """
+    if outside.charge < inside.charge < np.inf:
         return (outside.loss - inside.loss) / (inside.charge - outside.charge)
     return outside.price / PRICE_STEP if inside.price == 0.0 else float(np.sqrt(inside.price * outside.price))
