@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from typing import Any
+
 from schemas.audit import Explanation
 from schemas.run import Figures
+from schemas.shown import marked_html, marked_text
 
 
 class LabelledEntity(Figures):
@@ -74,3 +78,23 @@ class LabelledText(Figures):
     n_best: tuple[RankedLabels, ...] = ()
     n_best_bound: float | None = None
     explanation: Explanation | None = None
+
+    def __repr__(self) -> str:
+        return f"{marked_text(*self._marked())}\n{self._proven()}"
+
+    def _repr_html_(self) -> str:
+        return f"{marked_html(*self._marked())}<p><small>{self._proven()}</small></p>"
+
+    def _marked(self) -> tuple[str, list[dict[str, Any]]]:
+        """The text and its entities by characters; tokens without a text stand with blanks between them."""
+        entities = [entity.model_dump() for entity in self.entities]
+        if self.text is not None:
+            return self.text, entities
+        ends = list(accumulate(len(token) + 1 for token in self.tokens))
+        for entity in entities:
+            first, last = entity["start"], entity["end"] - 1
+            entity |= {"char_start": ends[first] - len(self.tokens[first]) - 1, "char_end": ends[last] - 1}
+        return " ".join(self.tokens), entities
+
+    def _proven(self) -> str:
+        return f"{self.status}: no other labelling scores more than {self.gap:.3g} nats above this one"

@@ -7,9 +7,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from schemas.run import Figures
+from schemas.shown import Shown
 
 
-class Report(BaseModel):
+class Report(Shown, BaseModel):
     """Base of all reports: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.settings import Settings, TextSettings
+from schemas.shown import Shown
 
 FORMAT = 2
 """Version of the shard markers and the manifest; a change makes old output be done again."""
@@ -77,7 +78,7 @@ class RunKey(Settings):
         return hashlib.sha256(state.encode()).hexdigest()
 
 
-class Figures(BaseModel):
+class Figures(Shown, BaseModel):
     """Base of reports that are kept as JSON; infinite figures are written as strings and read back."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")

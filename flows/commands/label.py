@@ -61,8 +61,12 @@ class Labeller:
         Raises `TextError` for a text of blanks, `CorpusError` where the model reads more than words, and
         `DocumentError` for a text that cannot be labelled.
         """
+        return self.document(self.document_of(text, doc_id=doc_id))
+
+    def document_of(self, text: str, *, doc_id: str = TEXT_ID) -> Document:
+        """A text cut into sentences and tokens. Raises `TextError`, `LanguageError`."""
         settings = TextReaderSettings.model_validate(self.settings.text.model_dump())
-        return self.document(self.read(RawText(doc_id, text.encode()), settings))
+        return self.read(RawText(doc_id, text.encode()), settings)
 
     def read(self, raw: RawText, settings: TextReaderSettings) -> Document:
         """A text as a document whose id is its source, cut by the model's own tokenizer where it has one.

@@ -1,0 +1,92 @@
+"""Joint, certified sequence labelling of document corpora.
+
+    import concord
+
+    concord.ingest("conll", "eng.train", out="corpora/train")
+    concord.train("corpora/train", out="models/news")
+
+    model = concord.load("models/news")
+    model.label("Police met Ada Lovelace at her home in London.")
+
+    concord.reprocess("corpora/archive", model="models/news", out="out")
+    concord.read_predictions("out").to_pandas()
+
+Labels of a document agree: with a local model, with each other, and with declared constraints; every answer says how
+far from the best possible it can be. All that this module lists is public and stays; everything else is internal and
+may change. Nothing is imported, and nothing in the process is changed, before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concord.corpora import ingest as ingest
+    from concord.corpora import synthesize as synthesize
+    from concord.labelling import Labeller as Labeller
+    from concord.labelling import load as load
+    from concord.models import calibrate as calibrate
+    from concord.models import train as train
+    from concord.predictions import PredictedDocument as PredictedDocument
+    from concord.predictions import Predictions as Predictions
+    from concord.predictions import read_predictions as read_predictions
+    from concord.problems import solve as solve
+    from concord.rules import Constraints as Constraints
+    from concord.runs import evaluate as evaluate
+    from concord.runs import explain as explain
+    from concord.runs import reprocess as reprocess
+    from concord.runs import verify as verify
+    from schemas.document import Document as Document
+    from schemas.errors import InputError as InputError
+    from schemas.labels import LabelSet as LabelSet
+    from schemas.potentials import Potentials as Potentials
+    from schemas.problem import LinearRows as LinearRows
+    from schemas.problem import Problem as Problem
+    from schemas.problem import SpanAgreement as SpanAgreement
+
+PLACES = {
+    # One text, one document.
+    "load": "concord.labelling",
+    "Labeller": "concord.labelling",
+    "Document": "schemas.document",
+    # Corpora and models.
+    "ingest": "concord.corpora",
+    "synthesize": "concord.corpora",
+    "train": "concord.models",
+    "calibrate": "concord.models",
+    "Constraints": "concord.rules",
+    # Runs over corpora.
+    "reprocess": "concord.runs",
+    "evaluate": "concord.runs",
+    "verify": "concord.runs",
+    "explain": "concord.runs",
+    "read_predictions": "concord.predictions",
+    "Predictions": "concord.predictions",
+    "PredictedDocument": "concord.predictions",
+    # Arrays of your own.
+    "solve": "concord.problems",
+    "Problem": "schemas.problem",
+    "Potentials": "schemas.potentials",
+    "LabelSet": "schemas.labels",
+    "LinearRows": "schemas.problem",
+    "SpanAgreement": "schemas.problem",
+    # What all of them raise for input that cannot be used.
+    "InputError": "schemas.errors",
+}
+"""Each public name, and the module that it is imported from when it is used first."""
+
+__version__ = version("concord")
+__all__ = [*PLACES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name. Raises `AttributeError` for any other."""
+    if name not in PLACES:
+        raise AttributeError(f"module 'concord' has no attribute {name!r}; it has {', '.join(PLACES)}")
+    return getattr(import_module(PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*PLACES, "__version__"])

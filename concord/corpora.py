@@ -1,0 +1,60 @@
+"""Corpora: folders of Parquet files, a document a row."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from concord.options import checked
+from flows.commands.corpora import ingest_corpus, synthesize_corpus
+from flows.options import OptionError
+from schemas.settings import IngestSettings
+from workers.corpus.ingestion import IngestReport
+from workers.corpus.readers.registry import READERS
+from workers.synthesis.made_up import Kind
+
+
+def ingest(
+    reader: str,
+    source: str | PathLike[str],
+    *,
+    out: str | PathLike[str],
+    overwrite: bool = False,
+    **options: Any,
+) -> IngestReport:
+    """Files of another format as a corpus in the folder ``out``; what cannot be read becomes a counted reject.
+
+    ``reader`` is one that ``concord readers`` lists, ``options`` are its own, and ``source`` is a file or a folder.
+    Raises `InputError` where the source cannot be used or ``out`` is not empty (but for an older corpus, with
+    ``overwrite``), and `OSError`.
+
+    >>> report = concord.ingest("columns", "chunks.txt", out="corpora/chunks", columns=("tokens", "pos", "labels"))
+    >>> report.read == report.written + report.rejected
+    True
+    """
+    if reader not in READERS:
+        raise OptionError(f"no reader is called {reader!r}; there are {', '.join(READERS)}")
+    return ingest_corpus(
+        reader,
+        fspath(source),
+        Path(out),
+        settings=checked(READERS[reader].settings, options, owner=f"reader {reader}"),
+        layout=IngestSettings(),
+        overwrite=overwrite,
+    )
+
+
+def synthesize(
+    out: str | PathLike[str], *, documents: int = 2000, kind: Kind = "news", seed: int = 0, overwrite: bool = False
+) -> IngestReport:
+    """A made-up corpus of ``documents`` with gold labels, for trying things out; the same seed gives the same bytes.
+
+    Raises as `ingest` does.
+
+    >>> concord.synthesize("corpora/made-up", documents=20).written
+    20
+    """
+    return synthesize_corpus(
+        Path(out), documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
+    )

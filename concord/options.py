@@ -1,0 +1,22 @@
+"""Options given by name, checked before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from flows.options import OptionError, faults
+from schemas.settings import Settings
+
+S = TypeVar("S", bound=Settings)
+
+
+def checked(kind: type[S], options: Mapping[str, Any], *, owner: str) -> S:
+    """An instance of a settings class. Raises `InputError`'s kin `OptionError`, which names what there is."""
+    try:
+        return kind.model_validate(dict(options))
+    except ValidationError as error:
+        known = ", ".join(kind.model_fields) or "none"
+        raise OptionError(f"options of {owner}: {faults(error)}; there are {known}") from error

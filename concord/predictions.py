@@ -1,0 +1,144 @@
+"""What a run wrote, as documents, as a table of Arrow, or as a frame of pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from flows.runfolder.published import Published, published
+from schemas.columns import PREDICTIONS
+from schemas.shown import fields_html, fields_text
+from workers.labelling.output import PREDICTIONS as FOLDER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class PredictedDocument(NamedTuple):
+    """One document of a run.
+
+    ``entities`` have type, start, end (tokens, end exclusive), char_start, char_end and text; ``violations`` are the
+    constraints that the answer breaks: name, degree, and penalty in nats. ``score`` is in nats, and no labelling
+    scores more than ``gap`` above it; ``row`` is all that was written, by column.
+    """
+
+    doc_id: str
+    tokens: list[str]
+    labels: list[str]
+    entities: list[Mapping[str, Any]]
+    violations: list[Mapping[str, Any]]
+    score: float
+    gap: float
+    status: str
+    row: Mapping[str, Any]
+
+
+class Predictions:
+    """The whole run in a folder; its files are read, and checked against their digests, as they are asked for.
+
+    >>> found = concord.read_predictions("out")
+    >>> len(found)
+    20
+    """
+
+    def __init__(self, run: Published) -> None:
+        self._run = run
+
+    def __len__(self) -> int:
+        """How many documents are labelled."""
+        return sum(table.num_rows for table in self._tables())
+
+    def __iter__(self) -> Iterator[PredictedDocument]:
+        """The documents, in the order of the corpus. Raises `InputError` where a file is missing or damaged.
+
+        >>> next(iter(found)).status
+        'feasible'
+        """
+        for table in self._tables():
+            for row in table.to_pylist():
+                yield _document(row)
+
+    def __getitem__(self, doc_id: str) -> PredictedDocument:
+        """The document of an id. Raises `KeyError`."""
+        for document in self:
+            if document.doc_id == doc_id:
+                return document
+        raise KeyError(doc_id)
+
+    def to_arrow(self) -> pa.Table:
+        """One row a document, all columns that were written.
+
+        >>> found.to_arrow().num_rows
+        20
+        """
+        return pa.concat_tables(list(self._tables()))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a frame.
+
+        >>> found.to_pandas().gap.max() >= 0
+        True
+        """
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def entities(self) -> pa.Table:
+        """One row an entity: doc_id, type, start, end, char_start, char_end, text."""
+        return _flat(self.to_arrow(), "entities")
+
+    def violations(self) -> pa.Table:
+        """One row a document and constraint that its answer breaks: doc_id, name, degree, penalty (nats)."""
+        flat = _flat(self.to_arrow(), "constraints")
+        return flat.filter(pa.compute.greater(flat["degree"], 0.0))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """How the documents were labelled: engine, options, seed and so on."""
+        settings: Mapping[str, Any] = self._run.manifest["run"]["settings"]
+        return settings
+
+    def __repr__(self) -> str:
+        return fields_text("Predictions", self._fields())
+
+    def _repr_html_(self) -> str:
+        return fields_html("Predictions", self._fields())
+
+    def _fields(self) -> Mapping[str, Any]:
+        return {"run": self._run.uri, "documents": len(self), "engine": self.settings["engine"]}
+
+    def _tables(self) -> Iterator[pa.Table]:
+        return self._run.tables(FOLDER, PREDICTIONS)
+
+
+def read_predictions(run: str | PathLike[str]) -> Predictions:
+    """The predictions in the folder of a run. Raises `InputError` where it holds no whole run.
+
+    >>> concord.read_predictions("out").entities().column_names[:2]
+    ['doc_id', 'type']
+    """
+    return Predictions(published(fspath(run)))
+
+
+def _document(row: Mapping[str, Any]) -> PredictedDocument:
+    return PredictedDocument(
+        doc_id=row["doc_id"],
+        tokens=row["tokens"],
+        labels=row["labels"],
+        entities=row["entities"],
+        violations=[one for one in row["constraints"] if one["degree"] > 0],
+        score=row["objective"],
+        gap=row["gap"],
+        status=row["status"],
+        row=row,
+    )
+
+
+def _flat(table: pa.Table, column: str) -> pa.Table:
+    """The rows of a column of lists, each with the id of its document."""
+    lists = table[column].combine_chunks()
+    parents = pa.compute.list_parent_indices(lists)
+    inner = pa.Table.from_struct_array(lists.flatten())
+    return inner.add_column(0, "doc_id", table["doc_id"].take(parents))

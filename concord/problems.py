@@ -1,0 +1,34 @@
+"""Inference over arrays of your own: no model, no corpus, no file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.decoded import Decoded
+from schemas.problem import Problem
+from workers.inference.registry import Decoder
+
+
+def solve(
+    problem: Problem,
+    *,
+    engine: str = "certify",
+    options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    doc_id: str = "",
+) -> Decoded:
+    """The labelling of a `Problem` that an engine finds best: labels (N,), scores in nats, bound, gap and status.
+
+    ``engine`` and its ``options`` are those that ``concord engines`` lists; chance comes from ``seed`` and ``doc_id``.
+    Raises `InputError` for an unknown engine or option.
+
+    >>> import numpy as np
+    >>> labels = concord.LabelSet.bio(["PER"])
+    >>> unary = np.array([[0.0, 2.0, -1.0], [0.5, 0.0, 1.0]])
+    >>> potentials = concord.Potentials(unary, np.zeros((3, 3)), np.array([0])).legal(labels)
+    >>> answer = concord.solve(concord.Problem(potentials, labels))
+    >>> [labels.names[i] for i in answer.labels], answer.gap
+    (['B-PER', 'I-PER'], 0.0)
+    """
+    return Decoder.of(engine, options, seed=seed)(problem, doc_id)

@@ -1,0 +1,52 @@
+"""`import concord` as its users see it: every example of its docstrings runs, on real Ray, Prefect and MLflow."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+
+import concord
+from tests.integration.conftest import PYTHON, World
+
+EXAMPLES = """
+import doctest, sys
+from importlib import import_module
+from pathlib import Path
+import concord
+
+concord.synthesize("corpora/train", documents=60)
+concord.synthesize("corpora/test", documents=20, seed=1)
+concord.train("corpora/train", out="models/news", features="core+mentions+entities")
+concord.reprocess("corpora/test", model="models/news", out="proven", engine="certify", certificates=True, workers=1)
+Path("chunks.txt").write_text("Ada NNP B-PER\\nwrote VBD O\\n\\n")
+Path("rules.yaml").write_text('''
+constraints:
+  - {template: only_in, name: numbers are unlabelled, tokens: {pattern: '[0-9.,]+'}, labels: [O], weight: 3}
+''')
+known = {"concord": concord, "model": concord.load("models/news")}
+flags = doctest.NORMALIZE_WHITESPACE
+tried = failed = 0
+for name in ("corpora", "rules", "labelling", "problems", "models", "runs", "predictions"):
+    if name == "predictions":
+        known["found"] = concord.read_predictions("out")
+    result = doctest.testmod(import_module(f"concord.{name}"), extraglobs=known, optionflags=flags)
+    tried, failed = tried + result.attempted, failed + result.failed
+print(tried, "examples")
+sys.exit(failed)
+"""
+
+
+def test_every_example_of_the_public_package_gives_what_it_says(world: World) -> None:
+    folder = world.folder / "public"
+    folder.mkdir()
+    typed = [PYTHON, "-W", "error::DeprecationWarning:concord", "-c", EXAMPLES]
+    run = subprocess.run(typed, cwd=folder, env=world.env, capture_output=True, text=True, check=False, timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert int(run.stdout.split()[-2]) > 20
+
+
+def test_every_public_function_has_an_example() -> None:
+    for name in concord.PLACES:
+        value = getattr(concord, name)
+        if value.__module__.startswith("concord.") and value is not concord.PredictedDocument:
+            assert ">>>" in (inspect.getdoc(value) or ""), name
