@@ -11,12 +11,12 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "concord needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@# The lock names everything, so nothing is resolved: a release newer than it cannot get in the way.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -60,10 +60,14 @@ format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Two lists: what develops the project, and the part of it that runs, which the image is built from.
+COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
-	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra dev --extra memory \
-		--generate-hashes --no-emit-index-url --no-emit-find-links \
-		--custom-compile-command "make lock" -o requirements.lock
+	$(BIN)/$(COMPILE) --upgrade --extra dev --extra memory -o requirements-dev.lock
+	cp requirements-dev.lock requirements.lock
+	$(BIN)/$(COMPILE) -o requirements.lock
 
 benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results
 	set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
