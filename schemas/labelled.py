@@ -9,6 +9,9 @@ from schemas.audit import Explanation
 from schemas.run import Figures
 from schemas.shown import marked_html, marked_text
 
+NO_GAP = 1e-6
+"""Nats: engines prove what is optimal to within this."""
+
 
 class LabelledEntity(Figures):
     """A span of one type: tokens from ``start``, and characters of the text from ``char_start``; ends are exclusive.
@@ -97,4 +100,6 @@ class LabelledText(Figures):
         return " ".join(self.tokens), entities
 
     def _proven(self) -> str:
-        return f"{self.status}: no other labelling scores more than {self.gap:.3g} nats above this one"
+        if self.gap <= NO_GAP:
+            return f"{self.status}: no labelling scores higher"
+        return f"{self.status}: no labelling scores more than {self.gap:.3g} nats higher"

@@ -19,6 +19,9 @@ class Shown:
     def __repr__(self) -> str:
         return fields_text(type(self).__name__, dict(self))  # type: ignore[call-overload]
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def _repr_html_(self) -> str:
         return fields_html(type(self).__name__, dict(self))  # type: ignore[call-overload]
 

@@ -68,7 +68,8 @@ def test_options_are_checked_before_anything_is_done() -> None:
 
 def test_an_answer_shows_itself() -> None:
     assert repr(ANSWER).splitlines()[0] == "[Ada <Lovelace> PER] wrote."
-    assert "optimal: no other labelling scores more than 0 nats above this one" in repr(ANSWER)
+    assert str(ANSWER).splitlines()[1] == "optimal: no labelling scores higher"
+    assert repr(ANSWER.model_copy(update={"gap": 0.25})).endswith("no labelling scores more than 0.25 nats higher")
     assert "Ada &lt;Lovelace&gt; <small>PER</small></mark> wrote." in ANSWER._repr_html_()
     tokens = ANSWER.model_copy(update={"text": None})
     assert repr(tokens).splitlines()[0] == "[Ada <Lovelace> PER] wrote ."
