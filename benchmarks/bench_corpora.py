@@ -31,12 +31,13 @@ ADDED = "mentions+entities"
 
 
 class Corpus(NamedTuple):
-    """A file or folder of `REAL`, how it is read, and its feature sets, the base first."""
+    """A file or folder of `REAL`, how it is read, and its base feature set; ``dev`` is its development part, if any."""
 
     source: str
     reader: str
     base: str
     options: tuple[str, ...] = ()
+    dev: str | None = None
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -45,26 +46,38 @@ class Corpus(NamedTuple):
         return self.base, f"{self.base}+{ADDED}", *default
 
 
+TAGGED = "columns=tokens,pos,labels"
+
 CORPORA = {
-    "news": Corpus("conll2003/eng.train", "conll", "rich"),
-    "posts": Corpus("wnut17/wnut17train.conll", "columns", "rich-nopos"),
-    "abstracts": Corpus("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", "rich-nopos", ("split_hyphens=false",)),
-    "mails": Corpus("seminars", "mail", "rich-nopos"),
-    "chunks": Corpus(
-        "conll2000/train.txt", "columns", "rich", ("columns=tokens,pos,labels", "sentences_per_document=10")
+    "news": Corpus("conll2003/eng.train", "conll", "rich", dev="conll2003/eng.testa"),
+    "posts": Corpus("wnut17/wnut17train.conll", "columns", "rich-nopos", dev="wnut17/emerging.dev.conll"),
+    "abstracts": Corpus(
+        "bc5cdr/CDR_TrainingSet.PubTator.txt",
+        "pubtator",
+        "rich-nopos",
+        ("split_hyphens=false",),
+        dev="bc5cdr/CDR_DevelopmentSet.PubTator.txt",
     ),
-    "addresses": Corpus("us50/us50.train.tagged", "addresses", "fields"),
-    "citations": Corpus("cora/citation_train.300.txt", "citations", "fields"),
-    "nested-citations": Corpus("umass/training.docs.parsed", "umass", "fields"),
+    "mails": Corpus("seminars", "mail", "rich-nopos"),
+    "chunks": Corpus("conll2000/train.txt", "columns", "rich", (TAGGED, "sentences_per_document=10")),
+    "dutch": Corpus("conll2002/ned.train", "columns", "rich", (TAGGED,), dev="conll2002/ned.testa"),
+    "spanish": Corpus(
+        "conll2002/esp.train", "columns", "rich", (TAGGED, "sentences_per_document=20"), dev="conll2002/esp.testa"
+    ),
+    "addresses": Corpus("us50/us50.train.tagged", "addresses", "fields", dev="us50/us50.dev.tagged"),
+    "citations": Corpus("cora/citation_train.300.txt", "citations", "fields", dev="cora/citation_dev.txt"),
+    "nested-citations": Corpus("umass/training.docs.parsed", "umass", "fields", dev="umass/dev.docs.parsed"),
 }
 
 
-def documents_of(name: str, corpus: Corpus) -> list[Document]:
-    """All of them, from Parquet that is made once."""
-    out = MADE / "corpora" / name
+def documents_of(name: str, corpus: Corpus, *, dev: bool = False) -> list[Document]:
+    """All of them, or those of the development part, from Parquet that is made once."""
+    source = corpus.dev if dev else corpus.source
+    assert source is not None
+    out = MADE / "corpora" / (f"{name}-dev" if dev else name)
     if not out.is_dir():
         given = (f"--option={option}" for option in corpus.options)
-        concord("ingest", corpus.reader, REAL / corpus.source, "--out", out, *given)
+        concord("ingest", corpus.reader, REAL / source, "--out", out, *given)
     return [document for batch in batches(out) for document in batch]
 
 

@@ -36,12 +36,12 @@ from schemas.document import Document
 from schemas.labels import LabelError
 from schemas.run import SampleRow, SelectionRow, TrainReport
 from schemas.secrets import masked_errors
-from schemas.settings import HmmSettings, Settings, TrainerSettings
+from schemas.settings import HmmSettings, Settings, TrainerSettings, Validation
 from schemas.trigram import TrigramSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.plan import plan
-from workers.learning.folds import is_held_out
+from workers.learning.folds import held_out
 from workers.learning.known_weights import known_weights_text
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.selection import Trial, best_of, select
@@ -63,6 +63,7 @@ class Request(Settings):
     tune: bool = False
     consistency: bool = True
     held_out: float = 0.2
+    validation: Validation = Validation.RANDOM
     register_as: str | None = None
     alias: str = ALIAS
     tracking: str | None = None
@@ -90,6 +91,7 @@ def train(
     tune: bool = False,
     consistency: bool = True,
     held_out: float = 0.2,
+    validation: Validation = Validation.RANDOM,
     register_as: str | None = None,
     alias: str = ALIAS,
     tracking: str | None = None,
@@ -104,7 +106,8 @@ def train(
     by wrapped progressive sampling on a Ray cluster (``ray``, ``workers``), of at most ``largest_sample`` tokens, see
     `workers.learning.progressive`. The same call again goes on with that where it stopped.
     With ``consistency`` a second model is trained without the share ``held_out`` of the documents
-    first, and the scales of the label consistency are tuned on that share. ``trainer`` is one of
+    first, and the scales of the label consistency are tuned on that share. ``validation`` says which documents judge
+    either: random ones, or the last ones of the corpus. ``trainer`` is one of
     `workers.learning.trainers.registry.TRAINERS`, ``options`` are those of its settings. ``register_as`` names the
     model in MLflow's registry.
     """
@@ -116,6 +119,7 @@ def train(
         tune=tune,
         consistency=consistency,
         held_out=held_out,
+        validation=validation,
         register_as=register_as,
         alias=alias,
         tracking=tracking,
@@ -199,12 +203,13 @@ def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
             given = ", ".join(f"{name} {value}" for name, value in trial.chosen.items())
             bar.advance(note=f"{given}: F1 {trial.f1:.2%}")
 
-        return select(documents, trainer_named(request.trainer).train, request.settings, progress=show)
+        train = trainer_named(request.trainer).train
+        return select(documents, train, request.settings, validation=request.validation, progress=show)
 
 
 def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
     """Learns costs from all documents, and scales from those a model for tuning has not seen."""
-    held = [is_held_out(document.doc_id, request.held_out) for document in documents]
+    held = held_out(documents, request.held_out, request.validation)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
     if not inside or not outside:
@@ -242,7 +247,7 @@ def _corpora(request: Request) -> dict[str, str]:
 
 
 def _params(request: Request) -> dict[str, object]:
-    given = {"corpus": request.corpus, "held_out": request.held_out, "trainer": request.trainer}
+    given = request.model_dump(mode="json", include={"corpus", "held_out", "validation", "trainer"})
     return given | request.settings.model_dump()
 
 

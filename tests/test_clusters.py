@@ -7,6 +7,7 @@ import pickle
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -198,6 +199,51 @@ def test_every_form_of_vectors_is_read(tmp_path: Path, name: str) -> None:
     found = read_vectors(tmp_path / name, 3)
     assert found.words == (BINARY if name == "v.bin" else WORDS)[:3]
     np.testing.assert_array_equal(found.points, POINTS[:3])
+
+
+def test_words_of_an_array_are_read_from_an_index_in_parquet(tmp_path: Path) -> None:
+    path, index = tmp_path / "v.npy", tmp_path / "words.parquet"
+    np.save(path, POINTS)
+    turned = [2, 0, 3, 1]
+    mixed = {"word": [WORDS[i] for i in turned], "row": pa.array(turned, pa.uint32()), "count": [7, 7, 1, 0]}
+    for table in ({"word": WORDS}, {"count": [9, 5, 2, 1], "word": WORDS}, mixed, mixed | {"again": turned}):
+        pq.write_table(pa.table(table), index)
+        found = read_vectors(path, 3, words=index)
+        assert found.words == WORDS[:3]
+        np.testing.assert_array_equal(found.points, POINTS[:3])
+    index.rename(tmp_path / "v.parquet")
+    assert read_vectors(path, 4).words == WORDS  # of the array's own name it needs no naming
+    (tmp_path / "v.txt").write_text("\n".join("abcd"))
+    assert read_vectors(path, 4).words == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ({"word": WORDS[:3]}, "for the 3 words of words.parquet"),
+        ({"a": WORDS, "b": WORDS}, "wants one column of strings"),
+        ({"row": [0, 1, 2, 3]}, "wants one column of strings"),
+        ({"word": [*WORDS[:3], None]}, "without gaps"),
+        ({"word": WORDS, "a": [0, 1, 2, 3], "b": [3, 2, 1, 0]}, "two columns could be the rows"),
+    ],
+)
+def test_an_index_that_does_not_fit_is_one_line(tmp_path: Path, table: dict[str, Any], fault: str) -> None:
+    path, index = tmp_path / "v.npy", tmp_path / "words.parquet"
+    np.save(path, POINTS)
+    pq.write_table(pa.table(table), index)
+    with pytest.raises(VectorError, match=fault) as raised:
+        read_vectors(path, 3, words=index)
+    assert "\n" not in str(raised.value)
+    index.write_bytes(b"nothing")
+    with pytest.raises(VectorError, match="not a Parquet file"):
+        read_vectors(path, 3, words=index)
+    with pytest.raises(VectorError, match=r"none\.txt: there is no such file"):
+        read_vectors(path, 3, words=tmp_path / "none.txt")
+    with pytest.raises(VectorError, match=r"v\.txt or v\.parquet: not there; .* or give --words FILE"):
+        read_vectors(path, 3)
+    (tmp_path / "plain.vec").write_text("a 1\n")
+    with pytest.raises(VectorError, match="its words stand in it"):
+        read_vectors(tmp_path / "plain.vec", 3, words=index)
 
 
 @pytest.mark.parametrize("name", ["plain.txt", "counted.vec", "v.bin", "v.npy", "v.parquet"])

@@ -21,12 +21,14 @@ from schemas.settings import (
     CitationSettings,
     ColumnsSettings,
     ConllSettings,
+    FittingSettings,
     LbfgsSettings,
     ReaderSettings,
     SgdSettings,
 )
 from tests.test_crf import corpus
 from workers.corpus.readers.registry import READERS
+from workers.evaluation.figures import f1_of_counts
 from workers.features.attributes import AttributeMaker
 from workers.features.incidence import Lists, incidence
 from workers.features.templates import feature_set
@@ -36,12 +38,14 @@ from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
 from workers.learning.crf.fit import Fitting
 from workers.learning.crf.lbfgs import Limits, Step, minimise
 from workers.learning.crf.objective import Objective
+from workers.learning.selection import cross_validated
 from workers.learning.trainers.registry import TRAINERS
 from workers.learning.trainers.trainer import Iteration
 from workers.models.attribute_names import read_names
 from workers.models.crf import load
 from workers.models.folder import MANIFEST, parse_manifest
 
+CORA = Path(__file__).parents[2] / "shared" / "data" / "cora" / "citation_train.300.txt"
 EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)
 SEEN = FeatureRules(0.0, possible_states=False, possible_transitions=False)
 OFTEN = FeatureRules(2.0, possible_states=True, possible_transitions=False)
@@ -337,12 +341,26 @@ def test_dropout_is_a_descent_on_what_is_left_of_the_features() -> None:
     assert (loss, point.tolist()) == (other, plain.tolist())
 
 
-def test_with_dropout_there_are_more_passes_unless_they_are_given() -> None:
-    def passes(**given: object) -> tuple[int, float]:
-        settings = SgdSettings.model_validate(given)
-        return settings.passes, settings.decay
+def test_passes_go_by_the_number_of_tokens_unless_they_are_given() -> None:
+    def rates(tokens: int, **given: object) -> sgd.Rates:
+        return sgd.Rates.of(SgdSettings.model_validate(given), tokens)
 
-    assert passes() == passes(dropout=0) == passes(dropout="0.0") == (10, 0.85)
-    assert passes(dropout=0.3) == passes(dropout="0.3") == (30, 0.93)
-    assert passes(dropout=0.3, passes=5) == (5, 0.93)
-    assert SgdSettings(dropout=0.2).decay == 0.93
+    counts = {0: 300, 100: 300, 6_666: 300, 10_000: 200, 20_000: 100, 40_000: 50, 67_000: 30, 80_000: 30, 10**8: 30}
+    assert {tokens: rates(tokens).passes for tokens in counts} == counts
+    for tokens in (1, 12_345, 10**6):
+        assert rates(tokens).decay ** rates(tokens).passes == pytest.approx(sgd.LAST)
+    assert rates(10, passes=5, decay=0.9, rate=0.2, dropout=0) == (0.2, 0.9, 5, 0.0)
+
+
+@pytest.mark.skipif(not CORA.is_file(), reason="needs the citations of ../shared/data/cora")
+def test_few_sentences_are_learned_as_well_as_by_descending_to_the_optimum() -> None:
+    """Ten passes of so few steps, the default of old, end far from where L-BFGS gets."""
+    citations = [d for d in READERS["citations"].read(str(CORA), CitationSettings()) if isinstance(d, Document)]
+
+    def f1(name: str, settings: FittingSettings) -> float:
+        counts = cross_validated(citations, TRAINERS[name].train, settings, folds=2)
+        return float(f1_of_counts(counts.sum(axis=0)))
+
+    best = f1("lbfgs", LbfgsSettings(features="fields"))
+    assert f1("sgd", SgdSettings(features="fields")) > best - 0.005
+    assert f1("sgd", SgdSettings(features="fields", passes=10, decay=0.85, dropout=0)) < best - 0.03

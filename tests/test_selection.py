@@ -16,12 +16,12 @@ import pytest
 from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Potentials
-from schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings
+from schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings, Validation
 from tests.made_runs import LABELS
 from workers.evaluation.conlleval import EntityCounts
 from workers.features.clusters import Clusters, write_clusters
 from workers.inference.core.chain import viterbi
-from workers.learning.folds import fold_of
+from workers.learning.folds import fold_of, held_out, is_held_out, rounds
 from workers.learning.selection import FOLDS, Trial, best_of, cross_validated, select
 from workers.learning.trainers.trainer import Progress, TrainingError
 from workers.synthesis.made_up import synthesize
@@ -157,19 +157,74 @@ def test_passes_are_chosen_where_there_is_no_prior(documents: list[Document], be
     assert not any("passes" in trial.chosen for trial in with_prior)
 
 
-def test_dropout_is_tried_with_the_passes_that_it_needs(documents: list[Document]) -> None:
+@pytest.mark.parametrize(("best", "tried"), [(0.3, [0.3, 0.0, 0.5]), (0.0, [0.3, 0.0, 0.5]), (0.5, [0.3, 0.0, 0.5])])
+def test_no_dropout_and_more_are_tried(documents: list[Document], best: float, tried: list[float]) -> None:
     def share(given: TrainerSettings) -> float:
         assert isinstance(given, SgdSettings)
-        return 0.4 - 0.2 * (given.dropout > 0) + 0.1 * (given.min_freq > 0) + 0.1 * abs(math.log(given.c2 / 0.3))
+        return 0.1 + 0.2 * abs(given.dropout - best) + 0.1 * (given.min_freq > 0) + 0.1 * abs(math.log(given.c2 / 0.03))
 
-    school = School(documents, share)
-    best = best_of(select(documents, school.train, SgdSettings(features="core"), folds=2))
-    assert best.chosen == {"features": "core", "c2": 0.3, "min_freq": 0.0, "dropout": 0.3}
-    assert best.settings == SgdSettings(features="core", dropout=0.3)
-    given = best_of(select(documents, school.train, SgdSettings(features="core", passes=4), folds=2))
-    assert given.settings == SgdSettings(features="core", passes=4, dropout=0.3)
-    none = select(documents, school.train, SgdSettings(features="core", dropout=0), folds=2)
+    trials = select(documents, School(documents, share).train, SgdSettings(features="core", passes=4), folds=2)
+    assert list(dict.fromkeys(trial.chosen["dropout"] for trial in trials)) == tried
+    assert best_of(trials).settings == SgdSettings(features="core", passes=4, dropout=best)
+    none = select(documents, School(documents, share).train, SgdSettings(features="core", dropout=0), folds=2)
     assert {trial.chosen.get("dropout") for trial in none} == {0.0}
+
+
+def test_later_documents_are_judged_by_models_of_those_before(documents: list[Document]) -> None:
+    places = {document.doc_id: i for i, document in enumerate(documents)}
+    for folds in (2, 3, 5, 7):
+        school = School(documents, lambda _: 0.1)
+        counts = cross_validated(documents, school.train, CrfSettings(), folds=folds, validation=Validation.LATER)
+        parts = list(rounds(documents, folds, Validation.LATER))
+        judged = [i for part in parts for i in part.judged]
+        assert judged == list(range(len(documents) - len(judged), len(documents)))
+        assert len(counts) == len(judged) >= len(documents) // 2
+        assert len(parts) == len(school.seen) == folds - folds // 2
+        for part, seen in zip(parts, school.seen, strict=True):
+            assert sorted(places[name] for name in seen) == part.learned == list(range(part.judged[0]))
+        whole = cross_validated(documents, school.train, CrfSettings(), folds=folds)
+        assert counts.tolist() == whole[judged].tolist()  # parrots answer alike, whatever they were taught
+
+
+class Ages(Parrot):
+    """Forgets as much of early documents as ``wrong`` says, and of late ones as ``wrong_later``."""
+
+    def __init__(self, parrot: Parrot, late: set[str], wrong: float, wrong_later: float) -> None:
+        super().__init__(parrot._gold, parrot.labels, wrong)
+        self._late, self._wrong_later = late, wrong_later
+
+    def potentials(self, batch: Batch) -> Potentials:
+        parts = []
+        for document in batch:
+            wrong = self._wrong_later if document.doc_id in self._late else self._wrong
+            parts.append(Parrot(self._gold, self.labels, wrong).potentials(Batch.of([document])).unary)
+        return replace(super().potentials(batch), unary=np.concatenate(parts))
+
+
+def test_the_choice_is_by_later_documents_where_that_is_asked_for(documents: list[Document]) -> None:
+    late = {document.doc_id for document in documents[2 * len(documents) // 5 :]}
+    school = School(documents, lambda _: 0.0)
+
+    def train(
+        documents: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
+    ) -> Parrot:
+        parrot = school.train(documents, settings=settings, out=out, progress=progress)
+        return Ages(parrot, late, 0.0, 0.5) if settings.features == "core" else Ages(parrot, late, 0.9, 0.4)
+
+    given = CrfSettings(c2=1.0, min_freq=0.0)
+    trials = {v: select(documents, train, given, validation=v)[:2] for v in Validation}
+    chosen = {v: best_of(found).chosen["features"] for v, found in trials.items()}
+    assert chosen == {Validation.RANDOM: "core", Validation.LATER: "fields"}
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.34, 0.9])
+def test_a_share_is_held_out_by_ids_or_from_the_end(documents: list[Document], share: float) -> None:
+    later = held_out(documents, share, Validation.LATER)
+    assert later == sorted(later)
+    assert sum(later) == round(share * len(documents))
+    assert held_out(documents, share, Validation.RANDOM) == [is_held_out(d.doc_id, share) for d in documents]
+    turned = held_out(documents[::-1], share, Validation.RANDOM)[::-1]
+    assert turned == held_out(documents, share, Validation.RANDOM)
 
 
 def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document], tmp_path: Path) -> None:

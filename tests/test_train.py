@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,23 @@ from flows.tracking.tracking import PENALTIES_FILE
 from flows.train import Request, train_model
 from schemas.document import Document
 from schemas.run import TrainReport
-from schemas.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings, TrainerSettings
+from schemas.settings import (
+    CrfSettings,
+    HmmSettings,
+    PerceptronSettings,
+    SemiCrfSettings,
+    SgdSettings,
+    TrainerSettings,
+    Validation,
+)
 from tests.made_runs import HashModel
 from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
 from workers.corpus.parquet import CorpusError
+from workers.evaluation.figures import f1_of_counts
 from workers.learning.known_weights import known_weights
 from workers.learning.saved_consistency import saved_consistency
+from workers.learning.selection import FOLDS, cross_validated
 from workers.learning.trainers.registry import DEFAULT, TRAINERS
 from workers.learning.trainers.trainer import Progress, Seen, Trainer
 from workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
@@ -192,3 +202,33 @@ def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pyt
         ("pool", "unlabelled"),
     ]
     assert len({entry["digest"] for entry in read}) == 2
+
+
+def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def tuned_on(documents: Sequence[Document], *_: object) -> None:
+        raise StoppedError([document.doc_id for document in documents])
+
+    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.train, "tune_consistency", tuned_on)
+    documents = list(synthesize(30, seed=0, kind="news"))
+    write_corpus(documents, tmp_path / "corpus", source="test")
+    options = SgdSettings(features="finkel", passes=1, min_freq=0.0, c2=0.1)
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "settings": options, "held_out": 0.3}
+    for validation in Validation:
+        request = Request.model_validate({**given, "out": str(tmp_path / "model"), "validation": validation})
+        with pytest.raises(StoppedError) as stopped:
+            train_model.fn(request)
+        (judged,) = stopped.value.args
+        last = [document.doc_id for document in documents[-9:]]
+        assert (judged == last) == (validation is Validation.LATER)
+        report: TrainReport = train_model.fn(request.model_copy(update={"tune": True, "consistency": False}))
+        _show_training(report, as_json=False)
+        counted = report.selection[0].f1
+        folds = cross_validated(documents, TRAINERS["sgd"].train, options, folds=FOLDS, validation=validation)
+        assert counted == f1_of_counts(folds.sum(axis=0))
+        assert f"sgd: 1 passes over {report.tokens:,} tokens, dropout" in " ".join(capsys.readouterr().err.split())

@@ -39,7 +39,7 @@ from flows.progress import say
 from schemas.errors import InputError
 from schemas.reports import CalibrationReport
 from schemas.run import RunReport, RunSettings, TrainReport
-from schemas.settings import CalibrationSettings
+from schemas.settings import CalibrationSettings, Validation
 
 if TYPE_CHECKING:
     from workers.corpus.ingestion import IngestReport
@@ -169,8 +169,8 @@ def train(
         bool,
         typer.Option(
             "--tune",
-            help="Choose features, c2 (of a perceptron: passes) and min_freq, where not given, by cross-validation; "
-            "of trigram k, metric, weighting and decay, by wrapped progressive sampling on Ray.",
+            help="Choose features, c2 (of a perceptron: passes), min_freq and dropout, where not given, by "
+            "cross-validation; of trigram k, metric, weighting and decay, by wrapped progressive sampling on Ray.",
         ),
     ] = False,
     largest_sample: Annotated[
@@ -180,6 +180,13 @@ def train(
         bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
     ] = True,
     held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of documents held out for that.")] = 0.2,
+    validation: Annotated[
+        Validation,
+        typer.Option(
+            help="Documents that judge what is chosen, by --tune and of label consistency: random ones, by their ids, "
+            "or the later ones, which are the last in the corpus. Files and rows count in their order."
+        ),
+    ] = Validation.RANDOM,
     register: Annotated[str | None, typer.Option(help="Name in MLflow's model registry.")] = None,
     alias: Annotated[str, typer.Option(help="Alias the new version gets there.")] = "champion",
     ray: Ray = None,
@@ -209,6 +216,7 @@ def train(
                 tune=tune,
                 consistency=consistency,
                 held_out=held_out,
+                validation=validation,
                 register_as=register,
                 alias=alias,
                 tracking=tracking,
@@ -248,6 +256,9 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
         trials, seconds = (sum(figure) for figure in zip(*((s.tried, s.seconds) for s in report.samples), strict=True))
         say(f"{trials:,} trials on {len(report.samples)} samples, {seconds:,.1f} CPU s")
     say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+    if (share := report.figures.get("dropout")) is not None:
+        passes = report.figures["iterations"]
+        say(f"{report.trainer}: {passes:,.0f} passes over {report.tokens:,} tokens, dropout {share:g}")
     if cut := report.figures.get("cut_segments"):
         longest = report.figures["longest"]
         say(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")

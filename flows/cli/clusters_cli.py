@@ -69,9 +69,16 @@ def brown(
 
 @app.command("import", epilog="Example: concord clusters import glove.6B.50d.txt --out words.parquet")
 def import_vectors(
-    vectors: Annotated[Path, typer.Argument(help="Vectors: text, or .bin of word2vec, .npy beside .txt, .parquet.")],
+    vectors: Annotated[Path, typer.Argument(help="Vectors: text, .bin of word2vec, .parquet, or .npy with words.")],
     *,
     out: Out,
+    words: Annotated[
+        Path | None,
+        typer.Option(
+            help="Words of an .npy array: .txt, a line each, or .parquet with a column of strings. Otherwise the file "
+            "of the array's name with that ending."
+        ),
+    ] = None,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +89,7 @@ def import_vectors(
         from schemas.settings import ClusterSettings
 
         settings = parse_options(option or [], ClusterSettings, owner="clusters import")
-        _show(clusters.imported(vectors, out, settings), as_json=as_json)
+        _show(clusters.imported(vectors, out, settings, words=words), as_json=as_json)
 
 
 def _show(report: ClusterReport, *, as_json: bool) -> None:

@@ -89,13 +89,16 @@ def _counted(
     return _Counted(counts.tokens, contexts, ContextCounts.merge(pairs))
 
 
-def imported(source: Path, out: Path, settings: ClusterSettings) -> ClusterReport:
-    """Clusters the words of a file of vectors. Raises `VectorError`, `FewWordsError`, and what writing raises."""
+def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path | None = None) -> ClusterReport:
+    """Clusters the words of a file of vectors; those of an array may be in a file of ``words``.
+
+    Raises `VectorError`, `FewWordsError`, and what writing raises.
+    """
     folder_place(str(out))
     with meter("reading vectors", None):
-        words, points = read_vectors(source, settings.words)
+        read = read_vectors(source, settings.words, words=words)
     with meter("clustering", None):
-        found = clustered(words, points, settings)
+        found = clustered(read.words, read.points, settings)
     return _written(found, out, tokens=0)
 
 

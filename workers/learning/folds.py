@@ -1,11 +1,13 @@
-"""Parts of a corpus for cross-validation and for holding out: documents stand in the order of their ids' hashes."""
+"""Parts of a corpus for cross-validation and for holding out: by the hashes of ids, or the last documents of all."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from schemas.document import Document
+from schemas.settings import Validation
 from workers.learning.trainers.trainer import TrainingError
 
 
@@ -21,10 +23,51 @@ def is_held_out(doc_id: str, share: float) -> bool:
 
 def fold_of(documents: Sequence[Document], folds: int) -> list[int]:
     """The fold of each document, all of like size. Raises `TrainingError` for fewer documents than folds."""
-    if len(documents) < folds:
-        raise TrainingError(f"{len(documents)} documents are too few for {folds} folds; give more")
+    _check_enough(documents, folds)
     order = sorted(range(len(documents)), key=lambda i: place_of(documents[i].doc_id))
     found = [0] * len(documents)
     for rank, i in enumerate(order):
         found[i] = rank * folds // len(documents)
     return found
+
+
+def held_out(documents: Sequence[Document], share: float, validation: Validation) -> list[bool]:
+    """Which documents (D,) are among a ``share`` of all that is held out; `Validation.LATER` rounds their number."""
+    if validation is Validation.RANDOM:
+        return [is_held_out(document.doc_id, share) for document in documents]
+    first = len(documents) - round(share * len(documents))
+    return [i >= first for i in range(len(documents))]
+
+
+class Round(NamedTuple):
+    """One training of a cross-validation: places, ascending, of documents that it learns from, and that it labels."""
+
+    learned: list[int]
+    judged: list[int]
+
+
+def rounds(documents: Sequence[Document], folds: int, validation: Validation) -> Iterator[Round]:
+    """`Validation.RANDOM`: each fold is judged by a model of all others.
+
+    `Validation.LATER`: documents are cut into as many parts of like size in their own order; each of the later half of
+    the parts (of five: the last three) is judged by a model of all before it. Raises `TrainingError` for fewer
+    documents than folds.
+    """
+    if validation is Validation.RANDOM:
+        part, first = fold_of(documents, folds), 0
+    else:
+        part, first = _in_order(documents, folds), folds // 2
+    for mine in range(first, folds):
+        judged = [i for i, own in enumerate(part) if own == mine]
+        learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
+        yield Round(learned, judged)
+
+
+def _in_order(documents: Sequence[Document], parts: int) -> list[int]:
+    _check_enough(documents, parts)
+    return [i * parts // len(documents) for i in range(len(documents))]
+
+
+def _check_enough(documents: Sequence[Document], folds: int) -> None:
+    if len(documents) < folds:
+        raise TrainingError(f"{len(documents)} documents are too few for {folds} folds; give more")

@@ -2,9 +2,9 @@
 
 One choice after another. A family of features stays if entity F1 rises with it; then the prior's weight is moved by a
 factor as long as that helps; then rare features are dropped, if that does; then, of a trainer without a prior, the
-passes are more or fewer as long as that helps: to end early is what it has instead; then steps see a part of the
-features alone, of a trainer that can do so. F1 is that of Viterbi over legal labels. A fold is a share of the
-documents, since words of one document know each other.
+passes are more or fewer as long as that helps: to end early is what it has instead; then steps see all features or
+fewer, of a trainer that can leave some out. F1 is that of Viterbi over legal labels. A fold is a share of the
+documents, since words of one document know each other; `Validation` says which documents it has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from schemas.document import Batch, Document
 from schemas.labels import Labels, LabelSet
-from schemas.settings import WITH_DROPOUT, TrainerSettings
+from schemas.settings import TrainerSettings, Validation
 from workers.evaluation.bootstrap import Comparison, paired_bootstrap
 from workers.evaluation.figures import f1_of_counts
 from workers.evaluation.measures import Pair, spans
@@ -27,7 +27,7 @@ from workers.evaluation.named_counts import Counts
 from workers.features.derived import needed_columns
 from workers.features.gazetteers import ENTITIES, GAZETTEER, LISTS
 from workers.features.templates import CLUSTERS, feature_set
-from workers.learning.folds import fold_of
+from workers.learning.folds import rounds
 from workers.learning.trainers.trainer import Train, TrainingError, gold_of
 from workers.models.model import Model, viterbi_labels
 
@@ -51,8 +51,8 @@ FACTOR = 3.0
 RARE = 2.0
 """The cut-off that is tried: features seen once are dropped."""
 
-DROPPED = 0.3
-"""The dropout that is tried."""
+DROPOUTS = (0.0, 0.5)
+"""The shares that are tried beside the default."""
 
 MORE, FEWER = (20, 40, 80), (5, 2, 1)
 """Passes that are tried one after another, as long as F1 rises; ten are the default."""
@@ -60,7 +60,7 @@ MORE, FEWER = (20, 40, 80), (5, 2, 1)
 
 @dataclass(frozen=True)
 class Trial:
-    """Entities (D, 3) gold, predicted and correct of each document, by models of these settings that never saw it."""
+    """Entities (D, 3) gold, predicted and correct of each judged document, by models of these settings without it."""
 
     settings: TrainerSettings
     counts: Counts
@@ -86,6 +86,7 @@ def select(
     settings: TrainerSettings,
     *,
     folds: int = FOLDS,
+    validation: Validation = Validation.RANDOM,
     progress: Callable[[Trial], None] | None = None,
 ) -> list[Trial]:
     """The trials in the order in which they were made. The first with the highest F1 is chosen, see `best_of`.
@@ -96,7 +97,7 @@ def select(
     names = [name for name in _choices(settings) if name not in settings.model_fields_set]
     if not names:
         raise TrainingError(f"nothing is left to be chosen: give fewer options; chosen are {', '.join(CHOSEN)}")
-    search = _Search(documents, train, folds, progress, [])
+    search = _Search(documents, train, folds, validation, progress, [])
     best = search.features(settings) if FEATURES in names else search.attempt(settings)
     if PRIOR in names:
         best = search.prior(best)
@@ -105,8 +106,8 @@ def select(
     if PASSES in names:
         best = search.passes(best)
     if DROPOUT in names:
-        longer = {name: value for name, value in WITH_DROPOUT.items() if name not in settings.model_fields_set}
-        search.better(best, dropout=DROPPED, **longer)
+        for share in DROPOUTS:
+            best = search.better(best, dropout=share)
     return search.trials
 
 
@@ -121,20 +122,25 @@ def best_of(trials: Sequence[Trial]) -> Trial:
     return max(trials, key=lambda trial: trial.f1)
 
 
-def cross_validated(documents: Sequence[Document], train: Train, settings: TrainerSettings, *, folds: int) -> Counts:
-    """(D, 3) gold, predicted and correct entities of each document, by a model of the other folds.
+def cross_validated(
+    documents: Sequence[Document],
+    train: Train,
+    settings: TrainerSettings,
+    *,
+    folds: int,
+    validation: Validation = Validation.RANDOM,
+) -> Counts:
+    """(D, 3) gold, predicted and correct entities of each document that is judged, by a model that has not seen it.
 
-    Raises as `fold_of` and training do.
+    Raises as `rounds` and training do.
     """
-    fold = np.array(fold_of(documents, folds))
     labels = LabelSet.infer(name for document in documents for name in gold_of(document))
-    counts = np.zeros((len(documents), 3), np.int64)
-    for mine in range(folds):
-        inside, outside = (np.flatnonzero(chosen).tolist() for chosen in (fold != mine, fold == mine))
+    counts: dict[int, Any] = {}
+    for learned, judged in rounds(documents, folds, validation):
         with tempfile.TemporaryDirectory(prefix="concord-fold-") as folder:
-            model = train([documents[i] for i in inside], settings=settings, out=Path(folder) / "model")
-            counts[outside] = _counts(model, [documents[i] for i in outside], labels)
-    return counts
+            model = train([documents[i] for i in learned], settings=settings, out=Path(folder) / "model")
+            counts |= zip(judged, _counts(model, [documents[i] for i in judged], labels), strict=True)
+    return np.stack([counts[i] for i in sorted(counts)])
 
 
 def _counts(model: Model, documents: Sequence[Document], labels: LabelSet) -> Counts:
@@ -155,12 +161,14 @@ class _Search:
     documents: Sequence[Document]
     train: Train
     folds: int
+    validation: Validation
     progress: Callable[[Trial], None] | None
     trials: list[Trial]
 
     def attempt(self, settings: TrainerSettings) -> Trial:
         """The trial of some settings."""
-        trial = Trial(settings, cross_validated(self.documents, self.train, settings, folds=self.folds))
+        judged = cross_validated(self.documents, self.train, settings, folds=self.folds, validation=self.validation)
+        trial = Trial(settings, judged)
         self.trials.append(trial)
         if self.progress is not None:
             self.progress(trial)

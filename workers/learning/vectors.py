@@ -31,17 +31,22 @@ class Vectors(NamedTuple):
 Entry = tuple[str, NDArray[np.float64]]
 
 
-def read_vectors(path: Path, most: int) -> Vectors:
+def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors:
     """The first ``most`` words of a file, told apart by its name; files list the most frequent words first.
 
-    ``.npy`` is an array (V, d) with the words beside it in a ``.txt``, a line each; ``.parquet`` has a column of
-    strings and one of lists; ``.bin`` is word2vec's binary form; anything else is text, maybe ``.gz``: a word and its
-    numbers a line, with or without a line of two counts first. Raises `VectorError`, and `OSError`.
+    ``.npy`` is an array (V, d); its words are in the file ``words``, or beside it in one of the same name, as `_listed`
+    reads them. ``.parquet`` has a column of strings and one of lists; ``.bin`` is word2vec's binary form; anything
+    else is text, maybe ``.gz``: a word and its numbers a line, with or without a line of two counts first. Raises
+    `VectorError`, and `OSError`.
     """
-    if not path.is_file():
-        raise VectorError(f"{path}: there is no such file")
-    read = READERS.get(path.suffix, _text)
-    return _checked(path, islice(read(path), most))
+    for needed in filter(None, (path, words)):
+        if not needed.is_file():
+            raise VectorError(f"{needed}: there is no such file")
+    if path.suffix == NUMPY:
+        return _checked(path, islice(_numpy(path, words or _beside(path)), most))
+    if words is not None:
+        raise VectorError(f"{path}: its words stand in it; a file of words goes with a {NUMPY} array alone")
+    return _checked(path, islice(READERS.get(path.suffix, _text)(path), most))
 
 
 def _checked(path: Path, entries: Iterator[Entry]) -> Vectors:
@@ -113,19 +118,55 @@ def _until_space(file: IO[bytes]) -> bytes:
     return bytes(letters).lstrip(b"\n")
 
 
-def _numpy(path: Path) -> Iterator[Entry]:
-    names = path.with_suffix(".txt")
-    if not names.is_file():
-        raise VectorError(f"{names}: not there; it has the words of {path.name}, a line each")
+def _beside(path: Path) -> Path:
+    """The file with the words of an array."""
+    for suffix in WORD_LISTS:
+        if (found := path.with_suffix(suffix)).is_file():
+            return found
+    names = " or ".join(path.with_suffix(suffix).name for suffix in WORD_LISTS)
+    raise VectorError(f"{path.parent / names}: not there; it has the words of {path.name}; or give --words FILE")
+
+
+def _numpy(path: Path, names: Path) -> Iterator[Entry]:
     try:
         points = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise VectorError(f"{path}: not an array of NumPy ({error})") from error
-    words = names.read_text(encoding="utf-8").splitlines()
+    words = _listed(names)
     if points.ndim != 2 or points.dtype.kind != "f" or len(points) != len(words):
         raise VectorError(f"{path}: {points.dtype} of shape {points.shape} for the {len(words)} words of {names.name}")
     for word, point in zip(words, points, strict=True):
         yield word, np.asarray(point, np.float64)
+
+
+def _listed(path: Path) -> list[str]:
+    """The words of an array, in the order of its rows.
+
+    Text has a word a line. Parquet has one column of strings; where a column of whole numbers has each of 0 to V − 1
+    once, these are the rows, otherwise words stand in their order.
+    """
+    if path.suffix != PARQUET:
+        try:
+            return path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise VectorError(f"{path}: a list of words has to be text in UTF-8 ({error})") from error
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise VectorError(f"{path}: not a Parquet file ({error})") from error
+    names = [field.name for field in table.schema if _is_text(field.type)]
+    if len(names) != 1 or table[names[0]].null_count:
+        raise VectorError(f"{path}: wants one column of strings without gaps, has {table.schema.names}")
+    words: list[str] = table[names[0]].to_pylist()
+    rows = [column.to_numpy() for column in table.columns if pa.types.is_integer(column.type) and not column.null_count]
+    rows = [column for column in rows if np.array_equal(np.sort(column), np.arange(len(words)))]
+    if any(not np.array_equal(column, rows[0]) for column in rows):
+        raise VectorError(f"{path}: two columns could be the rows of the array; keep one")
+    return [words[i] for i in np.argsort(rows[0]).tolist()] if rows else words
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _parquet(path: Path) -> Iterator[Entry]:
@@ -134,7 +175,7 @@ def _parquet(path: Path) -> Iterator[Entry]:
     except pa.ArrowInvalid as error:
         raise VectorError(f"{path}: not a Parquet file ({error})") from error
     schema = file.schema_arrow
-    words = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
+    words = [f.name for f in schema if _is_text(f.type)]
     lists = [f.name for f in schema if pa.types.is_list(f.type) or pa.types.is_fixed_size_list(f.type)]
     if len(words) != 1 or len(lists) != 1:
         raise VectorError(f"{path}: wants one column of strings and one of lists of numbers, has {schema.names}")
@@ -146,5 +187,9 @@ def _parquet(path: Path) -> Iterator[Entry]:
             yield word, np.array(point, np.float64)
 
 
-READERS: dict[str, Callable[[Path], Iterator[Entry]]] = {".npy": _numpy, ".parquet": _parquet, ".bin": _binary}
-"""By the end of the file's name; others are text."""
+NUMPY, PARQUET = ".npy", ".parquet"
+WORD_LISTS = (".txt", PARQUET)
+"""Forms of the words of an array, in the order in which they are looked for."""
+
+READERS: dict[str, Callable[[Path], Iterator[Entry]]] = {PARQUET: _parquet, ".bin": _binary}
+"""By the end of the file's name; an array has words in a file of their own, others are text."""

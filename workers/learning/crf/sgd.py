@@ -5,16 +5,19 @@ geometrically (Tsuruoka et al. 2009 §3.1). A fit is one sequence of steps, so i
 
 With dropout each step sees the features of each token but for a random share, and those left count for so much more
 that scores stay the same on average (feature noising, Wang et al. 2013): none can rely on others that say the same.
+
+Where there is little text it takes more passes to get anywhere: `Rates.of` has the rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from schemas.potentials import Floats
+from schemas.settings import SgdSettings
 from workers.compiling.kernel import kernel_in_place
 from workers.features.incidence import Ids, Lists, Starts
 from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
@@ -22,6 +25,13 @@ from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
 
 CERTAIN = 1e-4
 """A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""
+
+VISITS = 2_000_000
+"""Tokens that a fit looks at, those of all passes together: chosen on documents held out, see docs/benchmarks.md."""
+FEWEST, MOST = 30, 300
+"""Passes at least where there is more text than that goes round, and at most where there is next to none."""
+LAST = 0.1
+"""What is left of the first pass's rate in the last one."""
 
 
 class Rates(NamedTuple):
@@ -31,6 +41,18 @@ class Rates(NamedTuple):
     decay: float
     passes: int
     dropout: float
+
+    @classmethod
+    def of(cls, settings: SgdSettings, tokens: int) -> Self:
+        """What is given, and for the rest: `VISITS` in passes over so many tokens, down to `LAST` of the rate."""
+        passes = settings.passes or passes_over(tokens)
+        decay = LAST ** (1.0 / passes) if settings.decay is None else settings.decay
+        return cls(settings.rate, decay, passes, settings.dropout)
+
+
+def passes_over(tokens: int) -> int:
+    """So many that there are `VISITS`, from `FEWEST` to `MOST`."""
+    return min(MOST, max(FEWEST, round(VISITS / max(1, tokens))))
 
 
 def run_passes(

@@ -1,4 +1,4 @@
-"""A linear-chain CRF by stochastic gradient descent: close to L-BFGS's optimum in a few passes over the corpus."""
+"""A linear-chain CRF by stochastic gradient descent with dropout; more passes where there is little text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def train(
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
     fitting = Fitting.of(documents, settings=settings, trainer=NAME)
     point = fitting.start(out)
-    rates = Rates(settings.rate, settings.decay, settings.passes, settings.dropout)
+    rates = Rates.of(settings, len(fitting.chains.gold.labels))
     rng = np.random.default_rng(settings.seed)
     for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng), 1):
         if progress is not None:
-            progress(Iteration(number, settings.passes, loss))
-    return fitting.save(out, point, iterations=settings.passes, loss=Objective(fitting.chains, settings.c2)(point)[0])
+            progress(Iteration(number, rates.passes, loss))
+    loss = Objective(fitting.chains, settings.c2)(point)[0]
+    return fitting.save(out, point, iterations=rates.passes, loss=loss, dropout=rates.dropout)

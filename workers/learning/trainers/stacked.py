@@ -10,6 +10,7 @@ from pathlib import Path
 from schemas.document import Batch, Document
 from schemas.settings import SgdSettings, StackedSettings
 from workers.features.derived import needed_columns
+from workers.learning.crf.sgd import passes_over
 from workers.learning.folds import fold_of
 from workers.learning.given_features import features_of
 from workers.learning.trainers import sgd
@@ -40,7 +41,8 @@ def train(
         kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
     training = seen.training(NAME, settings)
     folds = fold_of(kept, max(2, min(settings.folds, len(kept))))
-    fits = _Fits(settings, max(folds) + 3, progress)
+    passes = settings.passes or passes_over(sum(map(len, kept)))
+    fits = _Fits(settings, passes, max(folds) + 3, progress)
     begin(out)
     again = fits.answered(kept, folds)
     first = fits.fit(kept, out / FIRST, settings.features)
@@ -51,17 +53,18 @@ def train(
 class _Fits:
     """So many trainings of single models, whose iterations count on."""
 
-    def __init__(self, settings: StackedSettings, count: int, progress: Progress | None) -> None:
-        self._settings = settings
+    def __init__(self, settings: StackedSettings, passes: int, count: int, progress: Progress | None) -> None:
+        self._settings = SgdSettings(**settings.model_dump(exclude={"folds"}) | {"passes": passes})
         self._progress = progress
-        self._total = settings.passes * count
+        self._passes = passes
+        self._total = passes * count
         self._done = 0
 
     def fit(self, documents: list[Document], out: Path, features: str) -> CrfModel:
         """One model, as a folder."""
-        given = self._settings.model_dump(exclude={"folds"}) | {"features": features}
-        model = sgd.train(documents, settings=SgdSettings(**given), out=out, progress=self._report)
-        self._done += self._settings.passes
+        settings = self._settings.model_copy(update={"features": features})
+        model = sgd.train(documents, settings=settings, out=out, progress=self._report)
+        self._done += self._passes
         return model
 
     def _report(self, iteration: Iteration) -> None:
