@@ -8,7 +8,7 @@ import pytest
 
 from schemas.decoded import MarginStatus
 from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme, Spans
+from schemas.labels import Labels, LabelSet, Scheme, Spans
 from schemas.potentials import Potentials
 from schemas.problem import Problem
 from schemas.run import RunSettings
@@ -17,7 +17,7 @@ from tests.oracle import EVERY_SET, LOOSE_SETS, Span, all_labellings, naive_span
 from workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.span_marginals import span_marginals
-from workers.labelling.confidence import Entity, confidence, lacking
+from workers.labelling.confidence import Entity, Rival, _Prover, confidence, lacking
 from workers.labelling.labelled import check_settings, label_batch, run_decoder
 from workers.labelling.shard import answers_table
 
@@ -143,6 +143,37 @@ def test_an_entity_that_opens_with_its_inner_label_is_as_sure_as_it_is() -> None
     assert found.margin == pytest.approx([answer.objective - every.best_without((0, 1, 0))])
     assert found.margin == pytest.approx([3.0])
     assert found.probability[0] > 0.9
+
+
+def test_margins_of_cases_that_tie_equal_enumeration() -> None:
+    """Whole numbers: cases often have one local optimum, and the next one may be no better than what was found."""
+    for seed in range(24):
+        labels, rng = EVERY_SET[seed % 6], np.random.default_rng(seed)
+        count = TOKENS[len(labels)]
+        unary = rng.integers(-1, 3, (count, len(labels))).astype(np.float64)
+        chain = Potentials(unary, np.zeros((len(labels),) * 2), np.zeros(1, np.int64)).legal(labels)
+        check_margins(Problem(chain, labels), MARGIN)
+
+
+def test_cases_are_solved_from_the_best_down_and_no_more_than_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is charged the first case is the answer: its local optimum is above those of all others."""
+    solved: list[float] = []
+
+    def noted(prover: _Prover, local: float, case: Potentials, labels: Labels) -> Rival:
+        solved.append(local)
+        return found(prover, local, case, labels)
+
+    found = _Prover._solved
+    monkeypatch.setattr(_Prover, "_solved", noted)
+    entities = 0
+    for seed in range(12):
+        problem = Prepared.of(small(seed, rows=False, agreements=False))
+        answer = run_decoder(MARGIN)(problem, "d")
+        said = confidence(problem, answer, "d", MARGIN)
+        assert said.margin is not None
+        entities += int(np.isfinite(said.margin).sum())
+        assert len(solved) == entities
+    assert entities > 10
 
 
 @pytest.mark.parametrize("engine", ["viterbi", "gibbs", "discrepancy"])

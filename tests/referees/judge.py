@@ -7,12 +7,22 @@ import numpy as np
 from schemas.decoded import Decoded, Status
 from schemas.labels import Labels
 from schemas.problem import Problem
+from tests.referees.milp import Verdict
 
 TOLERANCE = 1e-5
 """Nats by which a claim may be off: engines close a gap of 1e-6 nats."""
 
 PRECISION = 1e-12
 """And that share of the magnitude of the scores: sums of weights of a million nats have no more digits."""
+
+
+def agree(problem: Problem, one: Verdict, two: Verdict) -> bool:
+    """Do two referees that ended know labellings that score alike? None at all is −inf."""
+    scores = [-np.inf if v.labels is None else problem.score(v.labels).objective for v in (one, two)]
+    if scores[0] == scores[1]:
+        return True
+    magnitude = max(abs(problem.potentials.score(v.labels)) for v in (one, two) if v.labels is not None)
+    return bool(abs(scores[0] - scores[1]) <= TOLERANCE + PRECISION * magnitude)
 
 
 def disproof(problem: Problem, decoded: Decoded, labels: Labels | None) -> str:

@@ -1,8 +1,10 @@
-"""HiGHS as a referee: `schemas/problem.py` as a mixed integer programme.
+"""HiGHS and SCIP as referees: `schemas/problem.py` as a mixed integer programme.
 
 A binary for each token and label, products of two of them for edges, and a variable for each span and each pair
-that is 1 at least where they stand. HiGHS keeps a constraint to 1e-9 and an integer to 1e-6 only, so nothing is
-believed of its answer but the labelling, which is scored anew.
+that is 1 at least where they stand. Solvers keep a constraint to 1e-9 and an integer to 1e-6 only, so nothing is
+believed of their answers but the labelling, which is scored anew. Releases of HiGHS have called optimal what was not
+(ERGO-Code/HiGHS issues 2874, 2980, 3043, 3073, 3094), so SCIP reads the same arrays: a referee that misses an optimum
+would let a false claim pass.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -80,15 +82,17 @@ class _Programme:
         )
 
 
-class Highs:
-    """HiGHS in a process of its own: OR-tools brings another library of its name, and the first one loaded wins.
+class Milp:
+    """A solver in a process of its own, ``module``.
 
     A new interpreter rather than a worker of `multiprocessing`, which would import the caller's script first.
     """
 
+    module: ClassVar[str]
+
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.referees.highs_process"],
+            [sys.executable, "-m", self.module],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -102,21 +106,34 @@ class Highs:
         self.process.communicate()
 
     def referee(self, problem: Problem, *, seconds: float = 10.0) -> Verdict:
-        """What HiGHS makes of a problem within ``seconds`` of wall clock. Raises `RuntimeError` if its process died."""
+        """What the solver makes of a problem within ``seconds`` of wall clock. Raises `RuntimeError` if it died."""
         programme, token = _programme_of(problem)
-        values, finished, cpu = self._answer(programme.arrays(), seconds)
+        values, finished, cpu = self.solve(programme.arrays(), seconds)
         return Verdict(None if values is None else _labels(values, token, len(problem)), finished, cpu)
 
-    def _answer(self, arrays: Arrays, seconds: float) -> tuple[list[float] | None, bool, float]:
+    def solve(self, arrays: Arrays, seconds: float) -> tuple[list[float] | None, bool, float]:
+        """The best solution known or None, whether the solver ended by itself, and its CPU seconds."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps((arrays, seconds)) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process of HiGHS ended with {self.process.wait()}")
+            raise RuntimeError(f"{self.module} ended with {self.process.wait()}")
         values, finished, cpu = json.loads(line)
         return values, finished, cpu
+
+
+class Highs(Milp):
+    """HiGHS. OR-tools brings another library of its name, of which a process loads the first alone."""
+
+    module = "tests.referees.highs_process"
+
+
+class Scip(Milp):
+    """SCIP, which OR-tools brings along."""
+
+    module = "tests.referees.scip_process"
 
 
 def _programme_of(problem: Problem) -> tuple[_Programme, Tokens]:
