@@ -5,6 +5,10 @@ A damage is found where the checker refuses. Where it accepts, the proof still p
 little often does): then the same damaged proof is offered for a bound below what the labels score, which no proof
 may prove.
 
+With ``--false-bounds`` instead: small problems of every scheme, relation and template, each with bounds below its
+enumerated optimum and proofs of several kinds, so many seeds of them.
+
+    python benchmarks/bench_certificates.py --false-bounds 20
     python benchmarks/bench_certificates.py --citations
     python benchmarks/bench_certificates.py --corpus TESTA --model MODEL
     python benchmarks/bench_certificates.py --corpus NOVELS --model MODEL --documents 300
@@ -15,16 +19,18 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import RESULTS, consistency_of, labelled_corpora, machine, options, save, trained_model
+from common import RESULTS, ROOT, consistency_of, labelled_corpora, machine, options, save, trained_model
 from problems import citation_task, citations
 
+from schemas.labels import Scheme
 from schemas.problem import Problem
 from schemas.settings import CertifySettings, TextSettings
 from workers.certificates.checker import TOLERANCE, CertificateError, check
@@ -35,6 +41,9 @@ from workers.corpus.shards import read_batch
 from workers.inference.certify import engine as certify
 from workers.inference.core.engine import document_rng
 from workers.models.loaders import load_model
+
+sys.path.insert(0, str(ROOT))  # the false bounds are part of the tests, which are not installed
+from tests.false_bounds import Tried, cases, tried
 
 FEATURES = "rich"
 NODES = 100
@@ -49,6 +58,9 @@ Kept = list[tuple[Problem, float, float, list[int]]]
 def main() -> None:
     """Measures and saves under the corpus' name."""
     chosen = _options().parse_args()
+    if chosen.false_bounds:
+        save("false_bounds", false_bounds(chosen.false_bounds) | {"machine": machine()})
+        return
     name, found = _citations() if chosen.citations else _documents(chosen)
     figures, kept = measured(itertools.islice(found, chosen.documents))
     path = RESULTS / "certificates.json"
@@ -62,6 +74,7 @@ def _options() -> argparse.ArgumentParser:
     parser = options(__doc__, features=FEATURES)
     parser.add_argument("--citations", action="store_true", help="Cora's development citations under declared rows")
     parser.add_argument("--documents", type=int, help="no more documents than this")
+    parser.add_argument("--false-bounds", type=int, default=0, help="seeds of small problems to try false bounds on")
     return parser
 
 
@@ -115,6 +128,24 @@ def measured(found: Iterator[tuple[str, Problem]]) -> tuple[dict[str, Any], Kept
         "seconds": {name: round(value, 2) for name, value in seconds.items()},
         "numbers": sum(len(proof) for *_, proof in kept),
     }, kept
+
+
+def false_bounds(seeds: int) -> dict[str, Any]:
+    """False bounds offered and accepted, and true ones proven, by scheme, and by relation or template."""
+    by_kind: defaultdict[str, Tried] = defaultdict(Tried)
+    for seed in range(seeds):
+        for case in cases(seed):
+            found = tried(case, seed, mutated=3)
+            for name in (case.scheme, case.kind):
+                by_kind[name] += found
+    total = [by_kind[scheme] for scheme in Scheme]
+    return {
+        "seeds": seeds,
+        "false_bounds": sum(found.false for found in total),
+        "accepted": [name for found in total for name in found.accepted],
+        "true_bounds_proven": sum(found.proven for found in total),
+        "by_kind": {name: {"false": found.false, "proven": found.proven} for name, found in sorted(by_kind.items())},
+    }
 
 
 def damage(kept: Kept) -> dict[str, int]:
