@@ -1,5 +1,5 @@
-"""Prefect flows, Ray cluster, MLflow tracking and the command line: orchestration only."""
+"""Prefect flows, Ray cluster, MLflow tracking and the command line: orchestration only.
 
-from flows.environment import prepare
-
-prepare()  # Ray, Prefect and MLflow read their environment when they are imported, which flows' modules do.
+To import any module here changes no environment variable: what Ray, Prefect and MLflow are told is set for as long as
+they are at work, see `flows.environment`.
+"""

@@ -1,36 +1,46 @@
-"""Environment variables of Ray, Prefect and MLflow, set before any of them is imported."""
+"""Environment variables of Ray, Prefect and MLflow, set while these are imported and at work, and taken back."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-DEFAULTS = {
+RAY = {
     # Nothing calls home.
-    "DO_NOT_TRACK": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Ray takes no code from who has no token. A run on this machine makes one of its own.
-    "RAY_AUTH_MODE": "token",
     # On this machine Ray is to listen on the loopback interface. Ray does so where it takes the system for one
     # without clusters; otherwise it turns 127.0.0.1 into the outside address, and listens on all of them.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     # A task killed for memory is tried once more, not for ever.
     "RAY_task_oom_retries": "1",
+    # Workers get the share of the machine that the command has; Ray would start them at a niceness of 15.
+    "RAY_worker_niceness": "0",
     # Under `uv run` Ray would rebuild the environment in every worker, and the driver never answers.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     # Ray would print what it deduplicated to standard output, between the lines of --json.
     "RAY_DEDUP_LOGS": "0",
-    # The start of Prefect's temporary server is slow on a busy machine, and its banner is noise here.
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+}
+
+PREFECT = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_LOGGING_LEVEL": "WARNING",
     # Its threads would print what they cannot send to a server that has gone: flows/prefect/private_flow.py does, once.
     "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
+    # The flow's own errors are shown once, by who called it; Prefect keeps its logs for its pages.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     # A server that has gone away costs half a minute at the end of a run, not six; see flows/prefect/private_flow.py.
     "PREFECT_API_REQUEST_TIMEOUT": "20",
     "PREFECT_CLIENT_MAX_RETRIES": "2",
+}
+
+MLFLOW = {
+    "DO_NOT_TRACK": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
     # Whatever MLflow warns of before it gives up comes as an error too.
     "MLFLOW_LOGGING_LEVEL": "ERROR",
     # A server that has gone away is noticed within seconds, not 8 minutes; see flows/tracking/tracking.py.
@@ -40,15 +50,30 @@ DEFAULTS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     # It would print a server's address, with its password, to standard output beside the answer of --json.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    # The server of `mlflow server` starts many processes otherwise.
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
 
+_CHANGING = threading.Lock()
+_HOLDERS: dict[str, int] = {}
+"""Variables that are set here, and by how many blocks that have not ended yet."""
 
-def prepare() -> None:
-    """Sets what the user has not set. It must come before the first import of ray, prefect or mlflow."""
-    for name, value in DEFAULTS.items():
-        os.environ.setdefault(name, value)
+
+@contextmanager
+def applied(settings: Mapping[str, str]) -> Iterator[None]:
+    """Sets what the user has not set, for the length of the block; blocks may overlap, in other threads too."""
+    with _CHANGING:
+        ours = [name for name in settings if name in _HOLDERS or name not in os.environ]
+        for name in ours:
+            _HOLDERS[name] = _HOLDERS.get(name, 0) + 1
+            os.environ[name] = settings[name]
+    try:
+        yield
+    finally:
+        with _CHANGING:
+            for name in ours:
+                _HOLDERS[name] -= 1
+                if not _HOLDERS[name]:
+                    del _HOLDERS[name]
+                    os.environ.pop(name, None)
 
 
 def home() -> Path:

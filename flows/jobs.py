@@ -1,48 +1,19 @@
-"""What the flows have in common: places that hold wherever a worker runs, and what a tracked run belongs to."""
+"""What flows have in common: places that hold wherever a worker runs, looked at before anything heavy is imported."""
 
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
-from prefect.runtime import flow_run
-
-from flows.cluster.counting import failed_message
-from flows.runfolder.runfolder import RunFolderError
-from schemas.errors import InputError, ServiceError, ShardsError
-from schemas.run import RunReport
+from flows.errors import RunFolderError
+from schemas.errors import CorpusError
+from schemas.run import REGISTRY
 from schemas.secrets import place_of
-from workers.corpus.parquet import resolve
-from workers.models.folder import MANIFEST, ModelError
-
-
-class ShardsFailedError(ShardsError):
-    """Some shards failed; the others are done, and the same call tries the failed ones again.
-
-    ``report`` is of the whole run; its ``errors`` say of each failed shard which rows it has and why it failed.
-    """
-
-    def __init__(self, report: RunReport) -> None:
-        every = report.shards_done + report.shards_skipped + report.shards_failed
-        super().__init__(failed_message(report.errors, every))
-        self.report = report
-
-
-class NothingLabelledError(InputError):
-    """A corpus of rejects alone. They are published with their reasons; ``report`` is of the run."""
-
-    def __init__(self, reason: str, report: RunReport) -> None:
-        super().__init__(f"none of the {report.rejected} documents could be labelled: {reason}")
-        self.report = report
-
-
-class UntrackedError(ServiceError):
-    """MLflow went away during the run. The output is finished; the same call logs what MLflow has missed."""
-
-    def __init__(self, reason: str, report: RunReport) -> None:
-        super().__init__(reason)
-        self.report = report
+from workers.models.folder import MANIFEST, ModelError, check_model_folder
+from workers.storage.files import naming
 
 
 def corpus_place(corpus: str) -> str:
@@ -66,9 +37,33 @@ def check_apart(out: str, corpus: str) -> None:
     """Raises `RunFolderError` where the folder for output is the corpus, in it or around it; see `folder_place`."""
     if "://" in corpus and not corpus.startswith("file://"):
         return
-    folder, source = Path(out).resolve(), Path(resolve(corpus)[1]).resolve()
+    folder, source = Path(out).resolve(), _local(corpus).resolve()
     if folder == source or folder in source.parents or source in folder.parents:
         raise RunFolderError(f"--out {out}: the corpus is at {source}; give a folder apart from it")
+
+
+def _local(corpus: str) -> Path:
+    """The path of a corpus that is no more than one, or a ``file://`` URI."""
+    if "://" not in corpus:
+        return Path(corpus).expanduser().absolute()
+    from workers.corpus.parquet import resolve
+
+    return Path(resolve(corpus)[1])
+
+
+def check_sources(corpora: Iterable[str], *, model: str | None = None, files: Iterable[str] = ()) -> None:
+    """Looks whether paths lead anywhere; what stands behind a URI or in a registry is for those to say.
+
+    Raises `CorpusError`, `ModelError` and `OSError`, as reading them would, but seconds earlier.
+    """
+    for corpus in corpora:
+        if "://" not in corpus and not _local(corpus).exists():
+            raise CorpusError.missing(corpus)
+    if model is not None and not model.startswith(REGISTRY):
+        check_model_folder(Path(model).expanduser())
+    for file in map(Path, files):
+        with naming(file):
+            file.expanduser().stat()
 
 
 def check_model_place(out: Path) -> None:
@@ -84,5 +79,9 @@ def check_model_place(out: Path) -> None:
 
 def run_tags(**tags: str) -> dict[str, str]:
     """The tags of a tracked run, with Prefect's id of the flow run where there is one."""
+    if "prefect" not in sys.modules:
+        return tags
+    from prefect.runtime import flow_run
+
     found = flow_run.get_id()
     return tags | ({"prefect.flow_run": str(found)} if found else {})

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from flows.errors import faults
 from schemas.errors import UsageError
 from schemas.names import closest
 from schemas.run import RunSettings
@@ -129,11 +130,3 @@ def text_settings(text: TextSettings, encoding: str) -> TextReaderSettings:
         return TextReaderSettings.model_validate({**text.model_dump(), "encoding": encoding})
     except ValidationError as error:
         raise OptionError(faults(error)) from error
-
-
-def faults(error: ValidationError) -> str:
-    """What pydantic found, in one line."""
-    return "; ".join(
-        ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, "))))
-        for e in error.errors()
-    )

@@ -18,8 +18,8 @@ from pathlib import Path
 from pydantic import Field
 
 from flows.cluster.cluster import cluster
-from flows.cluster.counting import failed_message
 from flows.cluster.pool import Done
+from flows.errors import failed_message
 from flows.progress import meter, say
 from flows.tracking.tracking import Outcome, Tracking
 from schemas.document import Document

@@ -8,19 +8,18 @@ from typing import NamedTuple, Protocol
 
 from flows.progress import meter
 from schemas.document import Batch, Document, ScoreColumn
+from schemas.errors import CorpusError
+from schemas.run import REGISTRY
 from schemas.settings import TextSettings
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
 from workers.constraints.declared import JoinedConstraints
-from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, file_columns, read_batch
 from workers.learning.corpus_agreement import SUFFIX, read_agreement
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
 from workers.models.model import Model, text_tokenizer
-
-REGISTRY = "models:/"
 
 
 class Registry(Protocol):

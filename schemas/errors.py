@@ -23,6 +23,15 @@ class InputError(_MaskedError, ValueError):
     """A corpus, model, constraint file or folder that cannot be used."""
 
 
+class CorpusError(InputError):
+    """A corpus that cannot be read: names the file, what is wrong with it and what to do."""
+
+    @classmethod
+    def missing(cls, place: object) -> CorpusError:
+        """Of a path or URI that leads nowhere."""
+        return cls(f"{place}: no such file or folder; check the path, or make the corpus with `concord ingest`")
+
+
 USERS_CODE_RAISES = (
     ArithmeticError,
     AssertionError,

@@ -16,6 +16,20 @@ from schemas.shown import Shown
 FORMAT = 2
 """Version of the shard markers and the manifest; a change makes old output be done again."""
 
+SHARD_BYTES = 256 << 10
+"""Bytes of text that make a shard, about: 50,000 tokens.
+
+A shard costs half a millisecond beside its worker's time (benchmarks/bench_growth.py) and some within it. Larger
+ones leave workers idle at the end where documents are uneven; smaller ones share fewer known words, and Viterbi,
+the fastest engine, gets slower with them.
+"""
+
+REGISTRY = "models:/"
+"""How the name of a model in MLflow's registry begins."""
+
+ALIAS = "champion"
+"""What a version of a model is known by there, if nothing is said."""
+
 
 OnInfeasible = Literal["reject", "relax", "viterbi"]
 ConfidenceKind = Literal["none", "marginal", "margin"]

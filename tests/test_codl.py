@@ -19,14 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-import flows.codl
-import flows.reprocess
-from flows.codl import CONSTRAINTS, DEV, MARKER, MODEL, POOL, TUNED, Request, codl, learn
+import flows.label_corpus
+import flows.learn_from_pool
+from flows.codl import codl
 from flows.codl_tuning import best_gamma, choose_gamma, label_here, learn_here
-from flows.jobs import NothingLabelledError
-from flows.reprocess import label_corpus
+from flows.errors import NothingLabelledError, RunFolderError
+from flows.label_corpus import label_corpus
+from flows.learn_from_pool import CONSTRAINTS, DEV, MARKER, MODEL, POOL, TUNED, Request, learn
 from flows.runfolder.published import published
-from flows.runfolder.runfolder import RunFolderError
 from flows.tracking.tracking import Outcome
 from schemas.codl import CodlReport, CodlSettings, GammaTrial
 from schemas.columns import PREDICTIONS
@@ -240,10 +240,10 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     for name, documents in (("gold", GOLD), ("pool", POOLED), ("dev", list(synthesize(4, seed=3, kind="citations")))):
         write_corpus(documents, tmp_path / name, source="test")
     (tmp_path / "rules.yaml").write_text(RULES)
-    monkeypatch.setattr(flows.codl, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.reprocess, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here(None)))
-    monkeypatch.setattr(flows.codl, "label_corpus", label_corpus.fn)
+    monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.label_corpus, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.label_corpus, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(flows.learn_from_pool, "label_corpus", label_corpus)
 
     def made(out: str, *, rules: bool = True, n_best: int = 0, tune: bool = False, **options: object) -> Request:
         return Request(
@@ -264,7 +264,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
 
 
 def run(request: Request) -> CodlReport:
-    report: CodlReport = learn.fn(request)
+    report: CodlReport = learn(request)
     return report
 
 
@@ -343,7 +343,7 @@ def test_soft_em_weighs_labellings_by_their_probability(request_of: Callable[...
     models = [load_model(Path(report.out) / "cycle-01" / MODEL).digest for report in (hard, soft)]
     assert models[0] != models[1]
     with pytest.raises(TrainingError, match="--n-best"):
-        codl.fn("gold", "pool", "out", settings=CodlSettings(em="soft"))
+        codl("gold", "pool", "out", settings=CodlSettings(em="soft"))
 
 
 def test_a_perceptron_learns_from_the_pool_as_well(request_of: Callable[..., Request]) -> None:
@@ -360,7 +360,7 @@ def test_gamma_is_chosen_by_documents_that_were_not_learned_from(
     """Each share against a plain loop over the documents, each left out once; a call again chooses nothing anew."""
     request = request_of("out", tune=True, folds=9, sample=5, shares=(0.2, 0.6, 1.0), cycles=1)
     ended: list[Outcome] = []
-    monkeypatch.setattr(flows.codl, "Tracking", untracked(ended))
+    monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked(ended))
     report = run(request)
     pool = sorted(POOLED, key=lambda d: place_of(d.doc_id))[:5]
     names = {label for d in GOLD if d.labels is not None for label in d.labels.strings()}

@@ -24,13 +24,13 @@ from flows.cli.app import app
 from flows.cli.failures import Exit
 from flows.commands.corpus_stats import VocabularyError, corpus_stats
 from schemas.document import Batch, Document
+from schemas.errors import CorpusError
 from schemas.labels import Scheme
 from schemas.settings import CrfSettings
 from tests.in_process import Here
 from tests.made_runs import HashModel
 from tests.test_crf import corpus as named
 from workers.corpus.ingestion import write_corpus
-from workers.corpus.parquet import CorpusError
 from workers.evaluation.corpus_counts import CorpusCounts, Lengths
 from workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from workers.learning.trainers import crfsuite

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from schemas.document import TOKENS, Batch, Document
+from schemas.errors import CorpusError
 from schemas.labels import LabelSet, Scheme
 from schemas.potentials import Floats, Potentials
 from schemas.settings import HmmSettings
 from tests.oracle import all_labellings, local_scores
 from workers.corpus.ingestion import write_corpus
-from workers.corpus.parquet import CorpusError
 from workers.inference.core.chain import viterbi
 from workers.learning.expectation import EXPECT, Words, added, improved
 from workers.learning.hmm_counts import Counts, Evidence, evidence, likeliest

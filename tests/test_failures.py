@@ -12,9 +12,8 @@ import typer
 
 from flows.cli.failures import Exit, HungUp, Terminated, reported
 from flows.options import OptionError
-from schemas.errors import ServiceError
+from schemas.errors import CorpusError, ServiceError
 from workers.constraints.constraint_file import ConstraintFileError
-from workers.corpus.parquet import CorpusError
 
 
 @pytest.mark.parametrize(

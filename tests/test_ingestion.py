@@ -12,10 +12,11 @@ import pytest
 
 from schemas.columns import REJECTS, Misfit, Reject, SchemaError, batch_from_table
 from schemas.document import Document
+from schemas.errors import CorpusError
 from schemas.settings import ColumnsSettings, IngestSettings
 from tests.made_runs import rejects_in
 from workers.corpus.ingestion import Ceiling, IngestError, IngestReport, ingest, write_corpus
-from workers.corpus.parquet import CorpusError, read_tables
+from workers.corpus.parquet import read_tables
 from workers.corpus.plan import plan
 from workers.corpus.shards import read_batch
 

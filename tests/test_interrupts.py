@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from flows.cluster.interrupts import noted_interrupts
-from flows.prefect.prefect_server import _deaf_children
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -68,14 +65,3 @@ def test_ctrl_c_during_the_start_is_one_whatever_error_it_becomes() -> None:
             raise AssertionError("must not be reached")
     finally:
         signal.signal(signal.SIGINT, former)
-
-
-def test_prefects_server_does_not_get_what_the_terminal_sends() -> None:
-    with _deaf_children():
-        status = Path(f"/proc/{os.getpid()}/status").read_text()
-        child = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
-    for said in (status, child):
-        blocked = int(next(line for line in said.splitlines() if line.startswith("SigBlk:")).split()[1], 16)
-        assert blocked & (1 << (signal.SIGINT - 1))
-        assert blocked & (1 << (signal.SIGHUP - 1))
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGHUP} == set()

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.cluster.counting import NAMED
 from flows.commands.corpora import ingest_corpus, synthesize_corpus
-from flows.jobs import ShardsFailedError, check_apart, corpus_name, corpus_place, folder_place
-from flows.runfolder.runfolder import RunFolderError
+from flows.errors import NAMED, RunFolderError, ShardsFailedError
+from flows.jobs import check_apart, corpus_name, corpus_place, folder_place
 from schemas.run import RunReport
 from schemas.settings import IngestSettings, TextSettings
 

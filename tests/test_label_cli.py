@@ -16,12 +16,11 @@ from flows.cli.app import app
 from flows.cli.label_cli import _texts
 from flows.commands.label import open_labeller
 from schemas.document import Batch, Document
-from schemas.errors import DocumentError
+from schemas.errors import CorpusError, DocumentError
 from schemas.labelled import LabelledText
 from schemas.run import RunSettings
 from schemas.settings import CrfSettings, TextReaderSettings
 from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.corpus.parquet import CorpusError
 from workers.labelling.labelled import check_settings, label_batch
 from workers.learning.saved_consistency import EXTRA, consistency_extra
 from workers.learning.trainers import crfsuite

@@ -14,8 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import flows.reprocess
-import flows.train
+import flows.label_corpus
+import flows.train_model
 from flows.cli.app import app
 from flows.cli.failures import Exit, reported
 from schemas.run import RunSettings
@@ -139,8 +139,8 @@ def command(*arguments: str) -> Run:
 
 
 def train(paths: Paths) -> None:
-    flows.train.train_model.fn(
-        flows.train.Request(
+    flows.train_model.train_model(
+        flows.train_model.Request(
             corpus=str(paths["corpus"]),
             out=str(paths["out"]),
             trainer=crfsuite.NAME,
@@ -151,8 +151,8 @@ def train(paths: Paths) -> None:
 
 
 def reprocess(paths: Paths) -> None:
-    flows.reprocess.label_corpus.fn(
-        flows.reprocess.Request(
+    flows.label_corpus.label_corpus(
+        flows.label_corpus.Request(
             corpus=str(paths["corpus"]),
             model=str(paths["model"]),
             out=str(paths["out"]),
@@ -207,7 +207,7 @@ def test_a_path_that_cannot_be_used_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    for module in (flows.train, flows.reprocess):
+    for module in (flows.train_model, flows.label_corpus):
         monkeypatch.setattr(module, "Tracking", untracked([]))
     bad = wrong(tmp_path)
     paths = good._asdict() | {"out": tmp_path / "out"} | {kind: bad}

@@ -11,19 +11,19 @@ import httpx
 import pytest
 from prefect import Flow
 from prefect.logging.configuration import setup_logging
-from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.prefect import prefect_server, private_flow
-from flows.prefect.prefect_server import GuardedServer, PrefectError, check_api
-from flows.prefect.private_flow import UnwatchedError
+from flows.errors import PrefectError, UnwatchedError
+from flows.prefect import api, private_flow
+from flows.prefect.api import check_api
+from flows.watched import watched
 
 ran: list[Sequence[str]] = []
 
 
-@private_flow.private_flow("double", run_name="doubles")
+@watched("double", run_name="doubles")
 def double(words: Sequence[str], *, fail: bool = False) -> list[str]:
     ran.append(words)
     if fail:
@@ -43,7 +43,7 @@ def test_an_api_that_refuses_or_says_nothing_is_one_line_before_anything_is_begu
 ) -> None:
     ran.clear()
     for url, reason in (("http://u:S3CRET@127.0.0.1:9/api", "refused"), (mute, "did not answer within 0.5 s")):
-        monkeypatch.setattr(prefect_server, "REACH_SECONDS", 0.5 if url == mute else 20.0)
+        monkeypatch.setattr(api, "REACH_SECONDS", 0.5 if url == mute else 20.0)
         started = time.monotonic()
         with temporary_settings({PREFECT_API_URL: url}), pytest.raises(PrefectError, match=reason) as left:
             double(["a"])
@@ -67,6 +67,7 @@ def gone_after(flow: Flow[..., object], *args: object, **kwargs: object) -> obje
 @pytest.fixture
 def dying(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_flow, "check_api", lambda: None)
+    monkeypatch.setattr("flows.watched.is_watched", lambda: True)
     monkeypatch.setattr(Flow, "__call__", gone_after)
 
 
@@ -83,18 +84,6 @@ def test_an_error_of_the_flow_goes_before_that_of_the_api(capfd: pytest.CaptureF
     with pytest.raises(KeyError, match="its own"):
         double(["a"], fail=True)
     assert "Prefect's API at" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("error", [RuntimeError("Timed out"), httpx.ReadTimeout("late")])
-def test_a_temporary_server_that_does_not_start_is_one_line(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_server: SubprocessASGIServer, timeout: int | None = None) -> None:
-        raise error
-
-    monkeypatch.setattr(SubprocessASGIServer, "start", fail)
-    server = object.__new__(GuardedServer)
-    with pytest.raises(PrefectError, match=r"Prefect's temporary server did not start within 7 s; ") as left:
-        server.start(7)
-    assert left.value.__suppress_context__
 
 
 def test_what_prefect_cannot_send_is_not_written_between_our_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +103,6 @@ def test_an_api_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         def api_healthcheck(self) -> None:
             return None
 
-    monkeypatch.setattr(prefect_server, "get_client", lambda **_: Client())
+    monkeypatch.setattr(api, "get_client", lambda **_: Client())
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         check_api()

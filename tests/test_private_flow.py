@@ -5,28 +5,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from prefect import Flow
 
-from flows.prefect.private_flow import private_flow
+from flows.watched import FlowError, flow_of, watched
+from schemas.run import RunSettings
 
 
-@private_flow("read", run_name="reads {corpus}")
+@watched("read", run_name="reads {corpus}")
 def read(corpus: str, rules: Sequence[str] = (), *, options: dict[str, object] | None = None) -> str:
     """Gives back the address as it came."""
     return corpus
 
 
 def test_parameters_are_stored_without_secrets_and_otherwise_as_they_are() -> None:
-    assert isinstance(read, Flow)
-    assert read.name == "read"
-    assert read.fn("s3://KEY:S3CRET@bucket") == "s3://KEY:S3CRET@bucket"
+    flow = flow_of(read)
+    assert isinstance(flow, Flow)
+    assert flow.name == "read"
+    assert flow.fn("s3://KEY:S3CRET@bucket") == read("s3://KEY:S3CRET@bucket") == "s3://KEY:S3CRET@bucket"
     given: dict[str, Any] = {
         "corpus": "s3://KEY:S3CRET@bucket/x?region=eu",
         "rules": ["https://S3CRET@host/a.yaml", "b.yaml"],
         "options": {"sweeps": 3, "from": {"uri": "postgresql://u:S3CRET@host"}, "scale": 0.5, "none": None},
     }
-    assert read.serialize_parameters(given) == {
+    assert flow.serialize_parameters(given) == {
         "corpus": "s3://***@bucket/x?region=eu",
         "rules": ["https://***@host/a.yaml", "b.yaml"],
         "options": {"sweeps": 3, "from": {"uri": "postgresql://***@host"}, "scale": 0.5, "none": None},
     }
+
+
+@watched("settle", run_name="settles")
+def settle(settings: RunSettings, *, fail: bool = False) -> RunSettings:
+    """Gives back the settings as the function gets them."""
+    if fail:
+        raise OSError("cannot read s3://KEY:S3CRET@bucket")
+    return settings
+
+
+def test_parameters_are_validated_and_errors_masked_where_nobody_watches_too() -> None:
+    given = RunSettings(engine="certify")
+    assert settle(given) is given
+    mapping: Any = {"engine": "certify"}
+    assert settle(mapping) == given
+    wrong: Any = {"engine": "certify", "work": 0}
+    with pytest.raises(FlowError, match=r"^settle: .*work: Input should be greater than or equal to 1$"):
+        settle(wrong)
+    with pytest.raises(OSError, match=r"cannot read s3://\*\*\*@bucket"):
+        settle(given, fail=True)

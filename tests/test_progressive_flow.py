@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 import flows.progressive
-import flows.train
+import flows.train_model
 from flows.cli.tables import samples_table
 from flows.progressive import KEPT, TABLE, Kept, Search, choose
 from flows.tracking.tracking import Outcome
-from flows.train import Request, check_search, train_model
+from flows.train_model import Request, check_search, train_model
 from schemas.errors import ShardsError
 from schemas.run import SampleRow, TrainReport
 from schemas.settings import SgdSettings
@@ -132,7 +132,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, told = list[Outcome](), dict[str, object]()
-    monkeypatch.setattr(flows.train, "Tracking", untracked(ended, told))
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked(ended, told))
     expected, count = chosen(tmp_path, monkeypatch)
     write_corpus(DOCUMENTS, tmp_path / "corpus", source="test")
     request = Request(
@@ -143,7 +143,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
         tune=True,
         consistency=False,
     )
-    report: TrainReport = train_model.fn(request)
+    report: TrainReport = train_model(request)
     manifest = parse_manifest(tmp_path / "m" / MANIFEST)
     assert TrigramSettings.model_validate(manifest.settings) == expected.settings
     assert sum(row.tried for row in report.samples) == count

@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from schemas.columns import REJECTS, Misfit, Reject, batch_from_table, table_from_documents
 from schemas.document import Document
+from schemas.errors import CorpusError
 from tests.made_runs import rejects_in
 from workers.corpus.ingestion import REJECTS_NAME, ingest
-from workers.corpus.parquet import CorpusError, read_tables
+from workers.corpus.parquet import read_tables
 from workers.corpus.readers.registry import READERS
 
 

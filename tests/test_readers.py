@@ -18,9 +18,8 @@ from spacy.lang.char_classes import HYPHENS
 
 from schemas.columns import Reject, SchemaError
 from schemas.document import Document
-from schemas.errors import UsageError
+from schemas.errors import CorpusError, UsageError
 from schemas.settings import ColumnsSettings
-from workers.corpus.parquet import CorpusError
 from workers.corpus.readers import tokenizer
 from workers.corpus.readers.reader import NOTHING
 from workers.corpus.readers.registry import READERS

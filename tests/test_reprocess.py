@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-import flows.reprocess
+import flows.label_corpus
 from flows.cli.failures import Exit, reported
 from flows.cluster.pool import Done
-from flows.jobs import NothingLabelledError, ShardsFailedError
-from flows.reprocess import Request, label_corpus, weights_of
+from flows.errors import NothingLabelledError, ShardsFailedError
+from flows.label_corpus import Request, label_corpus, weights_of
 from flows.runfolder.published import published
 from flows.tracking.tracking import Outcome
 from schemas.columns import REJECTS as REJECTS_LAYOUT
@@ -58,10 +58,10 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     told: list[Outcome] = []
 
     opened = SimpleNamespace(model=HashModel())
-    monkeypatch.setattr(flows.reprocess, "Tracking", untracked(told))
-    monkeypatch.setattr(flows.reprocess, "open_model", lambda *_: opened)
-    monkeypatch.setattr(flows.reprocess, "open_constraints", lambda *_, **__: CONSTRAINTS)
-    monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here()))
+    monkeypatch.setattr(flows.label_corpus, "Tracking", untracked(told))
+    monkeypatch.setattr(flows.label_corpus, "open_model", lambda *_: opened)
+    monkeypatch.setattr(flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
+    monkeypatch.setattr(flows.label_corpus, "cluster", lambda *_, **__: nullcontext(Here()))
     return told
 
 
@@ -74,7 +74,7 @@ def corpus(tmp_path: Path) -> Path:
 def label(corpus: Path, out: Path) -> RunReport:
     settings = RunSettings(engine="viterbi")
     request = Request(corpus=str(corpus), model="made up", out=str(out), settings=settings, shard_bytes=1)
-    report: RunReport = label_corpus.fn(request)
+    report: RunReport = label_corpus(request)
     return report
 
 

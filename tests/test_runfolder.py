@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from flows.errors import RunFolderError
 from flows.runfolder.published import PublishedError, published
 from flows.runfolder.runfolder import (
     CURRENT,
@@ -20,7 +21,6 @@ from flows.runfolder.runfolder import (
     PUBLISHED,
     SEEN,
     STORE,
-    RunFolderError,
     claim,
     exclusive,
     find_done,

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from flows.sources import check_columns
 from schemas.columns import Reject, SchemaError, table_from_documents
 from schemas.document import Document
+from schemas.errors import CorpusError
+from schemas.run import SHARD_BYTES
 from schemas.settings import TextSettings
 from tests.made_runs import HashModel
 from workers.constraints.constraint_set import Unconstrained
@@ -25,8 +27,8 @@ from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.templates.linear import Linear, Term
 from workers.constraints.templates.runs import TransitionOn
 from workers.constraints.templates.template import TokenTest
-from workers.corpus.parquet import WRITE_OPTIONS, CorpusError
-from workers.corpus.plan import SHARD_BYTES, largest_first, plan, survey
+from workers.corpus.parquet import WRITE_OPTIONS
+from workers.corpus.plan import largest_first, plan, survey
 from workers.corpus.row_digests import row_digests
 from workers.corpus.row_runs import cut
 from workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch

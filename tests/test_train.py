@@ -12,14 +12,16 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import flows.train
+import flows.train_model
 from flows.cli.app import _show_training, app
 from flows.cli.failures import Exit
 from flows.cli.tables import selection_table
-from flows.runfolder.runfolder import RunFolderError, locked
+from flows.errors import RunFolderError
+from flows.runfolder.runfolder import locked
 from flows.tracking.tracking import PENALTIES_FILE
-from flows.train import Request, train_model
+from flows.train_model import Request, train_model
 from schemas.document import Document
+from schemas.errors import CorpusError
 from schemas.run import TrainReport
 from schemas.settings import (
     CrfSettings,
@@ -33,7 +35,6 @@ from schemas.settings import (
 from tests.made_runs import HashModel
 from tests.made_tracking import untracked
 from workers.corpus.ingestion import write_corpus
-from workers.corpus.parquet import CorpusError
 from workers.evaluation.figures import f1_of_counts
 from workers.learning.known_weights import known_weights
 from workers.learning.saved_consistency import saved_consistency
@@ -47,11 +48,11 @@ from workers.synthesis.made_up import synthesize
 def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
     settings = TRAINERS[trainer].settings()
     request = Request(corpus=str(corpus), out=str(out), trainer=trainer, settings=settings, consistency=False)
-    return train_model.fn(request)
+    return train_model(request)
 
 
 def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
     model, nowhere = tmp_path / "model", tmp_path / "nowhere"
     link = tmp_path / "link"
     model.mkdir()
@@ -85,7 +86,7 @@ def nameless(
 def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
     monkeypatch.setitem(TRAINERS, "nameless", Trainer(nameless, TrainerSettings))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
@@ -100,11 +101,11 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[str, object] = {}
-    monkeypatch.setattr(flows.train, "Tracking", untracked([], kept))
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked([], kept))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     settings = SgdSettings(features="finkel-nopos", passes=1)
     request = Request(corpus=str(tmp_path / "corpus"), out=str(tmp_path / "m"), trainer="sgd", settings=settings)
-    train_model.fn(request)
+    train_model(request)
     assert (kept["model_kind"], kept["learning"], kept["trainer"]) == ("crf", "l", "sgd")
     consistency = saved_consistency(tmp_path / "m")
     assert consistency is not None
@@ -114,7 +115,7 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     (tmp_path / "rules.yaml").write_text("constraints:\n- {template: starts_with, name: s, labels: O, weight: 1}\n")
     under = PerceptronSettings(features="finkel-nopos", passes=1, constraints=str(tmp_path / "rules.yaml"))
     request = request.model_copy(update={"trainer": "perceptron", "settings": under, "consistency": False})
-    train_model.fn(request)
+    train_model(request)
     assert (kept["model_kind"], kept["learning"]) == ("crf", "wcibt")
     ((name, low),) = [(row["name"], row["low"]) for row in json.loads(str(kept[PENALTIES_FILE]))]
     assert (name, low) == ("s", None)
@@ -149,7 +150,7 @@ def test_the_trainers_are_listed_with_their_options() -> None:
 
 
 def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1)
     request = Request(
@@ -160,7 +161,7 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
         tune=True,
         consistency=False,
     )
-    report: TrainReport = train_model.fn(request)
+    report: TrainReport = train_model(request)
     best = max(report.selection, key=lambda row: row.f1)
     settings = parse_manifest(tmp_path / "model" / MANIFEST).settings
     assert settings["features"] == "finkel"
@@ -175,13 +176,13 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
 def test_segments_that_were_cut_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(12, seed=0, kind="news"), tmp_path / "corpus", source="test")
     for longest, told in ((1, "gold segments had more than 1 tokens, and were cut"), (100, "")):
         settings = SemiCrfSettings(features="fersini", longest=longest, max_iterations=2)
         corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
         request = Request(corpus=corpus, out=out, trainer="semicrf", settings=settings, consistency=False)
-        _show_training(train_model.fn(request), as_json=False)
+        _show_training(train_model(request), as_json=False)
         said = " ".join(capsys.readouterr().err.split())
         assert told in said
         assert ("were cut" in said) == bool(told)
@@ -189,13 +190,13 @@ def test_segments_that_were_cut_are_told_of(
 
 def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = list[dict[str, Any]]()
-    monkeypatch.setattr(flows.train, "Tracking", untracked([], read=read))
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked([], read=read))
     for name, seed in (("corpus", 0), ("pool", 1)):
         write_corpus(synthesize(12, seed=seed, kind="news"), tmp_path / name, source="test")
     settings = HmmSettings(unlabelled=str(tmp_path / "pool"), iterations=2)
     corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
     request = Request(corpus=corpus, out=out, trainer="hmm", settings=settings, consistency=False)
-    report: TrainReport = train_model.fn(request)
+    report: TrainReport = train_model(request)
     assert report.figures["iterations"] == 2
     assert [(Path(entry["name"]).name, entry["context"]) for entry in read] == [
         ("corpus", "training"),
@@ -222,11 +223,11 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
     for validation in Validation:
         request = Request.model_validate({**given, "out": str(tmp_path / "model"), "validation": validation})
         with pytest.raises(StoppedError) as stopped:
-            train_model.fn(request)
+            train_model(request)
         (judged,) = stopped.value.args
         last = [document.doc_id for document in documents[-9:]]
         assert (judged == last) == (validation is Validation.LATER)
-        report: TrainReport = train_model.fn(request.model_copy(update={"tune": True, "consistency": False}))
+        report: TrainReport = train_model(request.model_copy(update={"tune": True, "consistency": False}))
         _show_training(report, as_json=False)
         counted = report.selection[0].f1
         folds = cross_validated(documents, TRAINERS["sgd"].train, options, folds=FOLDS, validation=validation)

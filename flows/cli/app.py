@@ -35,6 +35,7 @@ from flows.cli.failures import Exit, reported
 from flows.cli.import_cli import app as import_app
 from flows.cli.label_cli import label
 from flows.cli.settings_options import takes
+from flows.environment import PREFECT
 from flows.progress import say
 from schemas.errors import InputError
 from schemas.reports import CalibrationReport
@@ -79,8 +80,8 @@ Version = Annotated[
 @app.callback()
 def main(*, _version: Version = False) -> None:
     """Sets up what every command shares."""
-    # The flow's own errors are shown once, by this command line; Prefect keeps its logs for its pages.
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    for name, value in PREFECT.items():  # its threads speak, and live, longer than a flow's call
+        os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
 
 
@@ -196,9 +197,13 @@ def train(
 ) -> None:
     """Train a model and its label consistency on a labelled corpus."""
     with reported():
-        from flows.options import parse_options
-        from flows.prefect.private_flow import UnwatchedError
+        from flows.errors import UnwatchedError
+        from flows.jobs import check_sources
         from flows.train import train as run_training
+
+        check_sources([corpus])
+
+        from flows.options import parse_options
         from workers.learning.trainers.registry import trainer_named
 
         named = {"features": features, "clusters": clusters, "start_from": start_from, "unlabelled": unlabelled}
@@ -351,10 +356,13 @@ def reprocess(
 ) -> None:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
     with reported():
-        from flows.jobs import NothingLabelledError, ShardsFailedError, UntrackedError
-        from flows.options import run_settings
-        from flows.prefect.private_flow import UnwatchedError
+        from flows.errors import NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError
+        from flows.jobs import check_sources
         from flows.reprocess import reprocess as run_reprocess
+
+        check_sources([corpus], model=model, files=map(str, constraints or []))
+
+        from flows.options import run_settings
 
         try:
             report = run_reprocess(

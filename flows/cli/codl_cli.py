@@ -44,8 +44,8 @@ def codl(
     """
     with reported():
         from flows.codl import codl as run_codl
+        from flows.errors import UnwatchedError
         from flows.options import parse_options
-        from flows.prefect.private_flow import UnwatchedError
 
         settings = parse_options(option or [], CodlSettings, owner="codl")
         labelling = RunSettings(engine=engine, n_best=n_best if n_best > 1 else 0)

@@ -23,6 +23,7 @@ from flows.cluster.pool import Done, Order, Pool, reason
 from flows.cluster.ray_folder import RayFolder, ray_folder
 from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from flows.cluster.room import check_room, working
+from flows.environment import RAY, applied
 from flows.progress import explained, say
 from workers.compiling.code import workers_digest
 from workers.corpus.plan import U
@@ -135,6 +136,7 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
     Leaving the block, however it is left, ends this run's actors within seconds. Raises `ClusterError`.
     """
     with ExitStack() as stack:
+        stack.enter_context(applied(RAY))
         folder = stack.enter_context(ray_folder())
         if address is None:
             stack.enter_context(_token(folder.token))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from flows.cluster.cluster import Cluster
+from flows.errors import failed_message
 from flows.progress import meter
 from schemas.errors import ShardsError
 from workers.corpus.plan import distinct
@@ -14,15 +15,6 @@ from workers.remote.task import Mergeable, Parts, Task
 
 P = TypeVar("P", bound=Parts)
 M = TypeVar("M", bound=Mergeable)
-
-NAMED = 8
-"""Failed shards that one message names; a report has them all."""
-
-
-def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:
-    """How many of so many shards, or other units, failed, and why the first `NAMED` of them did."""
-    more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
-    return f"{len(errors)} of {shards} {of} failed: {'; '.join([*errors[:NAMED], *more])}"
 
 
 def count(

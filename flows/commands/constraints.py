@@ -12,10 +12,10 @@ from flows.progress import meter
 from flows.sources import LateRegistry, find_document, first_documents, open_model
 from schemas.audit import CheckReport, Explanation
 from schemas.document import Batch
+from schemas.errors import CorpusError
 from schemas.labels import LabelSet
 from workers.audit.auditing import check, explain
 from workers.constraints.constraint_file import load_constraints
-from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.inference.registry import Decoder, solver_named

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flows.cluster.cluster import cluster
-from flows.cluster.counting import count, failed_message
+from flows.cluster.counting import count
+from flows.errors import failed_message
 from flows.jobs import corpus_place
 from flows.sources import LateRegistry, open_model
 from schemas.errors import InputError, ShardsError

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from flows.errors import faults
 from flows.jobs import check_model_place, folder_place
-from flows.options import OptionError, faults
+from flows.options import OptionError
 from schemas.errors import InputError
 from schemas.potentials import LARGEST_WEIGHT, Floats
 from schemas.reports import CrfsuiteReport, ScoresReport

@@ -12,13 +12,12 @@ from flows.commands.learning import DIGITS
 from flows.jobs import corpus_place, folder_place
 from flows.progress import meter
 from schemas.audit import MinedRule, MineReport, UnsaidClause
-from schemas.errors import UsageError
+from schemas.errors import CorpusError, UsageError
 from schemas.labels import LabelSet
 from schemas.names import unknown
 from schemas.settings import TextSettings
 from workers.constraints.constraint_writer import constraints_text
 from workers.constraints.declared import KINDS, DeclaredConstraints
-from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import DEFAULT_TEXT, Shard
 from workers.evaluation.corpus_counts import CorpusCounts

@@ -16,10 +16,10 @@ from flows.progress import meter
 from flows.sources import LateRegistry, open_model, read_documents
 from schemas.audit import CountedWeight, TuningReport, WeighReport
 from schemas.document import Batch
+from schemas.errors import CorpusError
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_writer import constraints_text
 from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.parquet import CorpusError
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
 from workers.learning.penalties import (

@@ -1,43 +1,52 @@
 """Flows that Prefect watches: it keeps no secret of their parameters and names, and its end is not theirs.
 
-Errors go into states and logs: what may raise one is under `schemas.secrets.masked_errors`.
+Errors go into states and logs, which is why a flow's function is under `schemas.secrets.masked_errors`.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 import httpx
+import prefect.settings
 from prefect import Flow
+from prefect.exceptions import TerminationSignal
+from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.runtime import flow_run
+from prefect.settings import temporary_settings
 
-from flows.prefect.prefect_server import PrefectError, check_api, of_api
+from flows.environment import PREFECT
+from flows.errors import PrefectError, UnwatchedError
+from flows.prefect.api import check_api, of_api
 from flows.progress import say
 from schemas.secrets import redact
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+OURS = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
+"""Settings of a call, where the user has said nothing else."""
 
-class UnwatchedError(PrefectError):
-    """Prefect's API went away while the flow ran. The work is done; ``report`` is what would have come back."""
-
-    def __init__(self, reason: str, report: Any) -> None:
-        super().__init__(reason)
-        self.report = report
+LOGGERS = ("", "prefect", "prefect.flow_runs", "prefect.task_runs")
+"""Whose handlers write to a terminal or into a notebook."""
 
 
 @dataclass
 class _Ending:
-    """How a flow's function ended, if it did: with the one answer, or with an error."""
+    """How a flow's function ended, if it did: with the one answer, or with an error and where it came from."""
 
     answers: list[Any] = field(default_factory=list)
     error: BaseException | None = None
+    trace: TracebackType | None = None
 
 
 class PrivateFlow(Flow[P, R]):
@@ -47,27 +56,29 @@ class PrivateFlow(Flow[P, R]):
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the function, watched by Prefect.
+        """Runs the function, watched by Prefect, which writes nothing to the terminal: an error is shown by who calls.
 
         Raises `PrefectError` where Prefect cannot be reached and nothing has begun, and `UnwatchedError`
         where it went away meanwhile. An error of the function goes before both.
         """
-        check_api()
         ending = _Ending()
         noted = copy.copy(self)
         noted.fn = _noting(self.fn, ending)
-        try:
-            return super(PrivateFlow, noted).__call__(*args, **kwargs)
-        except httpx.HTTPError as error:
-            if error is ending.error:
-                raise
-            reason = of_api(error)
-        if ending.error is not None:
-            say(f"{reason}; it does not know how the run ended")
-            raise ending.error
-        if ending.answers:
-            raise UnwatchedError(f"{reason}; the output is finished, but Prefect does not know", ending.answers[0])
-        raise PrefectError(reason)
+        with temporary_settings(set_defaults={getattr(prefect.settings, name): PREFECT[name] for name in OURS}):
+            check_api()
+            try:
+                with _quiet():
+                    return super(PrivateFlow, noted).__call__(*args, **kwargs)
+            except httpx.HTTPError as error:
+                if error is ending.error:
+                    raise
+                reason = of_api(error)
+            except Exception as error:
+                if error is not ending.error:
+                    raise
+                # Without the sixty lines of Prefect's engine around it.
+                raise error.with_traceback(ending.trace) from error.__cause__
+        return _unwatched(ending, reason)
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """What Prefect stores."""
@@ -75,16 +86,44 @@ class PrivateFlow(Flow[P, R]):
         return stored
 
 
-def private_flow(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Flow[P, R]]:
-    """Makes a function a `PrivateFlow`; ``run_name`` is a template over its parameters."""
+def _unwatched(ending: _Ending, reason: str) -> Any:
+    """What a call comes to whose API has gone away."""
+    if ending.answers:
+        raise UnwatchedError(f"{reason}; the output is finished, but Prefect does not know", ending.answers[0])
+    if ending.error is None:
+        raise PrefectError(reason)
+    say(f"{reason}; it does not know how the run ended")
+    if isinstance(ending.error, TerminationSignal):
+        # As Prefect ends a flow that was told to end: by whoever handled the signal before.
+        os.kill(os.getpid(), ending.error.signal)
+    raise ending.error.with_traceback(ending.trace)
 
-    def decorate(run: Callable[P, R]) -> Flow[P, R]:
-        def called() -> str:
-            return redact(run_name.format(**flow_run.parameters))
 
-        return PrivateFlow(run, name=name, flow_run_name=called, persist_result=False)
+def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P, R]:
+    """A function as a `PrivateFlow`; ``run_name`` is a template over its parameters."""
 
-    return decorate
+    def called() -> str:
+        return redact(run_name.format(**flow_run.parameters))
+
+    return PrivateFlow(run, name=name, flow_run_name=called, persist_result=False)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps Prefect's lines from the terminal, but not from its API."""
+
+    def nothing(_record: logging.LogRecord) -> bool:
+        return False
+
+    every = [handler for name in LOGGERS for handler in logging.getLogger(name).handlers]
+    consoles = [handler for handler in every if isinstance(handler, PrefectConsoleHandler)]
+    for handler in consoles:
+        handler.addFilter(nothing)
+    try:
+        yield
+    finally:
+        for handler in consoles:
+            handler.removeFilter(nothing)
 
 
 def _noting(run: Callable[P, R], ending: _Ending) -> Callable[P, R]:
@@ -95,7 +134,7 @@ def _noting(run: Callable[P, R], ending: _Ending) -> Callable[P, R]:
         try:
             answer = run(*args, **kwargs)
         except BaseException as error:
-            ending.error = error
+            ending.error, ending.trace = error, error.__traceback__
             raise
         ending.answers.append(answer)
         return answer

@@ -23,13 +23,12 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from flows.errors import RunFolderError
 from schemas.columns import rejects_table
-from schemas.errors import InputError
-from schemas.run import FORMAT, FileDigest, RunKey, ShardMarker, ShardReport
+from schemas.run import FORMAT, SHARD_BYTES, FileDigest, RunKey, ShardMarker, ShardReport
 from schemas.secrets import place_of
 from schemas.settings import Settings
 from workers.corpus.parquet import table_bytes
-from workers.corpus.plan import SHARD_BYTES
 from workers.corpus.shards import Shard
 from workers.labelling.output import (
     CERTIFICATES,
@@ -52,10 +51,6 @@ MANIFEST = "manifest.json"
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES)
 SEEN = (*FOLDERS, MANIFEST)
 """What readers see: links through `CURRENT`."""
-
-
-class RunFolderError(InputError):
-    """An output folder that cannot be used: a URI, one where another run writes, or one of another corpus."""
 
 
 @contextmanager

@@ -20,17 +20,16 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from flows.environment import command, home
+from flows.environment import MLFLOW, applied, command, home
 from flows.patience import within
 from flows.tracking.sqlite_file import make_once
 from schemas.errors import InputError, ServiceError
-from schemas.run import Figures
+from schemas.run import ALIAS, Figures
 from schemas.secrets import place_of, redact
 
 T = TypeVar("T")
 
 EXPERIMENT = "concord"
-ALIAS = "champion"
 MODEL_FOLDER = "model"
 PENALTIES_FILE = "penalties.json"
 """Artifact: what each constraint costs, with the interval of what was counted."""
@@ -142,14 +141,16 @@ class Tracking:
         self.uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or default_uri()
         self.lost = False
         """Whether a call has failed or was late; no run is told of its end then."""
-        _make_file(self.uri)
+        with applied(MLFLOW):
+            _make_file(self.uri)
         self._client: MlflowClient | None = None
         self._experiment = self.ask(_experiment_id)
 
     def ask(self, call: Callable[[MlflowClient], T], *, seconds: float = ANSWER_SECONDS) -> T:
         """What ``call`` gets from MLflow. Raises `TrackingError` where it does not within ``seconds``."""
         try:
-            return within(seconds, lambda: call(self._connected()))
+            with applied(MLFLOW):
+                return within(seconds, lambda: call(self._connected()))
         except TimeoutError:
             self.lost = True
             raise TrackingError(f"MLflow at {self.uri} did not answer within {seconds:g} s") from None

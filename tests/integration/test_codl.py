@@ -9,10 +9,11 @@ from contextlib import nullcontext
 
 import pytest
 
-import flows.codl
-import flows.reprocess
-from flows.codl import CERTIFY, Request, learn
-from flows.reprocess import label_corpus
+import flows.label_corpus
+import flows.learn_from_pool
+from flows.codl import CERTIFY
+from flows.label_corpus import label_corpus
+from flows.learn_from_pool import Request, learn
 from schemas.codl import CodlReport, CodlSettings
 from schemas.document import Document
 from schemas.settings import IngestSettings
@@ -43,10 +44,10 @@ def corpora(world: World) -> None:
 
 def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyPatch) -> CodlReport:
     """The same in this process, without Ray and MLflow."""
-    monkeypatch.setattr(flows.codl, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.reprocess, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.reprocess, "cluster", lambda *_, **__: nullcontext(Here(None)))
-    monkeypatch.setattr(flows.codl, "label_corpus", label_corpus.fn)
+    monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.label_corpus, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.label_corpus, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(flows.learn_from_pool, "label_corpus", label_corpus)
     request = Request(
         corpus=str(world.folder / "few"),
         pool=str(world.folder / "pool"),
@@ -60,7 +61,7 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
         workers=None,
         tracking=None,
     )
-    report: CodlReport = learn.fn(request)
+    report: CodlReport = learn(request)
     return report
 
 

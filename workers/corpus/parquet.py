@@ -13,14 +13,10 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from schemas.columns import Layout, check
-from schemas.errors import InputError
+from schemas.errors import CorpusError
 
 WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, "write_page_checksum": True}
 """Checksums let a reader tell a damaged page from a good one."""
-
-
-class CorpusError(InputError):
-    """A corpus that cannot be read: names the file, what is wrong with it and what to do."""
 
 
 class ParquetLocation(NamedTuple):
@@ -62,7 +58,7 @@ def parquet_files(uri: str | Path) -> list[ParquetLocation]:
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{uri}: cannot be listed ({error}); check that it is there and may be read") from error
     if info.type == fs.FileType.NotFound:
-        raise CorpusError(f"{uri}: no such file or folder; check the path, or make the corpus with `concord ingest`")
+        raise CorpusError.missing(uri)
     if info.type == fs.FileType.File:
         return [ParquetLocation(str(uri), base, info.base_name)]
     below = {entry.path: entry.path[len(base.rstrip("/")) + 1 :] for entry in found if entry.is_file}

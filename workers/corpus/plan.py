@@ -8,19 +8,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from schemas.document import ScoreColumn
+from schemas.errors import CorpusError
+from schemas.run import SHARD_BYTES
 from schemas.settings import TextSettings
-from workers.corpus.parquet import CorpusError, parquet_files
+from workers.corpus.parquet import parquet_files
 from workers.corpus.repeated_ids import Repeats, repeated_ids
 from workers.corpus.row_runs import RowRun, row_runs
 from workers.corpus.shards import DEFAULT_TEXT, Shard
-
-SHARD_BYTES = 256 << 10
-"""Bytes of text that make a shard, about: 50,000 tokens.
-
-A shard costs half a millisecond beside its worker's time (benchmarks/bench_growth.py) and some within it. Larger
-ones leave workers idle at the end where documents are uneven; smaller ones share fewer known words, and Viterbi,
-the fastest engine, gets slower with them.
-"""
 
 
 class Survey(NamedTuple):

@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from schemas.document import TOKENS, ScoreColumn
+from schemas.errors import CorpusError
 from schemas.settings import TextSettings
-from workers.corpus.parquet import CorpusError, ParquetLocation
+from workers.corpus.parquet import ParquetLocation
 from workers.corpus.row_digests import digest_of_rows, row_digests, row_sizes
 from workers.corpus.shards import open_rows, shard_columns, stored_ids
 

@@ -19,8 +19,9 @@ from schemas.columns import (
     token_columns,
 )
 from schemas.document import TOKENS, Batch, ScoreColumn
+from schemas.errors import CorpusError
 from schemas.settings import TextSettings
-from workers.corpus.parquet import CorpusError, ParquetLocation, open_parquet, resolve
+from workers.corpus.parquet import ParquetLocation, open_parquet, resolve
 from workers.corpus.readers.own_tokenizer import OwnTokenizer
 from workers.corpus.readers.text import batch_from_text_table, check_text
 from workers.corpus.row_digests import digest_of_rows, row_digests

@@ -21,6 +21,18 @@ class ModelError(InputError):
     """A model folder that is missing, damaged or of another kind; the message names the file."""
 
 
+def check_model_folder(folder: Path) -> Path:
+    """The manifest's path. Raises `ModelError` where there is none, and `OSError` where that cannot be told."""
+    path = folder / MANIFEST
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path}: not there, so {folder} is not a model folder; train one with `concord train`"
+        ) from None
+    return path
+
+
 class Manifest(BaseModel):
     """What a model folder says of itself.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from workers.models import crf, crfsuite, hmm, hmm2, scores, semicrf, trigram, two_stage_crf
-from workers.models.folder import MANIFEST, ModelError
+from workers.models.folder import ModelError, check_model_folder
 from workers.models.model import Model
 
 LOADERS: dict[str, Callable[[Path], Model]] = {
@@ -24,13 +24,9 @@ LOADERS: dict[str, Callable[[Path], Model]] = {
 
 def load_model(folder: Path) -> Model:
     """The model in a folder, whatever its kind. Raises `ModelError`."""
-    path = folder / MANIFEST
+    path = check_model_folder(folder)
     try:
         kind = json.loads(path.read_bytes())["kind"]
-    except FileNotFoundError:
-        raise ModelError(
-            f"{path}: not there, so {folder} is not a model folder; train one with `concord train`"
-        ) from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path}: no manifest of a concord model ({error}); train again") from error
     if not isinstance(kind, str) or kind not in LOADERS:

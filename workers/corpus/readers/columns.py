@@ -7,9 +7,8 @@ from pathlib import Path
 
 from schemas.columns import CORPUS, LABELS, Reject
 from schemas.document import TOKENS, Document
-from schemas.errors import UsageError
+from schemas.errors import CorpusError, UsageError
 from schemas.settings import ColumnsSettings
-from workers.corpus.parquet import CorpusError
 from workers.corpus.readers.lines import (
     BIO,
     PLAIN,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from schemas.columns import Misfit, Reject
 from schemas.document import Document
+from schemas.errors import CorpusError
 from schemas.settings import ReaderSettings
-from workers.corpus.parquet import CorpusError
 
 Item = TypeVar("Item", Document | Reject, Document | Reject | Misfit)
 

@@ -1,0 +1,72 @@
+"""What flows raise beside the errors of their parts. Nothing heavy is imported for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.errors import InputError, ServiceError, ShardsError
+from schemas.run import RunReport
+
+NAMED = 8
+"""Failed shards that one message names; a report has them all."""
+
+
+class RunFolderError(InputError):
+    """An output folder that cannot be used: a URI, one where another run writes, or one of another corpus."""
+
+
+class ShardsFailedError(ShardsError):
+    """Some shards failed; the others are done, and the same call tries the failed ones again.
+
+    ``report`` is of the whole run; its ``errors`` say of each failed shard which rows it has and why it failed.
+    """
+
+    def __init__(self, report: RunReport) -> None:
+        every = report.shards_done + report.shards_skipped + report.shards_failed
+        super().__init__(failed_message(report.errors, every))
+        self.report = report
+
+
+class NothingLabelledError(InputError):
+    """A corpus of rejects alone. They are published with their reasons; ``report`` is of the run."""
+
+    def __init__(self, reason: str, report: RunReport) -> None:
+        super().__init__(f"none of the {report.rejected} documents could be labelled: {reason}")
+        self.report = report
+
+
+class UntrackedError(ServiceError):
+    """MLflow went away during the run. The output is finished; the same call logs what MLflow has missed."""
+
+    def __init__(self, reason: str, report: RunReport) -> None:
+        super().__init__(reason)
+        self.report = report
+
+
+class PrefectError(ServiceError):
+    """Prefect's API could not be reached."""
+
+
+class UnwatchedError(PrefectError):
+    """Prefect's API went away while the flow ran. The work is done; ``report`` is what would have come back."""
+
+    def __init__(self, reason: str, report: Any) -> None:
+        super().__init__(reason)
+        self.report = report
+
+
+def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:
+    """How many of so many shards, or other units, failed, and why the first `NAMED` of them did."""
+    more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
+    return f"{len(errors)} of {shards} {of} failed: {'; '.join([*errors[:NAMED], *more])}"
+
+
+def faults(error: ValidationError) -> str:
+    """What pydantic found, in one line."""
+    return "; ".join(
+        ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, "))))
+        for e in error.errors()
+    )

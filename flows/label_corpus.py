@@ -1,0 +1,301 @@
+"""A corpus labelled: what `flows.reprocess` does, shard by shard, resumed where it stopped, tracked in MLflow."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from flows.cluster.cluster import cluster
+from flows.errors import NothingLabelledError, ShardsFailedError, UntrackedError
+from flows.jobs import corpus_name, run_tags
+from flows.progress import meter, say
+from flows.runfolder.runfolder import (
+    STORE,
+    Sources,
+    claim,
+    dataset_digest,
+    exclusive,
+    find_done,
+    first_reject,
+    publish,
+    write_sources,
+)
+from flows.sources import OpenModel, check_columns, first_document, open_constraints, open_model
+from flows.tracking.tracking import Outcome, Run, Tracking, TrackingError
+from flows.tracking.untracked import catch_up, end_or_keep
+from schemas.decoded import Status
+from schemas.run import REGISTRY, SHARD_BYTES, Counts, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
+from schemas.secrets import redact
+from schemas.settings import Settings
+from workers.compiling.code import code_digest
+from workers.constraints.constraint_set import ConstraintSet
+from workers.corpus.plan import distinct, survey
+from workers.corpus.shards import Shard
+from workers.evaluation.measures import MEASURES
+from workers.evaluation.measures import figures as measure_figures
+from workers.evaluation.named_counts import MatchCounts
+from workers.learning.known_weights import known_weights
+from workers.models.model import score_column
+from workers.remote.label import LABEL, LabelParts
+
+
+class Request(Settings):
+    """One run, as the command line and Prefect give it."""
+
+    corpus: str
+    model: str
+    out: str
+    settings: RunSettings
+    constraints: tuple[str, ...] = ()
+    consistency: bool = True
+    shard_bytes: int = SHARD_BYTES
+    ray: str | None = None
+    workers: int | None = None
+    tracking: str | None = None
+
+
+def label_corpus(request: Request) -> RunReport:
+    """One corpus: plan, resume, label on Ray, publish where all shards are done, track."""
+    started = time.monotonic()
+    out = Path(request.out)
+    with exclusive(out):
+        tracking = Tracking(request.tracking)
+        catch_up(tracking, out)
+        opened = open_model(request.model, tracking)
+        constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
+        key = RunKey(
+            settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
+        )
+        text = request.settings.text
+        scores = score_column(opened.model)
+        shards, damages = survey(request.corpus, text=text, shard_bytes=request.shard_bytes, scores=scores)
+        check_columns(shards, text, model=opened.model, constraints=constraints, source=request.model)
+        with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
+            run.params(_params(request, key, opened))
+            run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="reprocess")
+            claim(out, request.corpus)
+            done = find_done(out, shards, key)
+            work = _label(request, shards, done, opened, constraints, key)
+            work = work._replace(errors=(*(redact(str(damage)) for damage in damages), *work.errors))
+            report = ShardReport.merge(done[shard.id].report for shard in shards if shard.id in done)
+            if not work.errors:
+                if key.settings.certificates:
+                    write_sources(out, _sources(request))
+                publish(out, key, shards, done)
+            answer = _report(request, report, work, run, seconds=time.monotonic() - started)
+            failure = _failure(answer, shards, done)
+            failures = work.errors or ((str(failure),) if failure else ())
+            figures = metrics_of(report) | _speed(work) | weights_of(constraints)
+            _conclude(answer, run, Outcome.now(figures, failures=failures), tracking, failure)
+            return answer
+
+
+def weights_of(constraints: ConstraintSet) -> dict[str, float]:
+    """MLflow's figures of what is soft: nats, and the interval where counts are known."""
+    figures: dict[str, float] = {}
+    for known in known_weights(constraints):
+        ends = {"": known.weight, "/low": known.low, "/high": known.high}
+        figures |= {f"weight/{known.name}{end}": x for end, x in ends.items() if x is not None and math.isfinite(x)}
+    return figures
+
+
+def _sources(request: Request) -> Sources:
+    """What the run is made from, by absolute paths."""
+    registered = request.model.startswith(REGISTRY)
+    return Sources(
+        corpus=request.corpus,
+        model=request.model if registered else str(Path(request.model).expanduser().absolute()),
+        constraints=tuple(str(Path(name).expanduser().absolute()) for name in request.constraints),
+        consistency=request.consistency,
+        shard_bytes=request.shard_bytes,
+    )
+
+
+def _failure(
+    report: RunReport, shards: Sequence[Shard], done: Mapping[str, ShardMarker]
+) -> ShardsFailedError | NothingLabelledError | None:
+    """What the run has to raise at its end, if anything: failed shards, or a corpus of rejects alone."""
+    if report.errors:
+        return ShardsFailedError(report)
+    reason = None if report.documents else first_reject(shards, done)
+    return NothingLabelledError(reason, report) if reason else None
+
+
+def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking, failure: Exception | None) -> None:
+    """Tells MLflow how the run ended. Raises ``failure``, or `UntrackedError` where MLflow is gone."""
+    try:
+        end_or_keep(run, tracking, outcome, Path(report.out))
+    except TrackingError as error:
+        if failure is None:
+            raise UntrackedError(str(error), report) from None
+        say(str(error))
+    if failure is not None:
+        raise failure
+
+
+class _Work(NamedTuple):
+    """What this call did: shards now and before, tokens now, wall-clock time, workers' time, failures."""
+
+    done: int = 0
+    skipped: int = 0
+    tokens: int = 0
+    wall: float = 0.0
+    seconds: Seconds = Seconds()
+    errors: tuple[str, ...] = ()
+
+
+def _label(
+    request: Request,
+    shards: Sequence[Shard],
+    done: dict[str, ShardMarker],
+    opened: OpenModel,
+    constraints: ConstraintSet,
+    key: RunKey,
+) -> _Work:
+    """Labels the shards that are not done and adds their markers to ``done``."""
+    skipped = sum(shard.id in done for shard in shards)
+    todo = distinct([shard for shard in shards if shard.id not in done])
+    if not todo:
+        return _Work(skipped=skipped)
+    store = Path(request.out).absolute() / STORE
+    given = LabelParts(opened.model, constraints, key, store, first_document(todo, key.settings.text, opened.model))
+    errors: list[str] = []
+    parts: list[Seconds] = []
+    tokens = certified = documents = 0
+    with cluster(request.ray, workers=request.workers) as running:
+        started = time.monotonic()
+        with meter("labelling", sum(shard.rows for shard in todo)) as bar:
+            for answer in running.run(LABEL, todo, given):
+                if answer.result is None:
+                    errors.append(answer.failure)
+                    continue
+                marker = answer.result.marker
+                done[answer.shard.id] = marker
+                parts.append(answer.result.seconds)
+                tokens += marker.report.tokens
+                documents += marker.report.documents
+                certified += marker.report.certified
+                speed = tokens / max(time.monotonic() - started, 1e-9)
+                bar.advance(
+                    answer.shard.rows,
+                    note=f"documents, {speed:,.0f} tokens/s, {_share(certified, documents):.1%} certified",
+                )
+        wall = time.monotonic() - started
+    total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
+    return _Work(len(parts), skipped, tokens, wall, total, tuple(sorted(errors)))
+
+
+# What is reported
+
+
+def metrics_of(report: ShardReport) -> dict[str, float]:
+    """MLflow's figures by name; scores against gold only where there is gold."""
+    figures: dict[str, float] = {
+        "documents": report.documents,
+        "tokens": report.tokens,
+        "rejected": report.rejected,
+        "infeasible": report.infeasible,
+        "relabelled_tokens": report.relabelled,
+        "certified": _share(report.certified, report.documents),
+        "by_solver": _share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
+        "gap/max": report.gap_max,
+        "gap/mean": report.gap_sum / max(report.documents, 1),
+    }
+    for name, row in report.constraints.items():
+        figures |= {
+            f"violations/{name}/before": row.degree_before,
+            f"violations/{name}/after": row.degree,
+            f"penalty/{name}/before": row.penalty_before,
+            f"penalty/{name}/after": row.penalty,
+        }
+    if report.with_gold:
+        figures["token_accuracy"] = _share(report.correct_tokens, report.gold_tokens)
+        for name, counts in report.measures.items():
+            figures |= _scores("", name, counts) | _scores("viterbi/", name, report.measures_before[name])
+    figures |= {f"search_errors/entities/{kind}": n for kind, n in totals(report.search_errors).items()}
+    figures |= {f"search_errors/documents/{kind}": n for kind, n in totals(report.search_documents).items()}
+    return figures
+
+
+def totals(counts: Counts) -> dict[str, int]:
+    """Counts summed over their names, by kind."""
+    kinds = sorted({kind for row in counts.values() for kind in row})
+    return {kind: sum(row.get(kind, 0) for row in counts.values()) for kind in kinds}
+
+
+def _scores(prefix: str, measure: str, rows: Counts) -> dict[str, float]:
+    """Figures of a measure, and F1 of each name; those of spans, which every run has, without the measure's name."""
+    counts = MatchCounts.from_dict(rows)
+    start = prefix if measure == "spans" else f"{prefix}{measure}/"
+    scores = {f"{start}{name}": value for name, value in measure_figures(measure, counts).items()}
+    by_name = counts.names if "macro_f1" in MEASURES[measure].figures else ()
+    return scores | {f"{start}f1/{name}": counts.f1(name) for name in by_name}
+
+
+def _speed(work: _Work) -> dict[str, float]:
+    """Figures of this call alone; none where every shard was skipped."""
+    if not work.done:
+        return {"shards/skipped": work.skipped}
+    parts = {f"worker_seconds/{name}": value for name, value in work.seconds._asdict().items()}
+    return parts | {
+        "shards/done": work.done,
+        "shards/skipped": work.skipped,
+        "shards/failed": len(work.errors),
+        "tokens_per_second": work.tokens / work.wall,
+    }
+
+
+def _report(request: Request, report: ShardReport, work: _Work, run: Run, *, seconds: float) -> RunReport:
+    figures = report.constraints.values()
+    return RunReport(
+        documents=report.documents,
+        tokens=report.tokens,
+        rejected=report.rejected,
+        infeasible=report.infeasible,
+        shards_done=work.done,
+        shards_skipped=work.skipped,
+        shards_failed=len(work.errors),
+        seconds=round(seconds, 3),
+        tokens_per_second=round(work.tokens / work.wall, 1) if work.wall else 0.0,
+        certified=_share(report.certified, report.documents),
+        by_solver=_share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
+        max_gap=report.gap_max if report.gap_max < float("inf") else None,
+        violations_before=sum(f.degree_before for f in figures),
+        violations=sum(f.degree for f in figures),
+        penalty_before=sum(f.penalty_before for f in figures),
+        penalty=sum(f.penalty for f in figures),
+        search_errors=totals(report.search_errors),
+        search_documents=totals(report.search_documents),
+        out=request.out,
+        mlflow_run=run.id,
+        errors=work.errors,
+    )
+
+
+def _params(request: Request, key: RunKey, opened: OpenModel) -> dict[str, object]:
+    settings = key.settings
+    return {
+        "corpus": request.corpus,
+        "model": request.model,
+        "model_digest": opened.model.digest,
+        "constraints": ", ".join(request.constraints) or None,
+        "constraints_digest": key.constraints,
+        "code_digest": key.code,
+        "engine": settings.engine,
+        "seed": settings.seed,
+        "work": settings.work,
+        "seconds": settings.seconds,
+        "on_infeasible": settings.on_infeasible,
+        **{f"engine.{name}": value for name, value in settings.options.items()},
+    }
+
+
+def _run_name(request: Request) -> str:
+    return f"{corpus_name(request.corpus)} · {request.settings.engine}"
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

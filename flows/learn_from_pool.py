@@ -1,0 +1,297 @@
+"""Constraint-driven learning on a cluster: a pool labelled again and again, and a model learned from it each time.
+
+The output folder has a folder for each cycle, `cycle-00` and on: `model`, `constraints.yaml`, the pool's `labels` and
+the development corpus's (`dev`), each the output of a run as `reprocess` makes it, and `cycle.json`, written last. What
+was killed goes on in the middle of its cycle, and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from flows.codl_tuning import best_gamma, choose_gamma
+from flows.commands.evaluate import evaluate
+from flows.errors import RunFolderError
+from flows.jobs import corpus_name, run_tags
+from flows.label_corpus import Request as Labelling
+from flows.label_corpus import label_corpus
+from flows.progress import say
+from flows.runfolder.published import published
+from flows.runfolder.runfolder import LOCK, dataset_digest, locked
+from flows.sources import read_documents
+from flows.tracking.tracking import MODEL_FOLDER, PARENT, Outcome, Run, Tracking
+from schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
+from schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
+from schemas.document import Batch, Document
+from schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
+from schemas.settings import Settings
+from workers.compiling.code import code_digest
+from workers.constraints.constraint_file import load_constraints
+from workers.constraints.constraint_writer import constraints_text
+from workers.constraints.declared import DeclaredConstraints
+from workers.corpus.plan import plan
+from workers.labelling.output import PREDICTIONS as FOLDER
+from workers.learning.codl import Ranked, Weights, changed, ways_of
+from workers.learning.codl_learners import Learner, Way, learner_of
+from workers.learning.trainers.trainer import TrainingError
+from workers.storage.files import make_folder, staged, write_whole
+
+SCORE = "score"
+MODEL, CONSTRAINTS, POOL, DEV, MARKER = "model", "constraints.yaml", "labels", "dev", "cycle.json"
+TUNED = "gamma.json"
+"""The shares that were tried and how each did, beside the cycles."""
+
+
+class Request(Settings):
+    """One learning, as the command line and Prefect give it."""
+
+    corpus: str
+    pool: str
+    out: str
+    constraints: str | None
+    dev: str | None
+    settings: CodlSettings
+    tune: bool = False
+    labelling: RunSettings
+    shard_bytes: int = SHARD_BYTES
+    ray: str | None
+    workers: int | None
+    tracking: str | None
+
+
+class Done(Figures):
+    """A cycle that is done; ``key`` is a digest of all that decided it."""
+
+    key: str
+    cycle: Cycle
+
+
+class Chosen(Figures):
+    """The trials of shares that are done; ``key`` as in `Done`."""
+
+    key: str
+    trials: tuple[GammaTrial, ...]
+
+
+def learn(request: Request) -> CodlReport:
+    """Reads both corpora, and goes through the cycles; one learning a folder at a time, or `RunFolderError`."""
+    out, started = Path(request.out), time.monotonic()
+    make_folder(out)
+    with locked(out / LOCK, out):
+        tracking = Tracking(request.tracking)
+        name = f"{corpus_name(request.corpus)} and {corpus_name(request.pool)} · codl"
+        with tracking.run(name, tags=run_tags(job="codl", model=request.out)) as run:
+            job = _Job.open(request, tracking, run)
+            run.params(_params(request) | {"gamma": job.learner.settings.gamma})
+            cycles = []
+            for done in job.cycles():
+                cycles.append(done)
+                say(_line(done))
+            run.folder(job.folder(cycles[-1].number) / MODEL, MODEL_FOLDER)
+            run.end(Outcome.now(_figures(cycles[-1]) | _tried(job.trials) | {"cycles": len(cycles) - 1}))
+            return CodlReport(
+                documents=job.learner.seen.documents,
+                pool=len(job.pool),
+                pool_tokens=sum(map(len, job.pool)),
+                rejected=job.rejected,
+                cycles=tuple(cycles),
+                settled=_settled(cycles[-1], request.settings),
+                gamma=job.learner.settings.gamma,
+                tuned=job.trials,
+                seconds=time.monotonic() - started,
+                out=request.out,
+                mlflow_run=run.id,
+            )
+
+
+class _Job(NamedTuple):
+    """What all cycles share."""
+
+    request: Request
+    tracking: Tracking
+    run: Run
+    learner: Learner
+    weights: Weights | None
+    pool: Sequence[Document]
+    rejected: int
+    trials: tuple[GammaTrial, ...]
+    key: str
+
+    @classmethod
+    def open(cls, request: Request, tracking: Tracking, run: Run) -> _Job:
+        """Reads everything. Raises `TrainingError`, `ConstraintError`, and what reading a corpus raises."""
+        places = {"training": request.corpus, "pool": request.pool, "development": request.dev}
+        shards = {context: plan(place) for context, place in places.items() if place is not None}
+        (documents, bad), (pool, worse) = (read_documents(shards[context]) for context in ("training", "pool"))
+        if not pool:
+            raise TrainingError(f"{request.pool}: there is no document to learn from")
+        digests = {context: dataset_digest(found) for context, found in shards.items()}
+        for context, digest in digests.items():
+            place = str(places[context])
+            run.dataset(name=corpus_name(place), digest=digest, source=place, context=context)
+        learner = learner_of(documents, pool, request.settings)
+        bound, text = None, ""
+        if request.constraints is not None:
+            bound = load_constraints(Path(request.constraints)).bind(learner.labels)
+            text = constraints_text(bound, {})
+        trials = _trials(request, documents, pool, bound, _key(request, digests, text, request.settings))
+        if trials:
+            chosen = request.settings.model_copy(update={"gamma": best_gamma(trials)})
+            learner = replace(learner, settings=chosen)
+        settings = learner.settings
+        weights = None if bound is None else Weights.of(bound, Batch.of(documents), learner.labels, settings)
+        key = _key(request, digests, text, settings.mixture)
+        return cls(request, tracking, run, learner, weights, pool, bad + worse, trials, key)
+
+    def folder(self, number: int) -> Path:
+        """Of a cycle."""
+        return Path(self.request.out) / f"cycle-{number:02d}"
+
+    def cycles(self) -> Iterator[Cycle]:
+        """Each cycle when it is done, those of earlier calls at once."""
+        for number in range(self.request.settings.cycles + 1):
+            found = _read(self.folder(number) / MARKER, self.key)
+            cycle = self._again(number) if found is None else found
+            yield cycle
+            if _settled(cycle, self.request.settings):
+                return
+
+    def _again(self, number: int) -> Cycle:
+        """One cycle, whole."""
+        folder = self.folder(number)
+        make_folder(folder)
+        name = f"cycle {number}"
+        with self.tracking.run(name, tags=run_tags(job="codl", **{PARENT: self.run.id})) as run:
+            labelled = self._label(number, self.request.pool, folder / POOL) if number else None
+            cycle = self._learn(number, labelled)
+            if self.request.dev is not None:
+                self._label(number + 1, self.request.dev, folder / DEV)
+                accuracy = evaluate(str(folder / DEV), self.request.dev).report.token_accuracy
+                cycle = cycle.model_copy(update={"accuracy": accuracy})
+            write_whole(folder / MARKER, Done(key=self.key, cycle=cycle).model_dump_json(indent=1).encode())
+            run.end(Outcome.now(_figures(cycle)))
+        return cycle
+
+    def _label(self, number: int, corpus: str, out: Path) -> RunReport:
+        """A corpus labelled with the model and constraints of the cycle before ``number``."""
+        folder = self.folder(number - 1)
+        return label_corpus(
+            Labelling(
+                corpus=corpus,
+                model=str(folder / MODEL),
+                out=str(out),
+                settings=self.request.labelling,
+                constraints=() if self.weights is None else (str(folder / CONSTRAINTS),),
+                consistency=False,
+                shard_bytes=self.request.shard_bytes,
+                ray=self.request.ray,
+                workers=self.request.workers,
+                tracking=self.request.tracking,
+            )
+        )
+
+    def _learn(self, number: int, labelled: RunReport | None) -> Cycle:
+        """Writes the cycle's model and constraints, learned from the pool where it was ``labelled``."""
+        folder, learner, weights = self.folder(number), self.learner, self.weights
+        ways = [] if labelled is None else self._ways(number)
+        parts = learner.learned(ways) if ways else learner.first
+        with staged(folder / MODEL) as model:
+            learner.save(parts, model)
+        if weights is not None:
+            pool = Batch.of(self.pool)
+            weighed = weights.learned(ways[0].labels, pool, learner.labels) if ways else weights.begun()
+            write_whole(folder / CONSTRAINTS, constraints_text(weighed, {}).encode())
+        if labelled is None:
+            return Cycle(number=number)
+        moved = 1.0 if number == 1 else changed(self._ways(number - 1)[0].labels, ways[0].labels)
+        return Cycle(number=number, changed=moved, penalty=labelled.penalty, certified=labelled.certified)
+
+    def _ways(self, number: int) -> list[Way]:
+        """What a cycle's run says of the pool. Raises `RunFolderError` where it lacks a document."""
+        place, encode = self.folder(number) / POOL, self.learner.labels.encode
+        found: dict[str, Ranked] = {}
+        for table in published(str(place)).tables(FOLDER, PREDICTIONS):
+            ranked = table[N_BEST].to_pylist() if N_BEST in table.column_names else [None] * len(table)
+            for doc_id, labels, ranks in zip(table[DOC_ID].to_pylist(), table[LABELS].to_pylist(), ranked, strict=True):
+                best = ranks or [{LABELS: labels, SCORE: 0.0}]
+                score = np.array([rank[SCORE] for rank in best])
+                found[doc_id] = Ranked(np.array([encode(rank[LABELS]) for rank in best]), score)
+        missing = [document.doc_id for document in self.pool if document.doc_id not in found]
+        if missing:
+            raise RunFolderError(
+                f"{place}: no labels for document {missing[0]!r}; it may break what is hard: see the rejects there"
+            )
+        return ways_of([found[document.doc_id] for document in self.pool], self.learner.settings.em)
+
+
+def _trials(
+    request: Request,
+    documents: Sequence[Document],
+    pool: Sequence[Document],
+    constraints: DeclaredConstraints | None,
+    key: str,
+) -> tuple[GammaTrial, ...]:
+    """Those of an earlier call that asked for the same, or of now; none where nothing is tuned."""
+    if not request.tune:
+        return ()
+    place = Path(request.out) / TUNED
+    if place.is_file():
+        found = Chosen.model_validate_json(place.read_bytes())
+        if found.key == key:
+            return found.trials
+    trials = choose_gamma(documents, pool, constraints, request.settings, request.labelling)
+    write_whole(place, Chosen(key=key, trials=trials).model_dump_json(indent=1).encode())
+    return trials
+
+
+def _key(request: Request, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
+    """Hex digest of all that decides what a cycle makes; how many there are decides nothing there."""
+    given = [settings.model_dump_json(), request.labelling.model_dump_json()]
+    parts = [str(sorted(digests.items())), constraints, *given, code_digest()]
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
+
+
+def _read(path: Path, key: str) -> Cycle | None:
+    """A cycle that is done, by a call that asked for the same."""
+    if not path.is_file():
+        return None
+    done = Done.model_validate_json(path.read_bytes())
+    return done.cycle if done.key == key else None
+
+
+def _settled(cycle: Cycle, settings: CodlSettings) -> bool:
+    """Nothing moves any more, and the model is that of the cycle before as nearly as was asked for."""
+    return cycle.changed is not None and cycle.changed < settings.change
+
+
+def _figures(cycle: Cycle) -> dict[str, float]:
+    named = {"changed": cycle.changed, "penalty": cycle.penalty, "dev/accuracy": cycle.accuracy}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _tried(trials: Sequence[GammaTrial]) -> dict[str, float]:
+    """MLflow's figures of the shares that were tried."""
+    rows = [(f"gamma/{trial.gamma:g}/", trial.model_dump(exclude={"gamma"})) for trial in trials]
+    return {start + name: value for start, row in rows for name, value in row.items()}
+
+
+def _params(request: Request) -> dict[str, object]:
+    given = {"corpus": request.corpus, "pool": request.pool, "constraints": request.constraints, "dev": request.dev}
+    return given | {"engine": request.labelling.engine} | request.settings.model_dump()
+
+
+def _line(cycle: Cycle) -> str:
+    """A cycle for people."""
+    parts = [
+        "of labelled documents alone" if cycle.changed is None else f"{cycle.changed:.2%} of labels changed",
+        *([] if cycle.penalty is None else [f"penalty {cycle.penalty:,.0f} nats, {cycle.certified:.1%} certified"]),
+        *([] if cycle.accuracy is None else [f"{cycle.accuracy:.2%} of development tokens right"]),
+    ]
+    return f"cycle {cycle.number}: " + "; ".join(parts)

@@ -1,0 +1,249 @@
+"""What `flows.train` does: a model, and the label consistency that is tuned on documents it has not seen."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
+from flows.progress import meter
+from flows.progressive import Kept, Search, choose, forget, track
+from flows.runfolder.runfolder import LOCK, dataset_digest, locked
+from flows.sources import read_documents
+from flows.tracking.tracking import (
+    MODEL_FOLDER,
+    PARENT,
+    PENALTIES_FILE,
+    Outcome,
+    Registered,
+    Run,
+    Tracking,
+    TrackingError,
+)
+from flows.tuning import Tuned, pair_counts, tune_consistency
+from schemas.document import Document
+from schemas.labels import LabelError
+from schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
+from schemas.settings import HmmSettings, Settings, TrainerSettings, Validation
+from schemas.trigram import TrigramSettings
+from workers.constraints.constraint_file import load_constraints
+from workers.constraints.constraint_set import ConstraintSet
+from workers.corpus.plan import plan
+from workers.learning.folds import held_out
+from workers.learning.known_weights import known_weights_text
+from workers.learning.saved_consistency import EXTRA, consistency_extra
+from workers.learning.selection import Trial, best_of, select
+from workers.learning.trainers.perceptron import CONSTRAINTS_FILE
+from workers.learning.trainers.registry import trainer_named
+from workers.learning.trainers.trainer import Iteration, TrainingError
+from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
+from workers.models.model import Model
+from workers.storage.files import staged
+
+
+class Request(Settings):
+    """One training, as the command line and Prefect give it."""
+
+    corpus: str
+    out: str
+    trainer: str
+    settings: TrainerSettings
+    tune: bool = False
+    consistency: bool = True
+    held_out: float = 0.2
+    validation: Validation = Validation.RANDOM
+    register_as: str | None = None
+    alias: str = ALIAS
+    tracking: str | None = None
+    search: Search = Search()
+
+
+class _Choice(NamedTuple):
+    """The settings to train with, and by what they were chosen, if they were."""
+
+    settings: TrainerSettings
+    trials: Sequence[Trial] = ()
+    samples: Sequence[SampleRow] = ()
+
+
+def check_search(request: Request) -> None:
+    """Raises `TrainingError` where Ray is asked for that nothing needs."""
+    if request.search != Search() and not (request.tune and isinstance(request.settings, TrigramSettings)):
+        raise TrainingError("--ray, --workers and --largest-sample are for --tune of trainer trigram alone")
+
+
+def train_model(request: Request) -> TrainReport:
+    """Reads, tunes, trains, saves, tracks and registers; one training a folder at a time, or `RunFolderError`."""
+    out = Path(request.out)
+    check_model_place(out)
+    target = Path(os.path.realpath(out))
+    # Beside the folder: the new model takes that one's place as a whole.
+    with locked(target.with_name(f".{target.name}{LOCK}"), out):
+        return _train(request, out)
+
+
+def _train(request: Request, out: Path) -> TrainReport:
+    started = time.monotonic()
+    tracking = Tracking(request.tracking)
+    shards = {context: plan(place) for context, place in corpora_of(request).items()}
+    name = f"{corpus_name(request.corpus)} · {request.trainer}"
+    with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
+        documents, rejected = read_documents(shards["training"])
+        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)
+        request = request.model_copy(update={"settings": choice.settings})
+        run.params(_params(request))
+        for context, place in corpora_of(request).items():
+            run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
+        tuned = _tune(request, documents) if request.consistency else None
+        figures = {} if tuned is None else tuned.figures
+        with staged(out) as folder:
+            _fit(documents, request, folder, "training")
+            manifest = parse_manifest(folder / MANIFEST)
+            metrics = manifest.figures | {"rejected": rejected} | figures
+            extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
+            update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras)
+        forget(out)
+        try:
+            run.params({"model_kind": manifest.kind, "learning": _learning(request.settings)})
+            _log_penalties(run, out, tuned)
+            registered = _register(tracking, run, out, request)
+            run.end(Outcome.now(metrics | {"seconds": time.monotonic() - started}))
+        except TrackingError as error:
+            raise TrackingError(f"the model is in {out}, but {error}") from None
+        seconds = time.monotonic() - started
+        return _report(request, manifest, rejected, choice, figures, run, registered, seconds=seconds)
+
+
+def _choose(request: Request, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
+    """What is not given, where that is asked for; ``corpus`` is the digest of the documents."""
+    settings = request.settings
+    if not request.tune:
+        return _Choice(settings)
+    if not isinstance(settings, TrigramSettings):
+        trials = _select(request, documents)
+        return _Choice(best_of(trials).settings, trials)
+    kept = Kept(Path(request.out), corpus, settings)
+    told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}))
+    best, samples = choose(documents, settings, search=request.search, kept=kept, told=told)
+    return _Choice(best, samples=samples)
+
+
+def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
+    """Cross-validates what is not given."""
+    with meter("cross-validation", None) as bar:
+
+        def show(trial: Trial) -> None:
+            given = ", ".join(f"{name} {value}" for name, value in trial.chosen.items())
+            bar.advance(note=f"{given}: F1 {trial.f1:.2%}")
+
+        train = trainer_named(request.trainer).train
+        return select(documents, train, request.settings, validation=request.validation, progress=show)
+
+
+def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
+    """Learns costs from all documents, and scales from those a model for tuning has not seen."""
+    held = held_out(documents, request.held_out, request.validation)
+    inside = [d for d, out in zip(documents, held, strict=True) if not out]
+    outside = [d for d, out in zip(documents, held, strict=True) if out]
+    if not inside or not outside:
+        raise TrainingError(
+            f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out:.0%} of them; "
+            "give more, or --no-consistency"
+        )
+    with tempfile.TemporaryDirectory(prefix="concord-tuning-") as folder:
+        model = _fit(inside, request, Path(folder), "training without the held-out part")
+        try:
+            return tune_consistency(outside, model, pair_counts(documents, model.labels))
+        except LabelError as error:
+            raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
+
+
+def _fit(documents: Sequence[Document], request: Request, out: Path, title: str) -> Model:
+    with meter(title, None) as bar:
+        done = 0
+
+        def show(iteration: Iteration) -> None:
+            nonlocal done
+            bar.expect(iteration.total)
+            loss = "" if iteration.loss is None else f", loss {iteration.loss:,.0f}"
+            bar.advance(iteration.number - done, note=f"iterations{loss}")
+            done = iteration.number
+
+        return trainer_named(request.trainer).train(documents, settings=request.settings, out=out, progress=show)
+
+
+def corpora_of(request: Request) -> dict[str, str]:
+    """The places of what a training reads, by what for."""
+    settings = request.settings
+    unlabelled = settings.unlabelled if isinstance(settings, HmmSettings) else None
+    return {"training": request.corpus} | ({} if unlabelled is None else {"unlabelled": corpus_place(unlabelled)})
+
+
+def _params(request: Request) -> dict[str, object]:
+    given = request.model_dump(mode="json", include={"corpus", "held_out", "validation", "trainer"})
+    return given | request.settings.model_dump()
+
+
+def _learning(settings: TrainerSettings) -> str:
+    """Whether the model was learned under constraints, and how: Chang et al.'s names, l without."""
+    given = settings.model_dump(include={"constraints", "learn"})
+    return str(given["learn"]) if given.get("constraints") else "l"
+
+
+def _log_penalties(run: Run, out: Path, tuned: Tuned | None) -> None:
+    """What the label consistency, and the constraints that were learned with the model, cost."""
+    learned = out / CONSTRAINTS_FILE
+    sets: list[ConstraintSet] = [] if tuned is None else [tuned.consistency]
+    sets += [load_constraints(learned)] if learned.is_file() else []
+    if sets:
+        run.text(known_weights_text(sets), PENALTIES_FILE)
+
+
+def _register(tracking: Tracking, run: Run, out: Path, request: Request) -> Registered | None:
+    run.folder(out, MODEL_FOLDER)
+    if request.register_as is None:
+        return None
+    return tracking.register(run, request.register_as, alias=request.alias)
+
+
+def _report(
+    request: Request,
+    manifest: Manifest,
+    rejected: int,
+    choice: _Choice,
+    tuning: dict[str, float],
+    run: Run,
+    registered: Registered | None,
+    *,
+    seconds: float,
+) -> TrainReport:
+    return TrainReport(
+        trainer=request.trainer,
+        documents=int(manifest.figures["documents"]),
+        tokens=int(manifest.figures["tokens"]),
+        rejected=rejected,
+        labels=len(manifest.labels),
+        figures=manifest.figures,
+        selection=tuple(_row(trial, choice.trials[0]) for trial in choice.trials),
+        samples=tuple(choice.samples),
+        exact_scale=tuning.get("consistency/exact_scale"),
+        subsequence_scale=tuning.get("consistency/subsequence_scale"),
+        unlabelled_scale=tuning.get("consistency/unlabelled_scale"),
+        held_out_f1_without_consistency=tuning.get("held_out/f1_without_consistency"),
+        held_out_f1=tuning.get("held_out/f1"),
+        seconds=round(seconds, 3),
+        out=request.out,
+        model_digest=manifest.digest,
+        mlflow_run=run.id,
+        registered=None if registered is None else f"models:/{registered.name}@{registered.alias}",
+    )
+
+
+def _row(trial: Trial, base: Trial) -> SelectionRow:
+    gain = trial.against(base)
+    return SelectionRow(chosen=trial.chosen, f1=trial.f1, gain=gain.difference, low=gain.low, high=gain.high)
