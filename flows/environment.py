@@ -12,18 +12,22 @@ from pathlib import Path
 RAY = {
     # Nothing calls home.
     "RAY_USAGE_STATS_ENABLED": "0",
-    # On this machine Ray is to listen on the loopback interface. Ray does so where it takes the system for one
-    # without clusters; otherwise it turns 127.0.0.1 into the outside address, and listens on all of them.
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     # A task killed for memory is tried once more, not for ever.
     "RAY_task_oom_retries": "1",
-    # Workers get the share of the machine that the command has; Ray would start them at a niceness of 15.
-    "RAY_worker_niceness": "0",
     # Under `uv run` Ray would rebuild the environment in every worker, and the driver never answers.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     # Ray would print what it deduplicated to standard output, between the lines of --json.
     "RAY_DEDUP_LOGS": "0",
 }
+
+LOCAL_RAY = {
+    # Ray is to listen on the loopback interface. It does so where it takes the system for one without clusters;
+    # otherwise it turns 127.0.0.1 into the outside address, and listens on all of them.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Workers get the share of the machine that the command has; Ray would start them at a niceness of 15 more.
+    "RAY_worker_niceness": "0",
+}
+"""The same of a Ray that a run starts on this machine."""
 
 PREFECT = {
     "DO_NOT_TRACK": "1",

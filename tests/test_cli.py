@@ -50,6 +50,7 @@ from workers.inference.registry import SOLVERS, solver_named
 from workers.labelling.output import MARKERS
 from workers.learning.penalties import PENALTIES, penalty_named
 from workers.learning.trainers.registry import TRAINERS, trainer_named
+from workers.storage.files import write_whole
 
 runner = CliRunner()
 
@@ -176,11 +177,11 @@ def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
         ),
         (("evaluate", "--predictions", "nowhere", "--gold", "nowhere"), 3, "there is no whole run in this folder"),
         (
-            ("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--engine", "gips"),
+            ("reprocess", "--corpus", ".", "--model", "m", "--out", "o", "--engine", "gips"),
             2,
             "'gibbs'? there",
         ),
-        (("reprocess", "--corpus", "c", "--model", "m", "--out", "o", "--option", "swoops=3"), 2, "of engine gibbs"),
+        (("reprocess", "--corpus", ".", "--model", "m", "--out", "o", "--option", "swoops=3"), 2, "of engine gibbs"),
         (("reprocess", "--corpus", "c"), 2, "Missing option"),
         (("synthesize", "--out", "o", "--documents", "0"), 2, "--documents"),
     ],
@@ -189,6 +190,7 @@ def test_wrong_use_is_one_message_and_an_exit_code(
     arguments: tuple[str, ...], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    write_whole(tmp_path / "m" / "manifest.json", b"{}")  # what may be a model
     result = call(*arguments, code=code)
     said = " ".join((result.stderr + result.output).split())
     assert message in said

@@ -1,0 +1,123 @@
+"""Is there a Ray cluster at an address, and does it want a token? Asked before Ray itself is, which may take minutes.
+
+A client that shows a token where none is wanted is let in, and one without where one is wanted may abort its process.
+So another process asks, first without a token: what is nobody's business is not sent.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import Literal
+
+from flows.cluster.deaths import ClusterError
+from flows.cluster.ray_watch import host_and_port
+
+Mode = Literal["disabled", "token"]
+"""What `RAY_AUTH_MODE` may be."""
+
+KNOCK_SECONDS = 5.0
+"""How long a cluster may take to open a connection, and then to greet."""
+
+ASK_SECONDS = 30.0
+"""How long it may take to answer, the start of Python on this machine included."""
+
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""How a client of HTTP/2, as gRPC is, begins (RFC 9113, section 3.4): a preface and a frame of settings."""
+
+FRAME_HEAD, SETTINGS = 9, 4
+"""Bytes before the content of a frame, and the type of the frame that a server begins with."""
+
+ASK = """
+import sys
+from ray._private.services import canonicalize_bootstrap_address_or_die
+from ray._raylet import AuthenticationMode, AuthenticationTokenLoader, GcsClient, get_authentication_mode
+wanted = get_authentication_mode() == AuthenticationMode.TOKEN
+if wanted and not AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):
+    sys.exit("NoToken")
+try:
+    address = canonicalize_bootstrap_address_or_die(sys.argv[1])
+except ConnectionError:
+    sys.exit("NoCluster")
+GcsClient(address=address).get_all_node_info(timeout=10)
+"""
+"""Asks as a driver would; what is wrong stands on standard error."""
+
+_REFUSED = (b"InvalidAuthToken", b"AuthenticationError", b"Unauthenticated")
+_HOW = "give it in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+
+
+def reach(address: str) -> Mode | None:
+    """Whether the cluster at ``address`` wants a token, None where Ray is to find out; within seconds.
+
+    ``RAY_AUTH_MODE`` decides it where that is set. Raises `ClusterError` where no Ray cluster answers that lets this
+    process in.
+    """
+    _knock(address)
+    if "://" in address:
+        return None  # Ray's client has time limits of its own
+    given = os.environ.get("RAY_AUTH_MODE", "").lower()
+    if given:
+        return _asked(address, "token" if given == "token" else "disabled", given=True)
+    return _asked(address, "disabled", given=False)
+
+
+def _asked(address: str, mode: Mode, *, given: bool) -> Mode:
+    """The mode in which the cluster answers: this one, or where it is not ``given``, that with a token."""
+    said = _ask(address, mode)
+    if said is None:
+        return mode
+    if b"NoCluster" in said:
+        raise ClusterError("no Ray cluster runs on this machine; give its address, or leave --ray out")
+    if b"NoToken" in said:
+        raise ClusterError(f"the Ray cluster at {address} wants a token: {_HOW}")
+    if not any(word in said for word in _REFUSED):
+        raise ClusterError(_strange(address))
+    if mode == "token":
+        raise ClusterError(f"the Ray cluster at {address} does not take this token; it wants its own: {_HOW}")
+    if given:
+        raise ClusterError(f"the Ray cluster at {address} wants a token, and RAY_AUTH_MODE={mode} sends none; unset it")
+    return _asked(address, "token", given=given)
+
+
+def _ask(address: str, mode: Mode) -> bytes | None:
+    """What another process complains of that asks in this mode; None where it gets an answer."""
+    command = (sys.executable, "-c", ASK, address)
+    env = os.environ | {"RAY_AUTH_MODE": mode}
+    try:
+        asked = subprocess.run(command, env=env, capture_output=True, timeout=ASK_SECONDS, check=False)  # noqa: S603 — our own
+    except subprocess.TimeoutExpired as expired:
+        return expired.stderr or b""
+    return asked.stderr if asked.returncode else None
+
+
+def _knock(address: str) -> None:
+    """Raises `ClusterError` where nobody answers at HOST:PORT, or nobody who speaks as Ray does."""
+    place = host_and_port(address)
+    if place is None:
+        return  # "auto": the cluster of this node
+    try:
+        with socket.create_connection(place, timeout=KNOCK_SECONDS) as connection:
+            greeted = os.environ.get("RAY_USE_TLS", "0") != "0" or _greets(connection)
+    except OSError as error:
+        raise ClusterError(f"no Ray cluster at {address}: {error}; check the address, or leave --ray out") from error
+    if not greeted:
+        raise ClusterError(_strange(address))
+
+
+def _greets(connection: socket.socket) -> bool:
+    """Does the other side begin as a server of HTTP/2 does?"""
+    said = b""
+    try:
+        connection.sendall(GREETING)
+        while len(said) < FRAME_HEAD and (more := connection.recv(FRAME_HEAD - len(said))):
+            said += more
+    except OSError:
+        return False
+    return len(said) == FRAME_HEAD and said[3] == SETTINGS
+
+
+def _strange(address: str) -> str:
+    return f"what listens at {address} does not answer as a Ray cluster; check the address"

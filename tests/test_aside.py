@@ -1,0 +1,61 @@
+"""Calls are done in another thread, and signals stay with whoever handles them in this one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+from flows.cluster.aside import Aside, StoppedError, aside
+
+
+@pytest.fixture
+def thread() -> Iterator[Aside]:
+    with aside() as made:
+        yield made
+
+
+def test_calls_are_done_one_after_the_other_in_one_other_thread(thread: Aside) -> None:
+    names = {thread.do(lambda: threading.current_thread().name) for _ in range(3)}
+    assert names == {"concord-ray"}
+    with pytest.raises(ZeroDivisionError):
+        thread.do(lambda: 1 // 0)
+    assert thread.do(lambda: 7) == 7
+
+
+class _Interrupted(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_handled_at_once_by_the_handler_that_is_there(number: signal.Signals, thread: Aside) -> None:
+    def ours(_number: int, _frame: FrameType | None) -> None:
+        raise _Interrupted
+
+    ended: list[type[BaseException]] = []
+
+    def until_nobody_waits() -> None:
+        os.kill(os.getpid(), number)
+        try:
+            while True:
+                time.sleep(0.01)
+                thread.check()
+        except StoppedError as error:
+            ended.append(type(error))
+            raise
+
+    former = signal.signal(number, ours)
+    try:
+        with pytest.raises(_Interrupted):
+            thread.do(until_nobody_waits)
+        assert signal.getsignal(number) is ours
+        assert ended == [StoppedError], "the call had not ended when the interruption went on"
+        thread.check()
+        assert thread.do(lambda: 7) == 7
+    finally:
+        signal.signal(number, former)
