@@ -19,11 +19,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from workers.compiling.told import LISTENERS, Compiling, listening
+
 LINE_SECONDS = 10.0
 """Without a terminal (a scheduled run's log) a line every so many seconds."""
 
 PATIENCE = 4.0
 """Seconds that pass in silence: a process starts in less."""
+
+COMPILING = "compiling kernels, once a machine and version"
 
 console = Console(stderr=True)
 
@@ -90,3 +94,27 @@ def explained(message: str, *, after: float = PATIENCE) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+class CompilingLines:
+    """A line on what is compiled ``where``, once that has taken `PATIENCE`, and every `LINE_SECONDS` from then on."""
+
+    def __init__(self, where: str = "") -> None:
+        self._where = where
+        self._said = -LINE_SECONDS
+
+    def __call__(self, now: Compiling) -> None:
+        """Hears of a kernel."""
+        if now.seconds >= PATIENCE and now.seconds - self._said >= LINE_SECONDS:
+            self._said = now.seconds
+            say(f"{COMPILING}{self._where}: {now.done} done in {now.seconds:.0f} s, now {now.kernel}")
+
+
+@contextmanager
+def compiling_told() -> Iterator[None]:
+    """Says what is compiled in this process in the block, unless somebody says so already."""
+    if LISTENERS:
+        yield
+        return
+    with listening(CompilingLines()):
+        yield

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from flows.errors import faults
+from flows.progress import compiling_told
 from schemas.errors import UsageError
 from schemas.secrets import masked_errors
 
@@ -60,10 +61,9 @@ def watched(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Callable[
 
         @wraps(run)
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            if is_watched():
-                return flow_of(called)(*args, **kwargs)
             try:
-                return checked()(*args, **kwargs)
+                with compiling_told():
+                    return flow_of(called)(*args, **kwargs) if is_watched() else checked()(*args, **kwargs)
             except ValidationError as error:
                 if error.title != run.__name__:
                     raise  # of something that the function did

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import typer
 
+from flows.progress import compiling_told
 from schemas.errors import InputError, ServiceError, ShardsError, UsageError
 from schemas.secrets import masked_errors, redact
 
@@ -69,7 +70,7 @@ def reported() -> Iterator[None]:
     """Turns known errors into a message on standard error and an exit code, for the length of the block."""
     _raise_at_first_signal()
     try:
-        with masked_errors():
+        with masked_errors(), compiling_told():
             yield
     except UsageError as error:
         _leave(Exit.USAGE, str(error))

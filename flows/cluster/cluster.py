@@ -26,7 +26,7 @@ from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Doo
 from flows.cluster.reaching import Mode, reach
 from flows.cluster.room import check_room, working
 from flows.environment import LOCAL_RAY, RAY, applied
-from flows.progress import explained, say
+from flows.progress import CompilingLines, explained, say
 from workers.compiling.code import workers_digest
 from workers.corpus.plan import U
 from workers.remote.actor import warm_node
@@ -107,16 +107,30 @@ class Cluster(NamedTuple):
         One that dies of it is not the end: its shard is what meets the document again.
         """
         warm: Any = ray.remote(num_cpus=0, max_retries=0)(warm_node)
-        there = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in working(ray.nodes())]
+        nodes = working(ray.nodes())
+        there = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
         given = (order.task, order.code, order.shared)
-        for call in [warm.options(scheduling_strategy=node).remote(*given) for node in there]:
+        begun = [warm.options(scheduling_strategy=node).remote(*given) for node in there]
+        for node, answers in zip(nodes, begun, strict=True):
+            tell = CompilingLines(f" on {node['NodeManagerHostname']}" if len(nodes) > 1 else "")
             try:
-                ray.get(self.wait([call]))
+                for told in self._given(answers):
+                    tell(told)
             except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
                 self.insist()
                 say("a process died in the warm-up; the workers start without it")
             except ray.exceptions.RayError as error:
                 raise ClusterError(reason(error)) from error
+
+    def _given(self, answers: Any) -> Iterator[Any]:
+        """What a task gives that gives many things, as each comes."""
+        while True:
+            self.wait([answers])
+            try:
+                one = next(answers)
+            except StopIteration:
+                return
+            yield ray.get(one)
 
 
 @contextmanager

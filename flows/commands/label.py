@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flows.progress import compiling_told
 from flows.sources import LateRegistry, check_there, open_constraints, open_model
 from schemas.audit import Explanation
 from schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
@@ -86,7 +87,8 @@ class Labeller:
         self._check(document)
         batch = Batch.of([document])
         model, constraints, settings = self.model, self.constraints, self.settings
-        labelled = label_batch(batch, model=model, constraints=constraints, settings=settings)
+        with compiling_told():
+            labelled = label_batch(batch, model=model, constraints=constraints, settings=settings)
         for reason in labelled.refused.values():
             raise DocumentError(reason, document.doc_id)
         table = answers_table(batch, labelled, model=model, constraints=constraints, settings=settings)
@@ -104,8 +106,9 @@ class Labeller:
     def explain(self, document: Document) -> Explanation:
         """What each constraint changes in a document, and at what cost; a solve for each. Raises as a call does."""
         self._check(document)
-        scores, decoder = local_scores(self.model, Batch.of([document])), run_decoder(self.settings)
-        return explain(document, scores, self.constraints, self.model.labels, decoder=decoder)
+        with compiling_told():
+            scores, decoder = local_scores(self.model, Batch.of([document])), run_decoder(self.settings)
+            return explain(document, scores, self.constraints, self.model.labels, decoder=decoder)
 
     def _check(self, document: Document) -> None:
         there, place = sorted(document.columns), document.doc_id

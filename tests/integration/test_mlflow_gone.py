@@ -19,6 +19,7 @@ from urllib.parse import quote
 import pytest
 
 from flows.cluster.cluster import STARTING
+from flows.progress import COMPILING
 from flows.tracking.tracking import ANSWER_SECONDS
 from tests.integration.conftest import PYTHON, World, free_port, markers, wait_for
 from tests.integration.object_store import object_store
@@ -108,7 +109,7 @@ class Ended(NamedTuple):
 def ended(world: World, out: str, process: subprocess.Popen[str]) -> Ended:
     answer, said = process.communicate(timeout=300)
     written = [p.stat().st_mtime for p in (world.folder / out / ".shards" / "_shards").glob("*.json")]
-    lines = [line for line in said.splitlines() if not line.startswith(("labelling:", STARTING))]
+    lines = [line for line in said.splitlines() if not line.startswith(("labelling:", STARTING, COMPILING))]
     assert len(lines) == 1, said
     return Ended(process.returncode, answer + said, lines[0], time.time() - max(written))
 

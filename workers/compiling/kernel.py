@@ -15,8 +15,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core import event
 
 from workers.compiling.kernel_folder import NUMBA, KernelFiles
+from workers.compiling.told import Compilations
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -27,6 +29,30 @@ COMPILED: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
 WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILED | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """Without numba's runtime, which counts references; to make an array does not compile then."""
+
+
+OURS = "workers."
+"""How the names of modules with kernels of this project begin."""
+
+
+class _Teller(event.Listener):
+    """Tells of the kernels of this project that numba compiles."""
+
+    def __init__(self) -> None:
+        self._compilations = Compilations()
+
+    def on_start(self, event: Any) -> None:
+        function = event.data["dispatcher"].py_func
+        if function.__module__.startswith(OURS):
+            self._compilations.began(f"{function.__module__}.{function.__name__}")
+
+    def on_end(self, event: Any) -> None:
+        if event.data["dispatcher"].py_func.__module__.startswith(OURS):
+            self._compilations.ended()
+
+
+EVENTS: Any = event
+EVENTS.register("numba:compile", _Teller())
 
 
 def _kept(**options: Any) -> Callable[[Function], Function]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import ray
 
 from workers.compiling.code import workers_digest
+from workers.compiling.told import Compiling, listening
 from workers.corpus.plan import Unit
 from workers.remote.registry import TASKS
+
+TELL_SECONDS = 1.0
+"""How often a node tells what it compiles."""
 
 
 class CodeMismatchError(RuntimeError):
@@ -66,9 +72,17 @@ def actor_class(*, memory: int) -> Any:
     return decorate(ShardWorker)
 
 
-def warm_node(task: str, code: str, shared: Sequence[Any]) -> str:
-    """Compiles or loads every numba kernel once on a node, before its actors race for the cache; see `Task.warm`."""
+def warm_node(task: str, code: str, shared: Sequence[Any]) -> Iterator[Compiling]:
+    """Compiles or loads every numba kernel once on a node, before its actors race for the cache; see `Task.warm`.
+
+    Gives what is compiled, every `TELL_SECONDS`.
+    """
     check_code(code)
     (parts,) = ray.get(list(shared))
-    TASKS[task].warm(parts)
-    return os.uname().nodename
+    heard: deque[Compiling] = deque(maxlen=1)
+    with listening(heard.append), ThreadPoolExecutor(1) as thread:
+        warming = thread.submit(TASKS[task].warm, parts)
+        while wait([warming], timeout=TELL_SECONDS).not_done:
+            if heard:
+                yield heard.pop()
+        warming.result()

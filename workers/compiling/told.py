@@ -1,0 +1,54 @@
+"""What is compiled in this process, told to whoever listens. Nothing heavy is imported for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+
+class Compiling(NamedTuple):
+    """A kernel that has just been begun, how many are done, and the seconds that all of them have taken so far."""
+
+    kernel: str
+    done: int
+    seconds: float
+
+
+Listener = Callable[[Compiling], None]
+
+LISTENERS: list[Listener] = []
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """``listener`` hears of every kernel that is compiled in the block, and of none that is only loaded."""
+    LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        LISTENERS.remove(listener)
+
+
+class Compilations:
+    """Counts what is compiled; a kernel compiles those that it calls while it is compiled itself."""
+
+    def __init__(self) -> None:
+        self._open: list[float] = []
+        self._done, self._seconds = 0, 0.0
+
+    def began(self, kernel: str) -> None:
+        """``kernel`` is its module and name."""
+        now = time.monotonic()
+        under_way = now - self._open[0] if self._open else 0.0
+        self._open.append(now)
+        for listener in LISTENERS:
+            listener(Compiling(kernel, self._done, self._seconds + under_way))
+
+    def ended(self) -> None:
+        """The last one that was begun, and has not ended yet."""
+        started = self._open.pop()
+        self._done += 1
+        if not self._open:
+            self._seconds += time.monotonic() - started
