@@ -56,6 +56,9 @@ MLFLOW = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
+SQLITE = "sqlite:///"
+"""How the address of an SQLite file begins."""
+
 _CHANGING = threading.Lock()
 _HOLDERS: dict[str, int] = {}
 """Variables that are set here, and by how many blocks that have not ended yet."""
@@ -83,6 +86,11 @@ def applied(settings: Mapping[str, str]) -> Iterator[None]:
 def home() -> Path:
     """Where runs are tracked by default: ``CONCORD_HOME``, or ``.concord`` in the current folder."""
     return Path(os.environ.get("CONCORD_HOME", ".concord")).absolute()
+
+
+def tracking_uri(given: str | None) -> str:
+    """Where runs are tracked: as is ``given``, else by ``MLFLOW_TRACKING_URI``, else in SQLite in `home`."""
+    return given or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}{home() / 'mlflow.db'}"
 
 
 def command(name: str) -> str:

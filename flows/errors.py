@@ -46,6 +46,10 @@ class UntrackedError(ServiceError):
         self.report = report
 
 
+class TrackingError(ServiceError):
+    """MLflow could not be reached, or does not know what was asked for."""
+
+
 class PrefectError(ServiceError):
     """Prefect's API could not be reached."""
 

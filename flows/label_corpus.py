@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from flows.cluster.cluster import cluster
-from flows.errors import NothingLabelledError, ShardsFailedError, UntrackedError
+from flows.environment import tracking_uri
+from flows.errors import NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from flows.jobs import corpus_name, run_tags
 from flows.progress import meter, say
 from flows.runfolder.runfolder import (
@@ -23,15 +24,15 @@ from flows.runfolder.runfolder import (
     publish,
     write_sources,
 )
-from flows.sources import OpenModel, check_columns, first_document, open_constraints, open_model
-from flows.tracking.tracking import Outcome, Run, Tracking, TrackingError
-from flows.tracking.untracked import catch_up, end_or_keep
+from flows.runfolder.tracked import keep_tracked, tracked_run
+from flows.sources import LateRegistry, OpenModel, check_columns, first_document, open_constraints, open_model
 from schemas.decoded import Status
+from schemas.errors import CorpusError
 from schemas.run import REGISTRY, SHARD_BYTES, Counts, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
 from schemas.secrets import redact
 from schemas.settings import Settings
 from workers.compiling.code import code_digest
-from workers.constraints.constraint_set import ConstraintSet
+from workers.constraints.constraint_set import ConstraintSet, Separable
 from workers.corpus.plan import distinct, survey
 from workers.corpus.shards import Shard
 from workers.evaluation.measures import MEASURES
@@ -39,7 +40,9 @@ from workers.evaluation.measures import figures as measure_figures
 from workers.evaluation.named_counts import MatchCounts
 from workers.learning.known_weights import known_weights
 from workers.models.model import score_column
-from workers.remote.label import LABEL, LabelParts
+
+if TYPE_CHECKING:
+    from flows.tracking.tracking import Outcome, Run, Tracking
 
 
 class Request(Settings):
@@ -58,39 +61,91 @@ class Request(Settings):
 
 
 def label_corpus(request: Request) -> RunReport:
-    """One corpus: plan, resume, label on Ray, publish where all shards are done, track."""
+    """One corpus: plan, resume, label on Ray, publish where all shards are done, track.
+
+    Where all of it is done, and a run has told MLflow so, neither Ray nor MLflow are imported.
+    """
     started = time.monotonic()
     out = Path(request.out)
     with exclusive(out):
-        tracking = Tracking(request.tracking)
-        catch_up(tracking, out)
-        opened = open_model(request.model, tracking)
+        job = _Job.of(request)
+        claim(out, request.corpus)
+        done = find_done(out, job.shards, job.key)
+        told = None if job.damages else tracked_run(out, uri=tracking_uri(request.tracking), digest=job.digest)
+        if told is None or len(done) < len({shard.id for shard in job.shards}):
+            return _label_tracked(job, done, started)
+        report = _published(job, done)
+        answer = _report(request, report, _Work(skipped=len(job.shards)), told, seconds=time.monotonic() - started)
+        failure = _failure(answer, job.shards, done)
+        if failure is not None:
+            raise failure
+        return answer
+
+
+class _Job(NamedTuple):
+    """A request with all that is read before anything is done; ``damages`` say why parts of the corpus cannot be."""
+
+    request: Request
+    opened: OpenModel
+    constraints: Separable
+    key: RunKey
+    shards: Sequence[Shard]
+    damages: Sequence[CorpusError]
+
+    @classmethod
+    def of(cls, request: Request) -> _Job:
+        """Raises what reading model, constraints and corpus raises."""
+        opened = open_model(request.model, LateRegistry(request.tracking))
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
         key = RunKey(
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
-        text = request.settings.text
-        scores = score_column(opened.model)
+        text, scores = request.settings.text, score_column(opened.model)
         shards, damages = survey(request.corpus, text=text, shard_bytes=request.shard_bytes, scores=scores)
         check_columns(shards, text, model=opened.model, constraints=constraints, source=request.model)
-        with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
-            run.params(_params(request, key, opened))
-            run.dataset(name=request.corpus, digest=dataset_digest(shards), source=request.corpus, context="reprocess")
-            claim(out, request.corpus)
-            done = find_done(out, shards, key)
-            work = _label(request, shards, done, opened, constraints, key)
-            work = work._replace(errors=(*(redact(str(damage)) for damage in damages), *work.errors))
-            report = ShardReport.merge(done[shard.id].report for shard in shards if shard.id in done)
-            if not work.errors:
-                if key.settings.certificates:
-                    write_sources(out, _sources(request))
-                publish(out, key, shards, done)
-            answer = _report(request, report, work, run, seconds=time.monotonic() - started)
-            failure = _failure(answer, shards, done)
-            failures = work.errors or ((str(failure),) if failure else ())
-            figures = metrics_of(report) | _speed(work) | weights_of(constraints)
-            _conclude(answer, run, Outcome.now(figures, failures=failures), tracking, failure)
-            return answer
+        return cls(request, opened, constraints, key, shards, damages)
+
+    @property
+    def digest(self) -> str:
+        """Of all that a tracked run is told."""
+        told = [dataset_digest(self.shards), *map(str, sorted(_params(self).items()))]
+        return hashlib.sha256("\0".join(told).encode()).hexdigest()
+
+
+def _label_tracked(job: _Job, done: dict[str, ShardMarker], started: float) -> RunReport:
+    """Labels what is not done, and tells MLflow."""
+    from flows.tracking.tracking import Outcome, Tracking
+    from flows.tracking.untracked import catch_up
+
+    request, out = job.request, Path(job.request.out)
+    tracking = Tracking(request.tracking)
+    catch_up(tracking, out)
+    with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
+        run.params(_params(job))
+        run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
+        work = _label(job, done)
+        work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
+        report = _merged(job, done) if work.errors else _published(job, done)
+        answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
+        failure = _failure(answer, job.shards, done)
+        failures = work.errors or ((str(failure),) if failure else ())
+        figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
+        _conclude(answer, run, Outcome.now(figures, failures=failures), tracking, failure)
+        keep_tracked(out, run.id, uri=tracking_uri(request.tracking), digest=job.digest)
+        return answer
+
+
+def _published(job: _Job, done: Mapping[str, ShardMarker]) -> ShardReport:
+    """Shows the run to readers."""
+    out = Path(job.request.out)
+    if job.key.settings.certificates:
+        write_sources(out, _sources(job.request))
+    publish(out, job.key, job.shards, done)
+    return _merged(job, done)
+
+
+def _merged(job: _Job, done: Mapping[str, ShardMarker]) -> ShardReport:
+    return ShardReport.merge(done[shard.id].report for shard in job.shards if shard.id in done)
 
 
 def weights_of(constraints: ConstraintSet) -> dict[str, float]:
@@ -126,6 +181,8 @@ def _failure(
 
 def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking, failure: Exception | None) -> None:
     """Tells MLflow how the run ended. Raises ``failure``, or `UntrackedError` where MLflow is gone."""
+    from flows.tracking.untracked import end_or_keep
+
     try:
         end_or_keep(run, tracking, outcome, Path(report.out))
     except TrackingError as error:
@@ -147,21 +204,18 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(
-    request: Request,
-    shards: Sequence[Shard],
-    done: dict[str, ShardMarker],
-    opened: OpenModel,
-    constraints: ConstraintSet,
-    key: RunKey,
-) -> _Work:
+def _label(job: _Job, done: dict[str, ShardMarker]) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``."""
+    request, shards, key, model = job.request, job.shards, job.key, job.opened.model
     skipped = sum(shard.id in done for shard in shards)
     todo = distinct([shard for shard in shards if shard.id not in done])
     if not todo:
         return _Work(skipped=skipped)
+    from flows.cluster.cluster import cluster
+    from workers.remote.label import LABEL, LabelParts
+
     store = Path(request.out).absolute() / STORE
-    given = LabelParts(opened.model, constraints, key, store, first_document(todo, key.settings.text, opened.model))
+    given = LabelParts(model, job.constraints, key, store, first_document(todo, key.settings.text, model))
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0
@@ -248,7 +302,7 @@ def _speed(work: _Work) -> dict[str, float]:
     }
 
 
-def _report(request: Request, report: ShardReport, work: _Work, run: Run, *, seconds: float) -> RunReport:
+def _report(request: Request, report: ShardReport, work: _Work, run: str, *, seconds: float) -> RunReport:
     figures = report.constraints.values()
     return RunReport(
         documents=report.documents,
@@ -270,17 +324,17 @@ def _report(request: Request, report: ShardReport, work: _Work, run: Run, *, sec
         search_errors=totals(report.search_errors),
         search_documents=totals(report.search_documents),
         out=request.out,
-        mlflow_run=run.id,
+        mlflow_run=run,
         errors=work.errors,
     )
 
 
-def _params(request: Request, key: RunKey, opened: OpenModel) -> dict[str, object]:
-    settings = key.settings
+def _params(job: _Job) -> dict[str, object]:
+    request, key, settings = job.request, job.key, job.key.settings
     return {
         "corpus": request.corpus,
         "model": request.model,
-        "model_digest": opened.model.digest,
+        "model_digest": job.opened.model.digest,
         "constraints": ", ".join(request.constraints) or None,
         "constraints_digest": key.constraints,
         "code_digest": key.code,

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from flows.errors import TrackingError
 from flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
 from flows.progress import meter
 from flows.progressive import Kept, Search, choose, forget, track
@@ -23,7 +24,6 @@ from flows.tracking.tracking import (
     Registered,
     Run,
     Tracking,
-    TrackingError,
 )
 from flows.tuning import Tuned, pair_counts, tune_consistency
 from schemas.document import Document

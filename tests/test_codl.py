@@ -19,8 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import flows.cluster.cluster
 import flows.label_corpus
 import flows.learn_from_pool
+import flows.tracking.tracking
 from flows.codl import codl
 from flows.codl_tuning import best_gamma, choose_gamma, label_here, learn_here
 from flows.errors import NothingLabelledError, RunFolderError
@@ -241,8 +243,8 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         write_corpus(documents, tmp_path / name, source="test")
     (tmp_path / "rules.yaml").write_text(RULES)
     monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.label_corpus, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.label_corpus, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(flows.learn_from_pool, "label_corpus", label_corpus)
 
     def made(out: str, *, rules: bool = True, n_best: int = 0, tune: bool = False, **options: object) -> Request:

@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import flows.label_corpus
+import flows.tracking.tracking
 import flows.train_model
 from flows.cli.app import app
 from flows.cli.failures import Exit, reported
@@ -207,7 +208,7 @@ def test_a_path_that_cannot_be_used_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    for module in (flows.train_model, flows.label_corpus):
+    for module in (flows.train_model, flows.tracking.tracking):
         monkeypatch.setattr(module, "Tracking", untracked([]))
     bad = wrong(tmp_path)
     paths = good._asdict() | {"out": tmp_path / "out"} | {kind: bad}

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
+import flows.cluster.cluster
 import flows.label_corpus
+import flows.tracking.tracking
 from flows.cli.failures import Exit, reported
 from flows.cluster.pool import Done
 from flows.errors import NothingLabelledError, ShardsFailedError
@@ -58,10 +60,10 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     told: list[Outcome] = []
 
     opened = SimpleNamespace(model=HashModel())
-    monkeypatch.setattr(flows.label_corpus, "Tracking", untracked(told))
+    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked(told))
     monkeypatch.setattr(flows.label_corpus, "open_model", lambda *_: opened)
     monkeypatch.setattr(flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
-    monkeypatch.setattr(flows.label_corpus, "cluster", lambda *_, **__: nullcontext(Here()))
+    monkeypatch.setattr(flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here()))
     return told
 
 

@@ -20,10 +20,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from flows.environment import MLFLOW, applied, command, home
+from flows.environment import MLFLOW, SQLITE, applied, command, home, tracking_uri
+from flows.errors import TrackingError
 from flows.patience import within
 from flows.tracking.sqlite_file import make_once
-from schemas.errors import InputError, ServiceError
+from schemas.errors import InputError
 from schemas.run import ALIAS, Figures
 from schemas.secrets import place_of, redact
 
@@ -38,7 +39,6 @@ PARENT = "mlflow.parentRunId"
 FAILURES = "failures"
 """Tag of a run that failed: its reasons, a line each."""
 
-SQLITE = "sqlite:///"
 PARAM_LETTERS, TAG_LETTERS = 6000, 5000
 """What MLflow keeps of a text, less than it refuses."""
 
@@ -57,10 +57,6 @@ COPY_SECONDS = 600.0
 
 # Its lines on every new attempt would stand between ours.
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
-
-
-class TrackingError(ServiceError):
-    """MLflow could not be reached, or does not know what was asked for."""
 
 
 class Outcome(Figures):
@@ -138,7 +134,7 @@ class Tracking:
 
         Raises `TrackingError`, and `InputError` where that file cannot be made.
         """
-        self.uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or default_uri()
+        self.uri = tracking_uri(uri)
         self.lost = False
         """Whether a call has failed or was late; no run is told of its end then."""
         with applied(MLFLOW):
@@ -264,11 +260,6 @@ def ui_command(uri: str) -> str:
         return redact(uri)
     ui = f"{command('mlflow')} ui --workers 1 --backend-store-uri {redact(uri)}"
     return f"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false {ui}"
-
-
-def default_uri() -> str:
-    """Where runs go without another word: SQLite in `home`."""
-    return f"{SQLITE}{home() / 'mlflow.db'}"
 
 
 def _make_file(uri: str) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from flows.errors import TrackingError
 from flows.progress import say
-from flows.tracking.tracking import Outcome, Run, Tracking, TrackingError
+from flows.tracking.tracking import Outcome, Run, Tracking
 from schemas.run import Figures
 from schemas.secrets import place_of
 from workers.storage.files import write_whole

@@ -9,8 +9,10 @@ from contextlib import nullcontext
 
 import pytest
 
+import flows.cluster.cluster
 import flows.label_corpus
 import flows.learn_from_pool
+import flows.tracking.tracking
 from flows.codl import CERTIFY
 from flows.label_corpus import label_corpus
 from flows.learn_from_pool import Request, learn
@@ -45,8 +47,8 @@ def corpora(world: World) -> None:
 def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyPatch) -> CodlReport:
     """The same in this process, without Ray and MLflow."""
     monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.label_corpus, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.label_corpus, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(flows.learn_from_pool, "label_corpus", label_corpus)
     request = Request(
         corpus=str(world.folder / "few"),
