@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from flows.environment import home
 from schemas.run import Figures
 from schemas.secrets import place_of
 from workers.storage.files import write_whole
 
-TRACKED = ".tracked.json"
+FOLDER = "tracked"
+"""In `home`: a file an output folder, whose own files are the same however the run went."""
 
 
 class Tracked(Figures):
@@ -22,15 +25,20 @@ class Tracked(Figures):
 
 
 def keep_tracked(out: Path, run: str, *, uri: str, digest: str) -> None:
-    """Keeps in ``out`` that the run has it all. Raises `OutputError`."""
+    """Keeps that the run has all of ``out``. Raises `OutputError`."""
     kept = Tracked(run=run, place=place_of(uri), digest=digest)
-    write_whole(out / TRACKED, kept.model_dump_json(indent=1).encode() + b"\n")
+    write_whole(_file_of(out), kept.model_dump_json(indent=1).encode() + b"\n")
 
 
 def tracked_run(out: Path, *, uri: str, digest: str) -> str | None:
     """The id of the run that has it all; None where no run at ``uri`` has."""
     try:
-        kept = Tracked.model_validate_json((out / TRACKED).read_bytes())
+        kept = Tracked.model_validate_json(_file_of(out).read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
     return kept.run if (kept.place, kept.digest) == (place_of(uri), digest) else None
+
+
+def _file_of(out: Path) -> Path:
+    name = hashlib.sha256(str(out.absolute()).encode()).hexdigest()[:16]
+    return home() / FOLDER / f"{name}.json"
