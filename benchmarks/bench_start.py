@@ -1,0 +1,74 @@
+"""What it costs to start: CPU seconds (user and system, of the process and all that it waited for) of small commands.
+
+python benchmarks/bench_start.py            # the least of 3 runs each
+python benchmarks/bench_start.py --runs 5
+
+A made-up corpus of 20 documents is labelled by one worker; the kernels of this tree are compiled by the runs that are
+not counted. Take figures on a machine that has nothing else to do: CPU seconds grow by half on a busy one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CONCORD = (sys.executable, "-c", "from flows.cli.app import app; app()")
+TEXT = "Police met Ada Lovelace at her home in London. Lovelace told reporters she would write."
+
+MADE: tuple[tuple[str, ...], ...] = (
+    (*CONCORD, "synthesize", "--documents", "20", "--out", "corpus"),
+    (*CONCORD, "train", "--corpus", "corpus", "--features", "core", "--no-consistency", "--out", "model"),
+    (*CONCORD, "reprocess", "--corpus", "corpus", "--model", "model", "--out", "out", "--workers", "1"),
+    (*CONCORD, "label", "--model", "model", TEXT),
+    (*CONCORD, "label", "--model", "model", "--n-best", "5", TEXT),
+    (*CONCORD, "label", "--model", "model", "--confidence", "margin", TEXT),
+)
+"""What is there before anything is counted."""
+
+COUNTED: dict[str, tuple[str, ...]] = {
+    "import flows.reprocess": (sys.executable, "-c", "import flows.reprocess"),
+    "help": (*CONCORD, "--help"),
+    "train, a wrong path": (*CONCORD, "train", "--corpus", "nope", "--out", "other"),
+    "reprocess, a wrong path": (*CONCORD, "reprocess", "--corpus", "nope", "--model", "model", "--out", "other"),
+    "reprocess, nothing to do": MADE[2],
+    "label": MADE[3],
+    "label --n-best 5": MADE[4],
+    "label --confidence margin": MADE[5],
+}
+
+
+def cpu_seconds(command: tuple[str, ...], folder: Path) -> tuple[float, float]:
+    """CPU seconds of a command and what it waited for, and seconds by the clock."""
+    env = {name: text for name, text in os.environ.items() if not name.startswith(("RAY_", "PREFECT_", "MLFLOW_"))}
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(
+        command, cwd=folder, env=env | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False, timeout=1800
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu, time.monotonic() - started
+
+
+def main() -> None:
+    """Prints a line a command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3, help="runs of each command, of which the least counts")
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for command in MADE:
+            cpu_seconds(command, folder)
+        for title, command in COUNTED.items():
+            cpu, wall = min(cpu_seconds(command, folder) for _ in range(runs))
+            print(f"{title:28} {cpu:6.2f} CPU s  {wall:6.2f} s")
+
+
+if __name__ == "__main__":
+    main()
