@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
+from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 
 from flows.cluster.aside import Aside, StoppedError, aside
 
@@ -59,3 +60,10 @@ def test_a_signal_is_handled_at_once_by_the_handler_that_is_there(number: signal
         assert thread.do(lambda: 7) == 7
     finally:
         signal.signal(number, former)
+
+
+def test_prefect_can_acknowledge_that_a_flow_is_cancelled_while_ray_is_at_work(thread: Aside) -> None:
+    """Prefect's runner asks the flow's process, which agrees as long as Prefect's handler of SIGTERM is there."""
+    with capture_sigterm():
+        assert thread.do(can_ack_control_intent)
+    assert not thread.do(can_ack_control_intent)

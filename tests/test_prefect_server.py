@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import signal
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import httpx
 import pytest
 from prefect import Flow
+from prefect.exceptions import TerminationSignal
 from prefect.logging.configuration import setup_logging
+from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 from typer.testing import CliRunner
 
@@ -84,6 +89,43 @@ def test_an_error_of_the_flow_goes_before_that_of_the_api(capfd: pytest.CaptureF
     with pytest.raises(KeyError, match="its own"):
         double(["a"], fail=True)
     assert "Prefect's API at" in capfd.readouterr().err
+
+
+class _Terminated(BaseException):
+    pass
+
+
+@watched("end", run_name="ends")
+def end(words: Sequence[str]) -> None:
+    raise TerminationSignal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("dying")
+def test_sigterm_goes_to_who_handled_it_before_where_the_api_goes_too(capfd: pytest.CaptureFixture[str]) -> None:
+    def ours(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
+
+    former = signal.signal(signal.SIGTERM, ours)
+    try:
+        with pytest.raises(_Terminated):
+            end(["a"])
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert capfd.readouterr().err.count("Prefect's API at") == 1
+
+
+def test_what_prefect_says_of_a_failing_flow_stays_off_the_terminal() -> None:
+    terminal = io.StringIO()
+    handler, logger = PrefectConsoleHandler(stream=terminal), logging.getLogger("prefect.flow_runs")
+    logger.addHandler(handler)
+    try:
+        with private_flow._quiet():
+            logger.error("Encountered exception during execution", extra={"send_to_api": False})
+        assert terminal.getvalue() == ""
+        logger.error("Encountered exception afterwards", extra={"send_to_api": False})
+        assert "afterwards" in terminal.getvalue()
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_what_prefect_cannot_send_is_not_written_between_our_lines(monkeypatch: pytest.MonkeyPatch) -> None:
