@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from flows.options import OptionError, faults
+from flows.errors import faults
+from flows.options import OptionError
 from schemas.settings import Settings
 
 S = TypeVar("S", bound=Settings)
