@@ -18,8 +18,8 @@ OF_ALL = """
 import importlib, os, pkgutil
 import ray, sklearn  # which set a variable of their own each
 before = dict(os.environ)
-import flows, schemas, workers
-for package in (flows, schemas, workers):
+import concord, flows, schemas, workers
+for package in (concord, flows, schemas, workers):
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(found.name)
 now = dict(os.environ)
@@ -43,7 +43,7 @@ def said(script: str, *, folder: Path | None = None, **env: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_importing_every_module_changes_no_environment_variable() -> None:
     assert said(OF_ALL) == "{}"
 
