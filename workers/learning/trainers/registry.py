@@ -19,7 +19,7 @@ from workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, se
 from workers.learning.trainers.trainer import Trainer
 
 DEFAULT = sgd.NAME
-"""On held-out documents it is about as good as the others or better, at a fraction of their cost: docs/benchmarks.md."""
+"""On held-out documents about as good as the others or better, at a fraction of their cost: docs/benchmarks.md."""
 
 TRAINERS: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
