@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import MADE, REAL, batches, save
+from common import MADE, REAL, TEN_PASSES, batches, save
 
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet
@@ -26,7 +26,7 @@ from workers.evaluation.bootstrap import paired_bootstrap
 from workers.evaluation.figures import f1_of_counts
 from workers.evaluation.measures import Pair, by_document
 from workers.evaluation.named_counts import Counts
-from workers.learning.trainers.registry import DEFAULT, trainer_named
+from workers.learning.trainers.registry import trainer_named
 from workers.models.model import viterbi_labels
 
 ABSTRACTS = REAL / "bc5cdr"
@@ -45,11 +45,11 @@ def documents_of(part: str, *, split: bool) -> tuple[list[Document], Ceiling]:
 
 def row_of(*, split: bool) -> tuple[dict[str, Any], dict[str, Counts]]:
     """Figures of one way to cut words, and the counts (D, 3) of each measure."""
-    started, trainer = time.process_time(), trainer_named(DEFAULT)
+    started, trainer = time.process_time(), trainer_named("sgd")
     training, _ = documents_of("Training", split=split)
     development, ceiling = documents_of("Development", split=split)
     with tempfile.TemporaryDirectory() as folder:
-        settings = trainer.settings.model_validate({"features": FEATURES})
+        settings = trainer.settings.model_validate({"features": FEATURES, **TEN_PASSES})
         model = trainer.train(training, settings=settings, out=Path(folder) / "model")
     batch = Batch.of(development)
     assert batch.labels is not None

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import REAL, save
+from common import REAL, TEN_PASSES, save
 from numpy.typing import NDArray
 
 from schemas.document import Batch, Document
@@ -43,7 +43,7 @@ from workers.evaluation.named_counts import Counts
 from workers.inference.core.prepared import Prepared
 from workers.inference.core.span_marginals import span_marginals
 from workers.inference.registry import Decoder
-from workers.learning.trainers.registry import DEFAULT, trainer_named
+from workers.learning.trainers.registry import trainer_named
 from workers.learning.tuning import tune_scales
 from workers.models.model import Model
 
@@ -226,10 +226,12 @@ def documents_of(file: str, source: Source) -> list[Document]:
 
 
 def trained(documents: Sequence[Document]) -> Model:
-    """By the default trainer with its defaults."""
-    trainer = trainer_named(DEFAULT)
+    """By stochastic gradient descent, with the default features."""
+    trainer = trainer_named("sgd")
     with tempfile.TemporaryDirectory() as folder:
-        return trainer.train(documents, settings=trainer.settings(), out=Path(folder) / "model")
+        return trainer.train(
+            documents, settings=trainer.settings.model_validate(TEN_PASSES), out=Path(folder) / "model"
+        )
 
 
 def consistency_of(documents: Sequence[Document], held_out: Sequence[Document], model: Model) -> LabelConsistency:
