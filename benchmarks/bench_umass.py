@@ -36,12 +36,13 @@ from workers.evaluation.bootstrap import paired_bootstrap
 from workers.evaluation.measures import Pair, spans
 from workers.evaluation.named_counts import Counts
 from workers.inference.registry import Decoder
-from workers.learning.learned_weights import LearnedWeights, PassDone, Unseen, learn_weights
+from workers.learning.learned_weights import LearnedWeights, PassDone, learn_weights
 from workers.learning.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
 from workers.learning.penalties import LearnedSettings, with_weights
 from workers.learning.rule_counts import Kind, RuleCounts
 from workers.learning.selection import Trial, cross_validated
 from workers.learning.trainers.registry import DEFAULT, trainer_named
+from workers.learning.unseen import Unseen
 from workers.models.model import Model
 
 SOURCE = REAL / "umass"

@@ -15,7 +15,7 @@ from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
 from workers.constraints.declared import JoinedConstraints
 from workers.corpus.plan import plan
-from workers.corpus.shards import Shard, file_columns, read_batch
+from workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, read_batch
 from workers.learning.corpus_agreement import SUFFIX, read_agreement
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
@@ -103,13 +103,13 @@ def check_there(there: Sequence[str], place: str, *, model: Model, constraints: 
             )
 
 
-def read_documents(shards: Sequence[Shard]) -> tuple[list[Document], int]:
+def read_documents(shards: Sequence[Shard], *, text: TextSettings = DEFAULT_TEXT) -> tuple[list[Document], int]:
     """All documents that can be read, and how many cannot. Raises what reading raises."""
     documents: list[Document] = []
     rejected = 0
     with meter("reading", sum(shard.rows for shard in shards)) as bar:
         for shard in shards:
-            batch, rejects = read_batch(shard)
+            batch, rejects = read_batch(shard, text=text)
             documents += batch
             rejected += len(rejects)
             bar.advance(shard.rows, note="documents")

@@ -1,4 +1,4 @@
-"""What `concord constraints check` and `concord constraints explain` answer."""
+"""What the commands of `concord constraints` answer."""
 
 from __future__ import annotations
 
@@ -116,13 +116,16 @@ class TuningReport(Figures):
 class LearningReport(Figures):
     """Weights learned from the errors of models on documents they have not seen; ``dropped`` constraints got none.
 
-    ``rate`` (nats a unit of degree) and ``passes`` were chosen by the ``figure`` of a ``measure`` (a fraction) on
-    either half of the documents under weights of the other: ``before`` without them and ``after`` with them; the gain
-    lies between ``low`` and ``high`` with 95 %, but they were chosen by it.
+    ``rate`` (nats a unit of degree), ``passes`` and ``scale``, which multiplies weights in the end, were chosen by the
+    ``figure`` of a ``measure`` (a fraction) on either half of the documents under weights of the other: ``before``
+    without them and ``after`` with them; the gain lies between ``low`` and ``high`` with 95 %, but they were chosen by
+    it. ``stopped``: the figure no longer rose when learning ended, rather than that no more passes were allowed.
     """
 
     rate: float
     passes: int
+    scale: float
+    stopped: bool
     measure: str
     figure: str
     dropped: int
@@ -133,7 +136,8 @@ class LearningReport(Figures):
 
 
 class WeighReport(Figures):
-    """The weights of a constraint file by ``penalty``, from ``documents`` with gold labels; ``out`` has them.
+    """The weights of a constraint file by ``penalty``, from ``documents`` with gold labels; ``out`` has them, and so
+    many entries are ``written``: local features, too, and none that got no weight where weights are learned.
 
     Documents ``without_gold`` labels, and ``rejected`` rows, which cannot be read, had no part in them.
     """
@@ -145,6 +149,7 @@ class WeighReport(Figures):
     constraints: tuple[CountedWeight, ...]
     tuning: TuningReport | None
     learning: LearningReport | None
+    written: int
     out: str | None
     mlflow_run: str | None
 
@@ -226,11 +231,71 @@ class UnsaidClause(Figures):
         )
 
 
-class MineReport(Figures):
-    """What `concord constraints mine` found in ``with_gold`` of so many documents; ``out`` is None where nothing.
+class HelpfulRule(Figures):
+    """A rule that helps a model: its ``weight`` (nats a unit of degree) beyond what the model knows.
 
-    ``candidates`` rules bind anywhere, ``significant`` hold more often than chance lets them. ``unsaid`` clauses are
-    not among the rules, and ``remarks`` say what was looked at, how far, and what is proven.
+    It changes ``documents`` that neither counting nor model saw, and the judgement's figure by ``gain`` (a fraction)
+    beside the other rules that help, which lies between ``low`` and ``high`` with 95 %.
+    """
+
+    name: str
+    weight: float
+    documents: int
+    gain: float
+    low: float
+    high: float
+
+
+class JudgementReport(Figures):
+    """Which mined rules help models of a ``trainer`` on documents that neither these nor the counting saw.
+
+    Weights are of a ``source``, after ``passes`` where they are learned, times ``scale``. ``before`` and ``after`` are
+    the ``figure`` of a ``measure`` (a fraction) of ``folds`` without rules and under the best set; the gain lies
+    between ``low`` and ``high`` with 95 %, but the set was chosen by it. ``p``: how likely luck gives the best of all
+    ``tried`` sets as much; above ``level`` no rule helps, and ``rules`` are none.
+    """
+
+    trainer: str
+    features: str | None
+    folds: int
+    measure: str
+    figure: str
+    source: str
+    passes: int
+    scale: float
+    tried: int
+    before: float
+    after: float
+    low: float
+    high: float
+    p: float
+    level: float
+    rules: tuple[HelpfulRule, ...]
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        features = f", features {self.features}" if self.features else ""
+        beside = f"beside models of {self.trainer}{features}, by {self.folds} folds"
+        figures = f"{self.figure} of {self.measure} {self.before:.2%} without rules"
+        if self.after <= self.before:
+            return f"none of {self.tried:,} sets of rules helps {beside}: {figures}, no better with any"
+        best = f"{self.after:.2%} under the best of {self.tried:,} sets ({self.low:+.2%} to {self.high:+.2%})"
+        if not self.rules:
+            return f"no rule helps {beside}: {figures}, {best}, but luck gives as much with p {self.p:.3f}"
+        return (
+            f"{len(self.rules):,} rules help {beside}: {figures}, {best}, which luck gives with p {self.p:.3f}; "
+            f"weights {self.source} × {self.scale:g}"
+        )
+
+
+class MineReport(Figures):
+    """What `concord constraints mine` found in ``with_gold`` of so many documents, and wrote to ``out``.
+
+    ``candidates`` rules bind anywhere, ``significant`` hold more often than chance lets them, and ``rules`` are those
+    of them that are kept; the ``judgement`` says which of these help a model, where one was asked for. ``written`` of
+    them are in the file. ``unsaid`` clauses are not among the rules, and ``remarks`` say what was looked at, how far,
+    and what is proven.
     """
 
     documents: int
@@ -239,6 +304,8 @@ class MineReport(Figures):
     candidates: int
     significant: int
     rules: tuple[MinedRule, ...]
-    out: str | None
+    judgement: JudgementReport | None
+    written: int
+    out: str
     unsaid: tuple[UnsaidClause, ...] = ()
     remarks: tuple[str, ...] = ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +19,15 @@ from flows.tracking.tracking import PENALTIES_FILE, Outcome
 from schemas.audit import CheckReport, Explanation, WeighReport
 from schemas.columns import table_from_documents
 from schemas.document import Document
-from schemas.settings import CrfSettings, IngestSettings
+from schemas.settings import CrfSettings, IngestSettings, SgdSettings
 from tests.made_tracking import untracked
 from workers.constraints.constraint_file import load_constraints
 from workers.constraints.templates.registry import TEMPLATES
 from workers.corpus.ingestion import write_corpus
-from workers.learning.trainers import crfsuite
+from workers.corpus.plan import plan
+from workers.corpus.readers.registry import READERS
+from workers.corpus.shards import read_batch
+from workers.learning.trainers import crfsuite, sgd
 from workers.synthesis.made_up import synthesize
 
 FILE = """
@@ -213,3 +218,25 @@ def test_a_figure_that_the_measure_has_not_is_told(file: Path, corpus: Path, mod
     result = CliRunner().invoke(app, ["weigh", str(file), "--corpus", str(corpus), *given])
     assert result.exit_code == 2
     assert "no figure of measure labels is called 'f1'; there are accuracy" in result.stderr
+
+
+REAL = Path(__file__).parents[2] / "shared" / "data" / "conll2003"
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="needs CoNLL-2003, which is not beside the project")
+def test_the_first_rule_of_the_readme_does_not_push_the_wrong_way(tmp_path: Path) -> None:
+    """As it stands there: news is trained on and another part is checked."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    (text,) = re.findall(r"^```yaml\n(constraints:.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    (tmp_path / "rules.yaml").write_text(text)
+    reader = READERS["conll"]
+    for name in ("eng.train", "eng.testa"):
+        found = reader.read(str(REAL / name), reader.settings())
+        some = itertools.islice((d for d in found if isinstance(d, Document)), 80)
+        write_corpus(some, tmp_path / name, source="test", layout=IngestSettings())
+    train = [document for shard in plan(tmp_path / "eng.train") for document in read_batch(shard)[0]]
+    sgd.train(train, settings=SgdSettings(features="core", passes=2), out=tmp_path / "model")
+    given = ("--corpus", tmp_path / "eng.testa", "--model", tmp_path / "model", "--conflicts", 0, "--json")
+    (row,) = CheckReport.model_validate_json(run("check", tmp_path / "rules.yaml", *given)).constraints
+    assert row.places > 50
+    assert not any("wrong way" in warning for warning in row.warnings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flows.cli.app import app
+from flows.cli.corpus_cli import next_step
 from flows.sources import OpenModel, open_constraints
 from schemas.document import Batch, Document
 from schemas.labels import LabelSet
@@ -184,3 +188,13 @@ def test_foreign_files_and_other_labels_are_one_message(tmp_path: Path) -> None:
     write_agreement(tmp_path / "a.parquet", _counts(Batch.of(_documents([[["Basel"]]]))), ABOUT)
     with pytest.raises(AgreementFileError, match="count again with this model"):
         read_agreement(tmp_path / "a.parquet", LabelSet.infer(["B-GENE"]))
+
+
+def test_the_next_step_that_is_printed_can_be_typed() -> None:
+    typed = shlex.split(shlex.join(next_step("corpora/all docs/", "models/news/", "a b/agreement.parquet")))
+    command = typer.main.get_command(app).get_command(None, typed[0])  # type: ignore[attr-defined]
+    with command.make_context(typed[0], typed[1:]) as context:
+        assert context.params["corpus"] == "corpora/all docs/"
+        assert context.params["model"] == "models/news/"
+        assert list(map(str, context.params["constraints"])) == ["a b/agreement.parquet"]
+        assert str(context.params["out"]) == "a b/agreement-out"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable
@@ -30,10 +31,11 @@ from workers.constraints.templates.runs import AppearsOnce
 from workers.corpus.ingestion import write_corpus
 from workers.inference.registry import Decoder
 from workers.learning.crf.constrained import degrees
-from workers.learning.learned_weights import PassDone, PenaltyPerceptron, Unseen, learn_weights
+from workers.learning.learned_weights import PassDone, PenaltyPerceptron, learn_weights
 from workers.learning.penalties import LearnedSettings
 from workers.learning.trainers import sgd
 from workers.learning.trainers.trainer import Progress
+from workers.learning.unseen import Answers, Unseen
 from workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
@@ -78,9 +80,9 @@ def problem_of(document: Document) -> Problem:
 def test_every_step_is_that_of_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unseen = unseen_of([rng.choice(["A", "B"], size=rng.integers(1, 6)).tolist() for _ in range(12)], rng)
-    learner = PenaltyPerceptron(unseen, RULES.bind(LABELS), LEARNED, Decoder.of("certify"))
+    learner = PenaltyPerceptron(Answers(unseen, RULES.bind(LABELS), LEARNED, Decoder.of("certify")), LEARNED)
     chosen = np.arange(2, 12)
-    found = list(learner.run(chosen, 0.3, 3, np.random.default_rng(seed)))
+    found = list(itertools.islice(learner.run(chosen, 0.3, np.random.default_rng(seed)), 3))
     penalty, seen, draws = np.zeros(4), list[Floats](), np.random.default_rng(seed)
     for mean in found:
         by_enumeration(unseen, draws.permutation(chosen).tolist(), 0.3, penalty, seen)
@@ -161,3 +163,45 @@ def test_the_command_writes_what_has_a_weight(tmp_path: Path) -> None:
     assert isinstance(kept.templates[-1], TokenFeature)
     said = CliRunner().invoke(app, [*map(str, given)])
     assert "learned in 1 passes at rate 0.1" in said.output
+
+
+def test_learning_goes_on_until_the_other_half_no_longer_gains() -> None:
+    """At a low rate four passes are too few; a scale then does what more passes would."""
+    texts = [["A", "B", "B", "B"]] * 40
+    documents = [Document.build(str(i), [["w"] * 4], labels=[text]) for i, text in enumerate(texts)]
+    potentials = []
+    for i in range(40):
+        # How much a second A is worth differs, so that each pass mends some more.
+        likes = np.array([[2.0, 0.0], [0.1 * i, 0.0], [0.0, 9.0], [0.0, 9.0]])
+        potentials.append(Potentials(likes, np.zeros((2, 2)), np.zeros(1, np.int64)))
+    unseen, rules = Unseen(documents, potentials, LABELS), RULES.only(["after"]).bind(LABELS)
+    chosen = LearnedSettings(rates=(0.01,), passes=200, patience=3, scales=(), measure="labels", figure="accuracy")
+    told: list[PassDone] = []
+    found = learn_weights(unseen, rules, chosen, progress=told.append)
+    assert found.passes > 4
+    assert found.stopped
+    figures = [one.figure for one in told if one.figure is not None]
+    assert found.after == max(figures)
+    assert figures.index(max(figures)) == len(figures) - 1 - chosen.patience
+    few = learn_weights(unseen, rules, chosen.model_copy(update={"passes": 4}))
+    assert not few.stopped
+    assert few.after < found.after
+    scaled = learn_weights(unseen, rules, chosen.model_copy(update={"passes": 4, "scales": (2.0, 4.0)}))
+    assert scaled.scale > 1.0
+    assert scaled.after > few.after
+    assert scaled.weights["after"] == pytest.approx(scaled.scale * few.weights["after"])
+
+
+def test_where_no_constraint_helps_the_command_writes_an_empty_list(tmp_path: Path) -> None:
+    documents = list(synthesize(30, seed=3, kind="citations"))
+    write_corpus(documents, tmp_path / "corpus", source="made up", layout=IngestSettings())
+    model, file, out = tmp_path / "model", tmp_path / "rules.yaml", tmp_path / "learned.yaml"
+    sgd.train(documents, settings=SgdSettings(features="fields", passes=1), out=model)
+    file.write_text("constraints:\n- {template: must_appear, name: idle, labels: [author, title, date], weight: 1}\n")
+    given = ["weigh", file, "--corpus", tmp_path / "corpus", "--penalty", "learned", "--model", model, "--out", out]
+    done = CliRunner().invoke(app, [*map(str, given), "--option", "folds=2", "--option", "passes=1"])
+    assert done.exit_code == 0, done.output
+    assert "no constraint helps: the list in" in done.output.replace("\n", " ")
+    assert load_constraints(out).templates == ()
+    used = CliRunner().invoke(app, ["check", str(out), "--corpus", str(tmp_path / "corpus"), "--model", str(model)])
+    assert used.exit_code == 0, used.output

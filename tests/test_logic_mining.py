@@ -312,12 +312,12 @@ BY_LOGIC = ("--method", "logic", "--option", "literals=2", "--option", "mixed=0"
 
 def test_the_file_loads_checks_and_says_why(corpus: Path) -> None:
     out, again = corpus / "mined.yaml", corpus / "again.yaml"
-    said = run("mine", corpus / "corpus", "--out", out, *BY_LOGIC)
+    said = run("mine", "--all", corpus / "corpus", "--out", out, *BY_LOGIC)
     constraints, text = load_constraints(out), out.read_text()
     assert "first: a" in constraints.titles
     assert text.count("  # binds in ") == text.count("; no clause costs less") == len(constraints.titles)
     assert "held-out documents" in text.splitlines()[0]
-    report = json.loads(run("mine", corpus / "one", "--out", again, *BY_LOGIC, "--json"))
+    report = json.loads(run("mine", "--all", corpus / "one", "--out", again, *BY_LOGIC, "--json"))
     assert again.read_text() == text, "one shard or three"
     assert text.count("no constraint says it") == len(report["unsaid"]) > 0
     assert all(one["name"] in said.replace("\n", " ") for one in report["unsaid"])
@@ -329,12 +329,16 @@ def test_the_file_loads_checks_and_says_why(corpus: Path) -> None:
 
 def test_methods_and_failures_are_named(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = corpus / "mined.yaml"
-    place = corpus / "corpus"
-    assert "no method of mining is called 'x'" in run("mine", place, "--out", out, "--method", "x", code=Exit.USAGE)
+    place, given = corpus / "corpus", ("mine", "--all", "--out", out)
+    assert "no method of mining is called 'x'" in run(
+        "mine", "--all", place, "--out", out, "--method", "x", code=Exit.USAGE
+    )
     wrong = ("--method", "logic", "--option", "kinds=once")
-    assert "options of constraints mine --method logic" in run("mine", place, "--out", out, *wrong, code=Exit.USAGE)
-    nothing = run("mine", place, "--out", out, "--method", "logic", "--option", "support=1000")
+    assert "options of constraints mine --method logic" in run(
+        "mine", "--all", place, "--out", out, *wrong, code=Exit.USAGE
+    )
+    nothing = run(*given, place, "--method", "logic", "--option", "support=1000")
     assert "no rule was found" in nothing
-    assert not out.exists()
+    assert load_constraints(out).templates == ()
     monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
-    assert "1 of 3 shards failed" in run("mine", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)
+    assert "1 of 3 shards failed" in run("mine", "--all", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)

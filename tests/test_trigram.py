@@ -30,9 +30,9 @@ from workers.constraints.rows import ConstraintError, selected
 from workers.features.derived import ColumnError
 from workers.features.windows import BEYOND, NUMBER, Windows, gains, sign
 from workers.inference.registry import SOLVERS, Decoder
-from workers.learning.learned_weights import Unseen
 from workers.learning.trainers import trigram as trainer
 from workers.learning.trainers.trainer import TrainingError
+from workers.learning.unseen import Unseen
 from workers.models.folder import ModelError
 from workers.models.memory.nearest import NEAR, Nearest, Vote
 from workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked, told_once

@@ -114,12 +114,19 @@ def weigh(
             console.print(line, highlight=False, markup=False)
 
 
-@app.command(epilog="Example: concord constraints mine corpora/train/ --out mined.yaml")
+@app.command(epilog="Example: concord constraints mine corpora/train/ --model models/cite/ --out mined.yaml")
 @takes(TextSettings)
 def mine(
     corpus: Annotated[str, typer.Argument(help="Parquet corpus with gold labels: a file, a folder or a URI.")],
     *,
-    out: Annotated[Path, typer.Option(help="YAML file for the rules that are found.")],
+    out: Annotated[Path, typer.Option(help="YAML file for the rules that help, or with --all that hold.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="Model folder, or models:/NAME@ALIAS: rules are judged beside models trained as it was."),
+    ] = None,
+    write_all: Annotated[
+        bool, typer.Option("--all", help="Write all rules that hold; without --model none is judged.")
+    ] = False,
     method: Annotated[
         str, typer.Option(help="counting: every rule of some kinds; logic: clauses that cover runs of a type.")
     ] = "counting",
@@ -128,15 +135,17 @@ def mine(
     seed: Seed = 0,
     ray: Ray = None,
     workers: Workers = None,
+    tracking: Tracking = None,
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
-    """Find rules about runs of labels that hold more often than chance lets them, counted on Ray.
+    """Find rules about runs of labels that hold more often than chance lets them, and those of them that help a model.
 
-    By logic, clauses of several conditions are learned from one part of the documents and tried on the others.
+    Rules are counted on Ray. By logic, clauses of several conditions are learned from one part of the documents and
+    tried on the others. Which help is judged by cross-validation: models and rules of some folds answer another one.
     """
     with reported():
-        from flows.cli.constraints_tables import mine_lines, mine_table
+        from flows.cli.constraints_tables import helps_table, mine_lines, mine_table
         from flows.commands.mining import method_named
         from flows.commands.mining import mine as mine_corpus
         from flows.options import parse_options
@@ -148,16 +157,21 @@ def mine(
             parse_options(option or [], method_named(method).settings, owner=owner),
             method=method,
             penalty=penalty,
+            model=model,
+            write_all=write_all,
             seed=seed,
             text=TextSettings.model_validate(settings),
             ray=ray,
             workers=workers,
+            tracking=tracking,
         )
         if as_json:
             print_json(report.model_dump_json())
             return
         console = Console()
         console.print(mine_table(report))
+        if report.judgement is not None and report.judgement.rules:
+            console.print(helps_table(report.judgement))
         for line in mine_lines(report):
             console.print(line, highlight=False, markup=False)
 

@@ -13,6 +13,7 @@ from schemas.audit import (
     CheckReport,
     ConstraintEffect,
     Explanation,
+    JudgementReport,
     LabelChange,
     LearningReport,
     MineReport,
@@ -78,7 +79,12 @@ def weigh_lines(report: WeighReport) -> Iterator[str]:
             yield f"warning: {row.name}: gold never has what it speaks of; its weight rests on nothing"
         elif row.weight == 0.0:
             yield f"warning: {row.name}: gold breaks it more than it keeps it; it weighs nothing"
-    yield "nothing was written; --out FILE keeps these weights" if report.out is None else f"weights in {report.out}"
+    if report.out is None:
+        yield "nothing was written; --out FILE keeps these weights"
+    elif not report.written:
+        yield f"no constraint helps: the list in {report.out} is empty"
+    else:
+        yield f"weights in {report.out}"
 
 
 def _tuning_lines(tuning: TuningReport) -> Iterator[str]:
@@ -92,12 +98,17 @@ def _tuning_lines(tuning: TuningReport) -> Iterator[str]:
 
 
 def _learning_lines(learning: LearningReport) -> Iterator[str]:
-    yield f"learned in {learning.passes} passes at rate {learning.rate:g}; {learning.dropped:,} got no weight"
+    yield (
+        f"learned in {learning.passes} passes at rate {learning.rate:g}, times {learning.scale:g}; "
+        f"{learning.dropped:,} got no weight"
+    )
     yield (
         f"{learning.figure} of {learning.measure} on halves, with weights of the other half: {learning.before:.2%} "
-        f"without, {learning.after:.2%} with them (gain {learning.low:+.2%} to {learning.high:+.2%}, rate and passes "
-        "were chosen by it)"
+        f"without, {learning.after:.2%} with them (gain {learning.low:+.2%} to {learning.high:+.2%}, rate, passes and "
+        "scale were chosen by it)"
     )
+    if not learning.stopped:
+        yield "warning: it still rose with the last pass; --option passes=N allows more"
 
 
 def mine_table(report: MineReport) -> Table:
@@ -109,13 +120,28 @@ def mine_table(report: MineReport) -> Table:
     return table
 
 
+def helps_table(judgement: JudgementReport) -> Table:
+    """A line a rule that helps: documents that it changes, what it gains with the interval, and its weight."""
+    table = figures_table("rule that helps", "documents\nchanged", "gain,\npoints", "95 %", "weight")
+    for rule in judgement.rules:
+        interval = f"{100 * rule.low:+.2f} to {100 * rule.high:+.2f}"
+        table.add_row(Text(rule.name), f"{rule.documents:,}", f"{100 * rule.gain:+.2f}", interval, _nats(rule.weight))
+    return table
+
+
 def mine_lines(report: MineReport) -> Iterator[str]:
-    """What was counted on, how many rules passed, and where they are."""
+    """What was counted on, how many rules hold and help, and what is written."""
     yield f"counted on {report.with_gold:,} of {report.documents:,} documents, {report.rejected:,} rejected rows"
     yield from report.remarks
     yield f"{report.candidates:,} rules bind somewhere, {report.significant:,} hold more often than chance lets them"
     yield from (one.sentence for one in report.unsaid)
-    yield "no rule was found, nothing was written" if report.out is None else f"{len(report.rules)} in {report.out}"
+    if report.judgement is not None and report.rules:
+        yield report.judgement.sentence
+    if report.written:
+        yield f"{report.written} of {len(report.rules)} rules that hold in {report.out}"
+    else:
+        why = "no rule was found" if not report.rules else "no rule helps"
+        yield f"{why}: the list in {report.out} is empty"
 
 
 def labels_table(found: Explanation) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,7 +80,13 @@ def agreement(
             f"{report.words:,} words, {report.words_in_spans:,} of which are part of a span somewhere"
         )
         say(f"counts in {report.out}; next:")
-        say(f"concord reprocess {corpus} --model {model} --constraints {report.out} --out …")
+        say(shlex.join(["concord", *next_step(corpus, model, report.out)]))
+
+
+def next_step(corpus: str, model: str, counts: str) -> list[str]:
+    """The command that uses counts, as it can be typed; its output stands beside them."""
+    out = Path(counts).with_suffix("")
+    return ["reprocess", "--corpus", corpus, "--model", model, "--constraints", counts, "--out", f"{out}-out"]
 
 
 def _show(report: CorpusReport, *, as_json: bool) -> None:

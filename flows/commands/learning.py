@@ -15,11 +15,12 @@ from schemas.settings import TrainerSettings
 from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.plan import plan
 from workers.evaluation.measures import MEASURES, check_measures
-from workers.learning.learned_weights import PassDone, Unseen, learn_weights
+from workers.learning.learned_weights import PassDone, learn_weights
 from workers.learning.penalties import LEARNED, LearnedSettings, PenaltyError
 from workers.learning.trainers.registry import TRAINERS
 from workers.learning.trainers.trainer import Trainer
-from workers.models.folder import MANIFEST, Manifest, parse_manifest
+from workers.learning.unseen import Unseen
+from workers.models.folder import MANIFEST, parse_manifest
 
 DIGITS = 3
 """Decimals of nats that a file shows: counts say no more."""
@@ -47,12 +48,12 @@ def learned_on(
     training raise.
     """
     check_figure(settings.measure, settings.figure)
-    trainer, chosen = _as_trained(parse_manifest(open_model(model, LateRegistry(tracking)).folder / MANIFEST), model)
+    made = as_trained(model, tracking, why=f"--penalty {LEARNED}")
     documents, _ = read_documents(plan(corpus))
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
-        unseen = Unseen.of(labelled, trainer.train, chosen, settings.folds)
-    with meter("learning", (len(settings.rates) + 1) * settings.passes) as bar:
+        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds)
+    with meter("learning", None) as bar:
 
         def show(done: PassDone) -> None:
             there = "" if done.figure is None else f", {settings.figure} {done.figure:.2%}"
@@ -63,6 +64,8 @@ def learned_on(
     report = LearningReport(
         rate=found.rate,
         passes=found.passes,
+        scale=found.scale,
+        stopped=found.stopped,
         measure=settings.measure,
         figure=settings.figure,
         dropped=sum(nats == 0.0 for nats in weights.values()),
@@ -81,12 +84,25 @@ def check_figure(measure: str, figure: str) -> None:
         raise PenaltyError(unknown(f"figure of measure {measure}", figure, MEASURES[measure].figures))
 
 
-def _as_trained(manifest: Manifest, model: str) -> tuple[Trainer, TrainerSettings]:
-    """The trainer of a model and its settings."""
-    trainer = TRAINERS.get(str(manifest.training.get("trainer")))
+class AsTrained(NamedTuple):
+    """How a model was trained: the trainer's name, the trainer, and its settings."""
+
+    name: str
+    trainer: Trainer
+    settings: TrainerSettings
+
+
+def as_trained(model: str, tracking: str | None, *, why: str) -> AsTrained:
+    """How a model was trained; ``why`` is what trains models of its kind.
+
+    Raises `PenaltyError` for a model that no trainer here made, and what opening raises.
+    """
+    manifest = parse_manifest(open_model(model, LateRegistry(tracking)).folder / MANIFEST)
+    name = str(manifest.training.get("trainer"))
+    trainer = TRAINERS.get(name)
     if trainer is None:
-        raise PenaltyError(f"{model}: no trainer made it; --penalty {LEARNED} trains models of its kind")
+        raise PenaltyError(f"{model}: no trainer made it; {why} trains models of its kind")
     try:
-        return trainer, trainer.settings.model_validate(manifest.settings)
+        return AsTrained(name, trainer, trainer.settings.model_validate(manifest.settings))
     except ValidationError as error:
         raise PenaltyError(f"{model}: its settings are not those of its trainer: {error}") from error

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from flows.cluster.cluster import Cluster, cluster
 from flows.cluster.counting import M, P, count_all
-from flows.commands.learning import DIGITS
+from flows.commands.judging import Miner, judged_beside
+from flows.commands.learning import DIGITS, as_trained, check_figure
 from flows.jobs import corpus_place, folder_place
 from flows.progress import meter
-from schemas.audit import MinedRule, MineReport, UnsaidClause
+from flows.sources import read_documents
+from schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
 from schemas.errors import CorpusError, UsageError
 from schemas.labels import LabelSet
 from schemas.names import unknown
@@ -25,6 +27,7 @@ from workers.learning.logic.clauses import ClauseCounts, OpeningCounts
 from workers.learning.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
 from workers.learning.logic.openings import names_of
 from workers.learning.logic.search import Learned, LogicSettings, clauses_of
+from workers.learning.mined_here import MineHere, clause_rules, counted_rules
 from workers.learning.mining import (
     KeptSettings,
     MiningSettings,
@@ -131,15 +134,16 @@ def by_logic(gold: Gold, settings: LogicSettings) -> Found:
 
 
 class Method(NamedTuple):
-    """A way to mine, and its options."""
+    """A way to mine, the same in this process, and its options."""
 
     find: Callable[[Gold, Any], Found]
+    here: MineHere
     settings: type[KeptSettings]
 
 
 METHODS: dict[str, Method] = {
-    "counting": Method(by_counting, MiningSettings),
-    "logic": Method(by_logic, LogicSettings),
+    "counting": Method(by_counting, counted_rules, MiningSettings),
+    "logic": Method(by_logic, clause_rules, LogicSettings),
 }
 
 
@@ -150,6 +154,12 @@ def method_named(name: str) -> Method:
     return METHODS[name]
 
 
+UNJUDGED = (
+    "which rules help is judged beside a model: give --model FOLDER, trained as the model that is to use them, or "
+    "--all to write all rules that hold; beside a model these often cost more than they gain"
+)
+
+
 def mine(
     corpus: str,
     out: Path,
@@ -157,29 +167,45 @@ def mine(
     *,
     method: str = "counting",
     penalty: str = "odds",
+    model: str | None = None,
+    write_all: bool = False,
     seed: int = 0,
     text: TextSettings = DEFAULT_TEXT,
     ray: str | None = None,
     workers: int | None = None,
+    tracking: str | None = None,
 ) -> MineReport:
     """Mines the rules of a corpus with gold labels into the file ``out``, the same for any number of workers.
 
-    ``settings`` are those of the method. Raises `UsageError` for one that is not there, `PenaltyError`, `CorpusError`
-    where no document has gold labels, `ShardsError` where a shard failed, `ClusterError`, and what reading the corpus
-    and writing raise.
+    ``settings`` are those of the method. The file has the rules that help models trained as ``model`` was, or all that
+    hold (``write_all``); its list is empty where there is none. Raises `UsageError` for a method that is not there and
+    where neither is given, `PenaltyError`, `CorpusError` where no document has gold labels, `ShardsError` where a shard
+    failed, `ClusterError`, and what reading corpus and model, training and writing raise.
     """
+    if model is None and not write_all:
+        raise UsageError(UNJUDGED)
     folder_place(str(out))
-    cost, find = _counted(penalty), method_named(method).find
+    cost, way = _counted(penalty), method_named(method)
+    check_figure(settings.measure, settings.figure)
+    learner = None if model is None else as_trained(model, tracking, why="the judgement of rules")
     shards = plan(corpus_place(corpus), text=text)
     with cluster(ray, workers=workers) as running:
         read = count_all(running, COUNT, shards, CountParts(text), title="reading labels")
         gold = Gold(running, shards, _labels(corpus, CorpusCounts.merge(read)), seed, text)
-        found = find(gold, settings)
+        found = way.find(gold, settings)
         parts = RowsParts(gold.labels, found.constraints, found.held_out, text)
         rows = RowsCounted.merge(gold.counted(ROWS, parts, title="weighing")).rows if found.rules else {}
     weighed = [_weighed(rule, found, rows[rule.name].degree, cost) for rule in found.rules]
-    if weighed:
-        write_whole(out, _text(found, weighed).encode())
+    holding = with_weights(found.constraints, {rule.report.name: rule.report.weight for rule in weighed})
+    judgement = None
+    if learner is not None:
+        documents, _ = read_documents(shards, text=text)
+        labelled = [document for document in documents if document.labels is not None]
+        miner = Miner(way.here, settings, cost, gold.labels, seed)
+        judgement = judged_beside(learner, labelled, holding, miner)
+    kept, comments = _written(holding, weighed, judgement, write_all=write_all)
+    remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]
+    write_whole(out, constraints_text(kept, comments, remarks).encode())
     return MineReport(
         documents=found.documents,
         with_gold=found.with_gold,
@@ -187,10 +213,38 @@ def mine(
         candidates=found.candidates,
         significant=found.significant,
         rules=tuple(rule.report for rule in weighed),
-        out=str(out) if weighed else None,
+        judgement=judgement,
+        written=len(kept.templates),
+        out=str(out),
         unsaid=found.unsaid,
         remarks=found.remarks,
     )
+
+
+def _written(
+    holding: DeclaredConstraints, rules: Sequence[_Weighed], judgement: JudgementReport | None, *, write_all: bool
+) -> tuple[DeclaredConstraints, dict[str, str]]:
+    """The constraints of the file, and the comment above each."""
+    comments = {rule.report.name: rule.comment for rule in rules}
+    helping = {} if judgement is None else {rule.name: rule for rule in judgement.rules}
+    comments |= {name: f"{comments[name]}; {_help(rule)}" for name, rule in helping.items()}
+    if write_all:
+        return holding, comments
+    weights = {name: rule.weight for name, rule in helping.items()}
+    return with_weights(holding.only(helping), weights), comments
+
+
+def _help(rule: HelpfulRule) -> str:
+    return (
+        f"helps: changes {rule.documents:,} documents that it was not counted in, {rule.gain:+.2%} "
+        f"({rule.low:+.2%} to {rule.high:+.2%}), at {rule.weight:.2f} nats"
+    )
+
+
+def _verdict(judgement: JudgementReport | None) -> Iterator[str]:
+    """What the head of a file says of a judgement."""
+    if judgement is not None:
+        yield judgement.sentence
 
 
 def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
@@ -231,9 +285,3 @@ def _weighed(rule: Tried, found: Found, degree: float, cost: Penalty) -> _Weighe
     above = comment(rule, (low, high), held_out=found.held_out < 1.0)
     note = found.notes.get(rule.name)
     return _Weighed(report, above if note is None else f"{above}; {note}")
-
-
-def _text(found: Found, rules: Sequence[_Weighed]) -> str:
-    weighed = with_weights(found.constraints, {rule.report.name: rule.report.weight for rule in rules})
-    unsaid = [one.sentence for one in found.unsaid]
-    return constraints_text(weighed, {rule.report.name: rule.comment for rule in rules}, [*found.remarks, *unsaid])

@@ -88,7 +88,6 @@ def weigh_file(
         rows = [row.model_copy(update={"weight": learned.weights.get(row.name, row.before)}) for row in rows]
         rows = [row for row in rows if row.weight > 0.0]
         constraints = constraints.only(t for t in constraints.titles if learned.weights.get(t) != 0.0)
-    out = out if rows else None
     if out is not None:
         weighed = with_weights(constraints, {row.name: row.weight for row in rows})
         write_whole(out, constraints_text(weighed, {row.name: _comment(row) for row in rows}).encode())
@@ -100,6 +99,7 @@ def weigh_file(
         constraints=tuple(rows),
         tuning=tuned,
         learning=None if learned is None else learned.report,
+        written=0 if out is None else len(constraints.templates),
         out=None if out is None else str(out),
         mlflow_run=None,
     )

@@ -18,7 +18,7 @@ def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, st
     entries = zip(constraints.titles, constraints.templates, strict=True)
     above = "".join(f"{_commented(remark)}\n" for remark in remarks)
     written = "\n".join(_entry(title, template, comments.get(title)) for title, template in entries)
-    return f"{above}{ROOT}:\n{written}"
+    return f"{above}{ROOT}:\n{written}" if written else f"{above}{ROOT}: []\n"
 
 
 def _entry(title: str, template: Template, comment: str | None) -> str:

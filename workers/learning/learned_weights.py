@@ -6,45 +6,32 @@ what a model has seen it makes other errors than it will. From ρ = 0,
     ρ_k ← max(0, ρ_k + η · (d_k(x, ŷ) − d_k(x, y*))),
 
 averaged over all documents looked at, so that a constraint gets weight where answers break it more than gold does, and
-none where the model, or other constraints, see to it already. The rate η and the number of passes are those by which
-penalties learned on one half of the documents are best on the other, and the other way round.
+none where the model, or other constraints, see to it already. Penalties learned on one half of the documents are tried
+on the other, and the other way round: of all rates η those are taken that are best there, and passes go on until for
+some of them the figure there has not risen. A mean over all passes lags behind where penalties still rise, so that it
+is tried times a scale, too, at the best pass.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import Problem
-from schemas.settings import TrainerSettings
-from workers.constraints.constraint_set import build_problems
+from schemas.potentials import Floats, Ints
 from workers.constraints.declared import DeclaredConstraints
 from workers.evaluation.bootstrap import Comparison, paired_bootstraps
 from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import MEASURES, Pair
 from workers.evaluation.named_counts import Counts
 from workers.inference.registry import Decoder
 from workers.learning.crf.chains import Bools
-from workers.learning.crf.constrained import answer, degrees, stepped, under
+from workers.learning.crf.constrained import stepped
 from workers.learning.folds import fold_of
 from workers.learning.penalties import LearnedSettings, row_weights
-from workers.learning.trainers.trainer import Train, TrainingError, gold_of
-from workers.models.model import BringsRows
-
-CHUNK = 50
-"""Documents that are grounded together: the rows of all would not fit into memory."""
-
-RELAXED = 50.0
-"""Nats of a hard constraint where no answer keeps them all."""
+from workers.learning.unseen import Answers, Unseen, answered
 
 
 class PassDone(NamedTuple):
@@ -59,105 +46,67 @@ class PassDone(NamedTuple):
 
 
 class LearnedWeights(NamedTuple):
-    """The penalties (nats) of soft rows by name, the rate and passes they come from, and their gain on held-out halves.
+    """The penalties (nats) of soft rows by name, the rate, passes and scale they come from, and their gain on halves.
 
-    ``gain`` is over no constraint of those that are learned; the rate was chosen by it.
+    ``gain`` is over no constraint of those that are learned; rate, passes and scale were chosen by it. ``stopped``:
+    the figure on the other half fell before the last pass that was allowed.
     """
 
     weights: dict[str, float]
     rate: float
     passes: int
+    scale: float
+    stopped: bool
     before: float
     after: float
     gain: Comparison
 
 
 @dataclass(frozen=True, eq=False)
-class Unseen:
-    """Documents with gold labels, each scored by a model that did not see it."""
-
-    documents: Sequence[Document]
-    potentials: Sequence[Potentials]
-    labels: LabelSet
-
-    @classmethod
-    def of(cls, documents: Sequence[Document], train: Train, settings: TrainerSettings, folds: int) -> Unseen:
-        """Trains a model for each fold. Raises as `fold_of` and training do, and `TrainingError` for one with rows."""
-        labels = LabelSet.infer(name for document in documents for name in gold_of(document))
-        fold, found = np.array(fold_of(documents, folds)), dict[int, Potentials]()
-        for mine in range(folds):
-            inside, outside = (np.flatnonzero(chosen).tolist() for chosen in (fold != mine, fold == mine))
-            with tempfile.TemporaryDirectory(prefix="concord-fold-") as folder:
-                model = train([documents[i] for i in inside], settings=settings, out=Path(folder) / "model")
-                if isinstance(model, BringsRows):
-                    raise TrainingError(
-                        "penalties cannot be learned beside a model with constraints of its own, such as the trainer "
-                        "trigram's, whose answers are not those of potentials; weigh them by --penalty odds or tuned"
-                    )
-                for i in outside:
-                    found[i] = _among(model.potentials(Batch.of([documents[i]])), model.labels, labels)
-        return cls(documents, [found[i] for i in range(len(documents))], labels)
-
-    def gold(self, i: int) -> Labels:
-        """(n,) the labels of document i."""
-        return self.labels.encode(gold_of(self.documents[i]))
-
-
-def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potentials:
-    """The same among more labels: those that a part of the documents lacks are impossible."""
-    place = labels.encode(own.names)
-    unary = np.full((len(potentials.unary), len(labels)), -np.inf)
-    unary[:, place] = potentials.unary
-    transition = np.zeros((len(labels), len(labels)))
-    transition[np.ix_(place, place)] = potentials.transition
-    return Potentials(unary, transition, potentials.sentence_starts).legal(labels)
-
-
-@dataclass(frozen=True, eq=False)
 class PenaltyPerceptron:
-    """``learned`` (K,) says whose penalty moves; others cost what they are declared to."""
+    """``learned`` (K,) says whose penalty moves; the others of those that are weighed stay at 0."""
 
-    unseen: Unseen
-    constraints: DeclaredConstraints
+    answers: Answers
     learned: Bools
-    decoder: Decoder
 
-    def run(self, chosen: Ints, rate: float, passes: int, rng: np.random.Generator) -> Iterator[Floats]:
+    def run(self, chosen: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
         """(K,) the mean penalties after each pass over the chosen documents; ``rng`` decides their order."""
         penalty = np.zeros(len(self.learned))
         total, seen = np.zeros_like(penalty), 0
-        for _ in range(passes):
-            for i, problem in self._grounded(rng.permutation(chosen)):
-                gold = self.unseen.gold(i)
-                found = self.answered(i, problem, penalty)
-                if (found != gold).any():
-                    step = rate * (degrees(problem, found) - degrees(problem, gold))
-                    stepped(penalty, self.learned, step)
+        while True:
+            for i in rng.permutation(chosen).tolist():
+                found = self.answers.under(i, penalty)
+                if not self.answers.is_right(i, found.labels):
+                    stepped(penalty, self.learned, rate * (found.degrees - self.answers.gold_degrees(i)))
                 total += penalty
                 seen += 1
             yield total / max(1, seen)
 
-    def counts(self, chosen: Ints, penalty: Floats, measure: str) -> Counts:
-        """(D, R, 3) a measure's counts of the chosen documents, in their order, answered under penalties (K,)."""
-        found = [self.answered(i, problem, penalty) for i, problem in self._grounded(chosen)]
-        batch = Batch.of([self.unseen.documents[i] for i in chosen.tolist()])
-        gold = np.concatenate([self.unseen.gold(i) for i in chosen.tolist()])
-        pair = Pair(batch, self.unseen.labels, gold, np.concatenate(found))
-        return MEASURES[measure].items(pair).by_document()
 
-    def answered(self, i: int, problem: Problem, penalty: Floats) -> Labels:
-        """(n,) the labels of document i."""
-        scored = replace(under(problem, self.learned, penalty), potentials=self.unseen.potentials[i])
-        return answer(scored, self.unseen.documents[i].doc_id, self.decoder, RELAXED)[0]
+class Patience:
+    """Ends where a figure has not risen for so many passes; equal is not risen."""
 
-    def _grounded(self, order: Ints) -> Iterator[tuple[int, Problem]]:
-        """The documents in their order, each with its problem, whose scores are missing."""
-        size = len(self.unseen.labels)
-        for first in range(0, len(order), CHUNK):
-            own = order[first : first + CHUNK].tolist()
-            batch = Batch.of([self.unseen.documents[i] for i in own])
-            nothing = Potentials(np.zeros((batch.token_count, size)), np.zeros((size, size)), batch.sentence_starts)
-            yield from zip(own, build_problems(batch, nothing, self.unseen.labels, self.constraints), strict=True)
+    def __init__(self, passes: int) -> None:
+        self._allowed, self._best, self._since = passes, -math.inf, 0
+
+    def ends(self, figure: float) -> bool:
+        """Is the figure of one more pass the last to be looked at?"""
+        if figure > self._best:
+            self._best, self._since = figure, 0
+        else:
+            self._since += 1
+        return self._since >= self._allowed
+
+
+class _Tried(NamedTuple):
+    """Penalties (2, K) of each half, the counts of the other halves under them, and their figure."""
+
+    rate: float
+    passes: int
+    scale: float
+    penalties: Floats
+    counts: Counts
+    figure: float
 
 
 def learn_weights(
@@ -171,41 +120,72 @@ def learn_weights(
     """The penalties of soft rows. Raises `LabelError` for labels that no document has, and `EngineError`."""
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
     learned = np.array([name in soft for name in constraints.names], np.bool_)
-    learner = PenaltyPerceptron(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
-    halves = np.array(fold_of(unseen.documents, 2))
-    every = np.argsort(halves, kind="stable")
-    tried = dict[tuple[float, int], Counts]()
+    answers = Answers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
+    learner = PenaltyPerceptron(answers, learned)
+    halves = _Halves.of(learner, settings, seed)
+    base = halves.tried(0.0, 0, 1.0, np.zeros((2, len(learned))))
+    tried, stopped = list[_Tried](), True
     for rate in settings.rates:
-        for passes, counts in enumerate(_crossed(learner, halves, rate, settings, seed), 1):
-            tried[rate, passes] = counts
+        patience, ended = Patience(settings.patience), False
+        for one in halves.passes(rate):
+            tried.append(one)
             if progress is not None:
-                progress(PassDone(rate, passes, _figure(counts, settings)))
-    # Of those that are as good the first: the slowest rate, and fewest passes.
-    rate, passes = max(tried, key=lambda at: _figure(tried[at], settings))
-    base = learner.counts(every, np.zeros(len(learned)), settings.measure)
+                progress(PassDone(rate, one.passes, one.figure))
+            ended = patience.ends(one.figure)
+            if ended:
+                break
+        stopped &= ended
+    # Of those that are as good the first: the slowest rate, fewest passes, no scale.
+    best = max(tried, key=lambda one: one.figure)
+    scaled = [halves.tried(best.rate, best.passes, scale, best.penalties * scale) for scale in settings.scales]
+    best = max([best, *scaled], key=lambda one: one.figure)
     penalty = np.zeros(len(learned))
-    for done, mean in enumerate(learner.run(every, rate, passes, np.random.default_rng(seed)), 1):
-        penalty = mean
+    run = learner.run(halves.order, best.rate, np.random.default_rng(seed))
+    for done, mean in zip(range(best.passes), run, strict=False):
+        penalty = mean * best.scale
         if progress is not None:
-            progress(PassDone(rate, done, None))
-    best = tried[rate, passes]
+            progress(PassDone(best.rate, done + 1, None))
     chosen = {settings.figure: FIGURES[settings.figure]}
-    gain = paired_bootstraps(base, best, chosen, rng=np.random.default_rng(seed))[settings.figure]
+    gain = paired_bootstraps(base.counts, best.counts, chosen, rng=np.random.default_rng(seed))[settings.figure]
     weights = {n: p for n, p, own in zip(constraints.names, penalty.tolist(), learned, strict=True) if own}
-    return LearnedWeights(weights, rate, passes, _figure(base, settings), _figure(best, settings), gain)
+    return LearnedWeights(weights, best.rate, best.passes, best.scale, stopped, base.figure, best.figure, gain)
 
 
-def _crossed(
-    learner: PenaltyPerceptron, halves: Ints, rate: float, settings: LearnedSettings, seed: int
-) -> Iterator[Counts]:
-    """(D, R, 3) counts of each half under penalties of the other one, after each pass; half by half."""
-    parts = [np.flatnonzero(halves == half) for half in (0, 1)]
-    runs = [learner.run(part, rate, settings.passes, np.random.default_rng(seed)) for part in parts]
-    for penalties in zip(*runs, strict=True):
-        found = (learner.counts(part, p, settings.measure) for part, p in zip(parts[::-1], penalties, strict=True))
-        first, second = found
-        yield np.concatenate([second, first])
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    """Documents in two halves, each of which learns for the other."""
 
+    learner: PenaltyPerceptron
+    parts: tuple[Ints, Ints]
+    settings: LearnedSettings
+    seed: int
 
-def _figure(counts: Counts, settings: LearnedSettings) -> float:
-    return float(FIGURES[settings.figure](counts.sum(axis=0)))
+    @classmethod
+    def of(cls, learner: PenaltyPerceptron, settings: LearnedSettings, seed: int) -> _Halves:
+        half = np.array(fold_of(learner.answers.unseen.documents, 2))
+        return cls(learner, (np.flatnonzero(half == 0), np.flatnonzero(half == 1)), settings, seed)
+
+    @property
+    def order(self) -> Ints:
+        """(D,) the documents, half by half."""
+        return np.concatenate(self.parts)
+
+    def passes(self, rate: float) -> Iterator[_Tried]:
+        """Each half under the penalties of the other one, after each pass."""
+        runs = [self.learner.run(part, rate, np.random.default_rng(self.seed)) for part in self.parts]
+        for passes, penalties in enumerate(zip(*runs, strict=True), 1):
+            yield self.tried(rate, passes, 1.0, np.stack(penalties))
+            if passes == self.settings.passes:
+                return
+
+    def tried(self, rate: float, passes: int, scale: float, penalties: Floats) -> _Tried:
+        """Penalties (2, K) of each half on the other."""
+        answers = self.learner.answers
+        labels = [
+            found
+            for part, own in zip(self.parts, penalties[::-1], strict=True)
+            for found in answered(answers, part, own)
+        ]
+        counts = answers.counts(self.order.tolist(), labels, self.settings.measure)
+        figure = float(FIGURES[self.settings.figure](counts.sum(axis=0)))
+        return _Tried(rate, passes, scale, penalties, counts, figure)

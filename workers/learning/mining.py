@@ -23,7 +23,6 @@ from scipy.stats import binom
 
 from schemas.labels import OUTSIDE, LabelSet
 from schemas.potentials import Floats
-from schemas.settings import Settings
 from workers.constraints.declared import DeclaredConstraints
 from workers.constraints.rows import Mask
 from workers.constraints.templates.order import Adjacency, PresencePrecedence, ShouldNotPrecede
@@ -38,6 +37,7 @@ from workers.constraints.templates.runs import (
 from workers.constraints.templates.template import BELOW, RowTemplate
 from workers.constraints.templates.words import ShouldBeTagged
 from workers.learning.fields import Fields, fields_of
+from workers.learning.judgement import JudgedSettings
 from workers.learning.penalties import RowCounts, wilson
 from workers.learning.rule_counts import BILLION, MARK_SIDES, SIDES, Kind, RuleCounts
 
@@ -45,8 +45,8 @@ UNWEIGHED = 1.0
 """Nats of a rule before its degrees are counted."""
 
 
-class KeptSettings(Settings):
-    """Which rules are kept, however they are found."""
+class KeptSettings(JudgedSettings):
+    """Which rules are kept, however they are found, and how it is judged which of them help."""
 
     fdr: float = Field(0.05, gt=0, lt=1, description="Share of false rules among those that pass, at most.")
     support: int = Field(10, ge=1, description="Documents in which a rule has to bind, at least.")

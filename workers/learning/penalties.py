@@ -158,8 +158,12 @@ class LearnedSettings(PenaltySettings):
     rates: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
         (0.05, 0.1, 0.2), min_length=1, description="Nats that a unit of degree moves a weight, of which one is chosen."
     )
-    passes: int = Field(4, ge=1, description="Passes over the documents at most.")
-    measure: str = Field("spans", description="By what rate and passes are chosen, see `concord evaluate`.")
+    passes: int = Field(30, ge=1, description="Passes over the documents at most.")
+    patience: int = Field(3, ge=1, description="Passes in which the figure on the other half may fail to rise.")
+    scales: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
+        (0.5, 2.0, 4.0), description="What the weights of the best pass are tried times."
+    )
+    measure: str = Field("spans", description="By what rate, passes and scale are chosen, see `concord evaluate`.")
     figure: str = Field("f1", description="Which figure of that measure, such as f1 or macro_f1.")
     engine: str = Field("certify", description="What answers meanwhile.")
 

@@ -124,9 +124,14 @@ class ConstrainedPerceptron:
         return replace(under(document.problem, self.learned, point.penalty), potentials=potentials)
 
 
-def answer(problem: Problem, doc_id: str, decoder: Decoder, relaxed_weight: float) -> tuple[Labels, bool]:
-    """(n,) the answer, and whether nothing that keeps what is hard was found, so that it was relaxed."""
-    decoded = decoder(Prepared.of(problem), doc_id)
+def answer(
+    problem: Problem, doc_id: str, decoder: Decoder, relaxed_weight: float, *, incumbent: Labels | None = None
+) -> tuple[Labels, bool]:
+    """(n,) the answer, and whether nothing that keeps what is hard was found, so that it was relaxed.
+
+    ``incumbent`` (n,) is what the search begins with.
+    """
+    decoded = decoder(Prepared.of(problem), doc_id, incumbent=incumbent)
     if decoded.objective > -np.inf:
         return decoded.labels, False
     return decoder(Prepared.of(problem.relaxed(relaxed_weight)), doc_id).labels, True
