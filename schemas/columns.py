@@ -55,6 +55,10 @@ RANKED = pa.struct([("score", pa.float64()), ("gap", pa.float64()), ("proven", p
 VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalty", pa.float64())])
 
 
+MOST_DIGITS = 9
+"""Of a layout's version: Python reads no number of thousands of digits."""
+
+
 class SchemaError(InputError):
     """A file whose columns are not those of its layout: names file, column, types and remedy."""
 
@@ -183,9 +187,10 @@ def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
     if name != layout.name:
         raise SchemaError(f"{source}: this is a {name} file, not a {layout.name} file; {layout.remedy}")
     version = metadata.get(VERSION_KEY, b"1").decode(errors="replace")
-    if not version.isdecimal() or int(version) > layout.version:
+    if not version.isdecimal() or len(version) > MOST_DIGITS or int(version) > layout.version:
         raise SchemaError(
-            f"{source}: {layout.name} version {version}, this concord reads up to {layout.version}; upgrade concord"
+            f"{source}: {layout.name} version {version[:MOST_DIGITS]}, this concord reads up to {layout.version}; "
+            "upgrade concord"
         )
     for field in layout.required:
         if schema.get_field_index(field.name) < 0:

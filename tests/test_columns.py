@@ -193,6 +193,13 @@ def test_a_wrong_column_is_an_error_that_says_what_to_do(table: pa.Table, words:
     assert [w for w in words if w not in str(error.value)] == []
 
 
+def test_a_version_of_thousands_of_digits_is_a_newer_one() -> None:
+    """Python refuses to read such a number, with a `ValueError` of its own."""
+    table = corpus().replace_schema_metadata({b"concord.schema": b"corpus", b"concord.version": b"1" * 5_000})
+    with pytest.raises(SchemaError, match=r"corpus version 1{9}, this concord reads up to 1; upgrade"):
+        check(table.schema, CORPUS, source="f")
+
+
 def test_a_newer_version_and_another_kind_of_file_are_refused() -> None:
     newer = corpus().replace_schema_metadata({b"concord.schema": b"corpus", b"concord.version": b"99"})
     with pytest.raises(SchemaError, match="upgrade concord"):

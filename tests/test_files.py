@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.kills import killed_before
-from workers.storage.files import OutputError, point, staged, write_whole
+from workers.storage.files import TEMPORARY, OutputError, point, staged, write_whole
 
 
 def write_folder(target: Path, text: str) -> None:
@@ -103,6 +104,31 @@ def test_all_is_on_the_disk_before_its_name_is_and_the_name_after(
     new = (tmp_path / "out").stat().st_ino
     inside = {("sync", path.stat().st_ino) for path in (tmp_path / "out").iterdir()}
     assert (set(steps[:2]), steps[2:]) == (inside, [("sync", new), ("rename", new), ("sync", here)])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_what_a_killed_process_left_is_taken_up_by_the_next(tmp_path: Path) -> None:
+    """Whichever step it was killed before, the same command leaves one file, and nothing beside it."""
+    path, step, left = tmp_path / "rules.yaml", 0, 0
+    while True:
+        step += 1
+        killed = killed_before(step, lambda: write_whole(path, b"new"))
+        left += any(tmp_path.glob(f"{TEMPORARY}*"))
+        write_whole(path, b"again")
+        assert [other.name for other in tmp_path.iterdir()] == [path.name]
+        assert path.read_bytes() == b"again"
+        if not killed:
+            break
+    assert left > 0
+
+
+def test_two_at_one_file_do_not_meet(tmp_path: Path) -> None:
+    """Who finds another at work takes a name of its own, and no file is ever half of one and half of the other."""
+    path, data = tmp_path / "file", [bytes([65 + i]) * 200_000 for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: write_whole(path, data[i % 4]), range(60)))
+    assert path.read_bytes() in data
+    assert [other.name for other in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

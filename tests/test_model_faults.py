@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
@@ -17,10 +18,13 @@ from schemas.settings import CrfSettings
 from tests.model_mutations import mend_hashes
 from tests.test_crf import corpus
 from workers.constraints.consistency import LabelConsistency, PairCounts
+from workers.corpus.parquet import table_bytes
 from workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from workers.learning.trainers.crfsuite import train
 from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE
+from workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
+from workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE, CrfModel
+from workers.models.feature_files import LIST_FILES
 from workers.models.folder import MANIFEST, ModelError, update_manifest
 from workers.models.loaders import load_model
 
@@ -47,6 +51,48 @@ def test_hundreds_of_mutants_are_refused_or_work(folder: Path, tmp_path: Path, s
     assert sum(outcomes.values()) == MUTANTS
     assert {name.split()[1] for name in outcomes} == {"refused", "worked"}
     assert "full_table worked" not in outcomes
+
+
+def damaged_tables(data: bytes, rng: np.random.Generator) -> Iterator[bytes]:
+    """A Parquet file with other bytes, cut off, and other tables in its place."""
+    for _ in range(120):
+        other = bytearray(data)
+        for at in rng.integers(0, len(data), int(rng.integers(1, 4))).tolist():
+            other[at] = int(rng.integers(256))
+        yield bytes(other)
+    yield from (data[: len(data) // 2], b"", b"PAR1")
+    for columns in ({"x": ["a"]}, {"attribute": [1]}, {"attribute": [None]}, {"phrase": [["a"]], "type": [None]}):
+        yield table_bytes(pa.table(columns))
+    yield table_bytes(pa.table({"phrase": [[None]], "type": ["PER"]}))
+    twice = pa.table([pa.array(["a"])] * 2, names=["attribute"] * 2)
+    yield table_bytes(twice)
+
+
+def test_damaged_tables_of_a_model_are_refused_or_work(tmp_path: Path) -> None:
+    """Lists of names and of attributes whose hashes fit: one line that names the file, and never another error."""
+    folder, rng = tmp_path / "model", np.random.default_rng(0)
+    settings = CrfSettings(features="finkel+entities", max_iterations=3)
+    model = train(corpus(0, 12), settings=settings, out=folder)
+    names = [f"a{i}" for i in range(len(model.weights.start) - 1)]
+    write_names(folder / ATTRIBUTES_FILE, pa.chunked_array([names]))
+    content = json.loads((folder / MANIFEST).read_text())
+    content["files"][ATTRIBUTES_FILE] = ""
+    (folder / MANIFEST).write_text(json.dumps(content))
+    for name in (LIST_FILES["entities"], ATTRIBUTES_FILE):
+        said: list[str] = []
+        good = (folder / name).read_bytes()
+        for data in damaged_tables(good, rng):
+            (folder / name).write_bytes(data)
+            mend_hashes(folder)
+            try:
+                loaded = load_model(folder)
+                assert isinstance(loaded, CrfModel)
+                read_names(folder, loaded.manifest, len(names))
+            except ModelError as error:
+                said.append(str(error))
+        (folder / name).write_bytes(good)
+        assert len(said) > 60
+        assert all(name in line and "\n" not in line for line in said)
 
 
 def copied(folder: Path, to: Path) -> Path:

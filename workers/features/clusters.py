@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from schemas.errors import InputError
 from workers.features.extractors import Extractor, same
 from workers.storage.files import write_whole
+from workers.storage.tables import TableFileError, read_table
 
 WORD = "word"
 UNKNOWN = "?"
@@ -91,9 +92,9 @@ def read_clusters(path: Path) -> Clusters:
     if not path.is_file():
         raise ClusterFileError(f"{path}: there is no such cluster file; make one with `concord clusters`")
     try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        raise ClusterFileError(f"{path}: not a Parquet file ({error})") from error
+        table = read_table(path)
+    except TableFileError as error:
+        raise ClusterFileError(f"{path}: {error}") from error
     names = [name for name in table.column_names if name != WORD]
     if table.column_names[:1] != [WORD] or table.schema.field(WORD).type != pa.string():
         raise ClusterFileError(f"{path}: its first column is not {WORD!r} of type string; is this a cluster file?")

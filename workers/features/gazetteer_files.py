@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from schemas.errors import InputError
 from workers.features.gazetteers import LONGEST, Entry, Gazetteer
 from workers.storage.files import write_whole
+from workers.storage.tables import TableFileError, read_table
 
 PHRASE, TYPE = COLUMNS = ("phrase", "type")
 
@@ -64,21 +65,17 @@ def _text(path: Path) -> Iterator[tuple[str, str, str]]:
 def _parquet(path: Path) -> Iterator[tuple[str, Any, Any]]:
     """Place, phrase and type of each row."""
     try:
-        file = pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise GazetteerFileError(f"{path}: not a Parquet file ({error})") from error
-    kinds = {field.name: field.type for field in file.schema_arrow}
+        table = read_table(path)
+    except TableFileError as error:
+        raise GazetteerFileError(f"{path}: {error}") from error
+    kinds = {field.name: field.type for field in table.schema}
     if not _is_text(kinds.get(TYPE)) or not (_is_text(kinds.get(PHRASE)) or _is_words(kinds.get(PHRASE))):
         raise GazetteerFileError(
             f"{path}: wants a column {PHRASE!r} of strings or of lists of strings and a column {TYPE!r} of strings, "
             f"has {', '.join(f'{name!r} ({kind})' for name, kind in kinds.items())}"
         )
-    row = 0
-    for batch in file.iter_batches(columns=list(COLUMNS)):
-        columns = batch.to_pydict()
-        for phrase, kind in zip(columns[PHRASE], columns[TYPE], strict=True):
-            row += 1
-            yield f"row {row}", phrase, kind
+    for row, (phrase, kind) in enumerate(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True), 1):
+        yield f"row {row}", phrase, kind
 
 
 def _is_text(kind: pa.DataType | None) -> bool:

@@ -34,6 +34,7 @@ from schemas.settings import AgreementSettings
 from workers.constraints.constraint_set import Ground
 from workers.inference.core.chain import viterbi
 from workers.storage.files import write_whole
+from workers.storage.tables import TableFileError, read_table
 
 SUFFIX = ".parquet"
 """By which a file of counts is told from a file of declared constraints."""
@@ -206,10 +207,10 @@ def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
     if not path.is_file():
         raise AgreementFileError(f"{path}: there is no such file; make one with `concord corpus agreement`")
     try:
-        table = pq.read_table(path)
+        table = read_table(path)
         about = About.model_validate_json((table.schema.metadata or {}).get(ABOUT, b""))
-    except pa.ArrowInvalid as error:
-        raise AgreementFileError(f"{path}: not a Parquet file ({error})") from error
+    except TableFileError as error:
+        raise AgreementFileError(f"{path}: {error}") from error
     except ValidationError as error:
         raise AgreementFileError(
             f"{path}: no file of `concord corpus agreement` ({error.errors()[0]['msg']})"

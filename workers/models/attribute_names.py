@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workers.models.folder import Manifest, ModelError
+from workers.storage.tables import TableFileError, read_table
 
 ATTRIBUTES_FILE = "attributes.parquet"
 COLUMN = "attribute"
@@ -19,8 +20,21 @@ def write_names(path: Path, names: pa.ChunkedArray) -> None:
     pq.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
 
 
-def read_names(folder: Path, manifest: Manifest) -> pa.ChunkedArray:
-    """The names (A,) as strings, of a folder whose files were checked. Raises `ModelError` where it has none."""
+def read_names(folder: Path, manifest: Manifest, count: int) -> pa.ChunkedArray:
+    """The ``count`` names (A,) as strings, of a folder whose files were checked.
+
+    Raises `ModelError` where it has none, or others than the model's: a hash can be mended.
+    """
     if ATTRIBUTES_FILE not in manifest.files:
         raise ModelError(f"{folder}: the model does not keep the names of its attributes; train it with lbfgs or sgd")
-    return pq.read_table(folder / ATTRIBUTES_FILE, columns=[COLUMN])[COLUMN]
+    path = folder / ATTRIBUTES_FILE
+    try:
+        table = read_table(path)
+    except TableFileError as error:
+        raise ModelError(f"{path}: {error}; copy the folder again or train again") from error
+    if table.schema.names != [COLUMN] or table.schema.types != [pa.string()] or table[COLUMN].null_count:
+        raise ModelError(f"{path}: not one column {COLUMN!r} of strings; copy the folder again or train again")
+    names = table[COLUMN]
+    if len(names) != count or len(names.unique()) != count:
+        raise ModelError(f"{path}: not a name for each of {count} attributes; copy the folder again or train again")
+    return names

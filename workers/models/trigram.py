@@ -34,6 +34,7 @@ from workers.models.memory.neighbourhoods import Classifier, Codes, Neighbourhoo
 from workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
 from workers.models.model import LocalScores
 from workers.storage.files import write_whole
+from workers.storage.tables import read_table
 
 KIND = "trigram"
 NEAREST = "nearest"
@@ -167,7 +168,7 @@ def load(folder: Path | str) -> TrigramModel:
         values = _read_values(folder / VALUES_FILE)
         entities = read_gazetteer(folder / ENTITIES_FILE) if settings.windows is Window.NAMES else None
         _check(instances, values, manifest.label_set, remembered=settings.learner == NEAREST)
-    except (ArraysFileError, GazetteerFileError, pa.ArrowInvalid, ValueError) as error:
+    except (ArraysFileError, GazetteerFileError, ValueError) as error:
         raise ModelError(f"{folder / MANIFEST}: a file of the model is damaged ({error}); train again") from error
     return _model(folder, Windows(settings.windows, entities), values, instances, settings, manifest)
 
@@ -200,7 +201,7 @@ def _write_values(path: Path, values: Sequence[Sequence[str]]) -> None:
 
 
 def _read_values(path: Path) -> list[list[str]]:
-    table = pq.read_table(path)
+    table = read_table(path)
     if table.schema.remove_metadata() != LAYOUT or any(column.null_count for column in table.columns):
         raise ValueError(f"{path.name} has other columns than {', '.join(LAYOUT.names)}")
     feature, names = table["feature"].to_numpy(), table["value"].to_pylist()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
 import os
 import shutil
 import uuid
@@ -13,7 +15,7 @@ from pathlib import Path
 from schemas.errors import InputError
 
 TEMPORARY = ".tmp-"
-"""How the name of a file in the making starts; a killed process may leave one behind."""
+"""How the name of a file in the making starts; a killed process may leave one behind, which its like takes up again."""
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EMLINK, errno.ENOSYS)
 """What file systems that cannot give a file a second name answer."""
@@ -55,13 +57,50 @@ def make_folder(path: Path) -> None:
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file under another name, then renames it; it is on the disk when this returns.
 
+    The other name follows from the file's own, so that what a killed process left there is written over by the next.
     Raises `OutputError`; what was at ``path`` before is then still there.
     """
     make_folder(path.parent)
-    with _replacing(path) as temporary, temporary.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    temporary = _temporary_of(path)
+    with writing(path):
+        handle = _only_writer(temporary)
+        if handle is None:
+            temporary = _unique_beside(path)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with os.fdopen(handle, "wb", closefd=False) as file:
+                file.truncate(0)
+                file.write(data)
+                file.flush()
+                os.fsync(handle)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(handle)  # the lock lasts until the name is given up
+        sync(path.parent)
+
+
+def _only_writer(temporary: Path) -> int | None:
+    """The file under that name, open and locked by this process; None where another writes it, or locks do not work."""
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), temporary.lstat()):
+            return handle
+    except OSError:
+        pass  # locked, renamed since it was opened, or on a file system without locks
+    os.close(handle)
+    return None
+
+
+def _temporary_of(path: Path) -> Path:
+    return path.with_name(f"{TEMPORARY}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:32]}")
+
+
+def _unique_beside(path: Path) -> Path:
+    return path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
 
 
 @contextmanager
@@ -120,22 +159,6 @@ def _sync_below(folder: Path) -> None:
     sync(folder)
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A name in the same folder, which nobody else has, for what takes the place of ``path`` when the block ends well.
-
-    Raises `OutputError`; then nothing is left under that name.
-    """
-    temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
-    with writing(path):
-        try:
-            yield temporary
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync(path.parent)
-
-
 def sync(path: Path) -> None:
     """Puts a file on the disk, or the names in a folder: a rename alone may be lost with the power."""
     handle = os.open(path, os.O_RDONLY)
@@ -163,5 +186,11 @@ def point(link: Path, target: str) -> None:
     """Makes ``link`` a symbolic link to ``target``, in one step wherever it pointed before. Raises `OutputError`."""
     if link.is_symlink() and str(link.readlink()) == target:
         return
-    with _replacing(link) as temporary:
-        temporary.symlink_to(target)
+    temporary = _unique_beside(link)
+    with writing(link):
+        try:
+            temporary.symlink_to(target)
+            temporary.replace(link)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync(link.parent)

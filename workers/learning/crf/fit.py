@@ -87,7 +87,9 @@ class Fitting:
         model = load(folder)
         self.training["start_from"] = model.digest
         # Labels and attributes that the earlier model does not know start at 0.
-        row = pc.index_in(self.attributes.names(), value_set=read_names(folder, model.manifest))
+        row = pc.index_in(
+            self.attributes.names(), value_set=read_names(folder, model.manifest, len(model.weights.start) - 1)
+        )
         column = [model.labels.names.index(name) if name in model.labels.names else -1 for name in self._names]
         earlier = np.zeros((len(model.weights.start), len(model.labels) + 1))
         start, label, weight = model.weights.sparse

@@ -30,7 +30,7 @@ def export_crfsuite(folder: Path, out: Path) -> CrfModel:
     number[known] = np.arange(len(known))
     weights = CrfsuiteWeights(
         tuple(model.labels.names[i] for i in known.tolist()),
-        tuple(read_names(folder, model.manifest).to_pylist()),
+        tuple(read_names(folder, model.manifest, len(start) - 1).to_pylist()),
         np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start)),
         number[label],
         weight,
