@@ -38,10 +38,11 @@ from workers.constraints.constraint_writer import constraints_text
 from workers.constraints.declared import DeclaredConstraints
 from workers.corpus.plan import plan
 from workers.labelling.output import PREDICTIONS as FOLDER
+from workers.labelling.output import remove
 from workers.learning.codl import Ranked, Weights, changed, ways_of
 from workers.learning.codl_learners import Learner, Way, learner_of
 from workers.learning.trainers.trainer import TrainingError
-from workers.storage.files import make_folder, staged, write_whole
+from workers.storage.files import TEMPORARY, make_folder, staged, write_whole
 
 SCORE = "score"
 MODEL, CONSTRAINTS, POOL, DEV, MARKER = "model", "constraints.yaml", "labels", "dev", "cycle.json"
@@ -85,6 +86,7 @@ def learn(request: Request) -> CodlReport:
     out, started = Path(request.out), time.monotonic()
     make_folder(out)
     with locked(out / LOCK, out):
+        remove([*out.glob(f"{TEMPORARY}*"), *out.glob(f"cycle-*/{TEMPORARY}*")])
         tracking = Tracking(request.tracking)
         name = f"{corpus_name(request.corpus)} and {corpus_name(request.pool)} · codl"
         with tracking.run(name, tags=run_tags(job="codl", model=request.out)) as run:

@@ -6,14 +6,14 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.settings import Settings, TextSettings
 from schemas.shown import Shown
 
-FORMAT = 2
+FORMAT: Final = 2
 """Version of the shard markers and the manifest; a change makes old output be done again."""
 
 SHARD_BYTES = 256 << 10
@@ -224,6 +224,29 @@ class ShardMarker(Figures):
     files: tuple[FileDigest, ...]
     rejects: tuple[RowReject, ...] = ()
     report: ShardReport
+
+
+class ShardPlace(Figures):
+    """A shard of a finished run: its key, and where its rows stood in the corpus."""
+
+    key: str
+    file: str
+    first_row: int
+    rows: int
+
+
+class RunManifest(Figures):
+    """What a finished run is: nothing in it depends on time, order or workers.
+
+    ``dataset`` is the digest of the corpus; ``files`` are those that readers see, each with its SHA-256.
+    """
+
+    format: Literal[2] = FORMAT
+    dataset: str
+    run: RunKey
+    totals: ShardReport
+    files: dict[str, str]
+    shards: tuple[ShardPlace, ...]
 
 
 class Seconds(NamedTuple):

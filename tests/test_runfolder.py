@@ -16,7 +16,9 @@ import pytest
 from flows.errors import RunFolderError
 from flows.runfolder.published import PublishedError, published
 from flows.runfolder.runfolder import (
+    CORPUS,
     CURRENT,
+    LOCK,
     MANIFEST,
     PUBLISHED,
     SEEN,
@@ -121,12 +123,12 @@ def test_a_whole_run_is_seen_by_every_kind_of_reader(corpus: Path, tmp_path: Pat
     assert ds.dataset(out / PREDICTIONS).to_table()["doc_id"].to_pylist() == ids
     run_seen = published(str(out))
     assert [i for t in run_seen.tables(PREDICTIONS, PREDICTIONS_LAYOUT) for i in t["doc_id"].to_pylist()] == ids
-    assert (run_seen.unfinished, run_seen.manifest["totals"]["documents"]) == (0, 3)
+    assert (run_seen.unfinished, run_seen.manifest.totals.documents) == (0, 3)
     assert len(list((out / TIMES).glob("*.parquet"))) == 3
-    files = run_seen.manifest["files"]
+    files = run_seen.manifest.files
     assert len(files) == 3
     assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in files} == files
-    assert [(s["file"], s["first_row"], s["rows"]) for s in run_seen.manifest["shards"]] == [
+    assert [(s.file, s.first_row, s.rows) for s in run_seen.manifest.shards] == [
         ("part-00000.parquet", first, 1) for first in range(3)
     ]
 
@@ -145,7 +147,7 @@ def test_a_run_that_does_not_come_to_its_end_takes_nothing_away(corpus: Path, tm
     assert seen(out) == before
     assert published(str(out)).unfinished == 4
     whole_run(out, corpus)
-    assert published(str(out)).manifest["totals"]["documents"] == 4
+    assert published(str(out)).manifest.totals.documents == 4
 
 
 def test_the_same_run_again_changes_nothing_at_all(corpus: Path, tmp_path: Path) -> None:
@@ -239,7 +241,7 @@ def test_a_folder_without_a_whole_run_is_refused(corpus: Path, tmp_path: Path) -
         with pytest.raises(PublishedError, match=r"no manifest\.json, so there is no whole run"):
             published(uri)
     whole_run(out, corpus)
-    assert published(f"file://{out}").manifest["totals"]["documents"] == 3
+    assert published(f"file://{out}").manifest.totals.documents == 3
 
 
 def test_what_killed_workers_left_and_what_no_run_needs_any_more_goes(corpus: Path, tmp_path: Path) -> None:
@@ -308,6 +310,78 @@ def test_a_seal_is_broken_by_any_change() -> None:
         assert changed is None or (changed == content and chr(data[place]).isspace())
     for other in (b"", b"null", b"[1]", b"{}", b"\xff", b"[" * 100_000):
         assert unseal(other) is None
+
+
+def test_a_lock_that_is_a_link_keeps_its_target(tmp_path: Path) -> None:
+    """It was opened for writing, which emptied whatever it led to; a second name of a file was emptied, too."""
+    (tmp_path / "thesis").write_text("all of it")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / LOCK).symlink_to(tmp_path / "thesis")
+    with pytest.raises(RunFolderError, match=r"\.lock: a symbolic link.*; remove it"), exclusive(tmp_path / "out"):
+        pass
+    (tmp_path / "out" / LOCK).unlink()
+    os.link(tmp_path / "thesis", tmp_path / "out" / LOCK)
+    with exclusive(tmp_path / "out"):
+        pass
+    assert (tmp_path / "thesis").read_text() == "all of it"
+
+
+@pytest.mark.parametrize("target", ["/etc", f"{PUBLISHED}/last", f"{PUBLISHED}/0000001\u0661", "9" * 200, "."])
+def test_a_link_to_no_run_is_mended(corpus: Path, tmp_path: Path, target: str) -> None:
+    out = tmp_path / "out"
+    whole_run(out, corpus)
+    good = seen(out)
+    (out / CURRENT).unlink()
+    (out / CURRENT).symlink_to(target)
+    with pytest.raises(PublishedError, match=r"no manifest\.json"):
+        published(str(out))
+    assert whole_run(out, corpus) == 0
+    assert seen(out) == good
+    assert [path.name for path in (out / PUBLISHED).iterdir()] == ["00000002"]
+
+
+@pytest.mark.parametrize("place", ["predictions/mine.parquet", "_rejects/notes.txt", f"{PUBLISHED}/backup"])
+def test_what_is_not_concords_is_named_and_kept(corpus: Path, tmp_path: Path, place: str) -> None:
+    """Readers would take it for predictions, and the next run would delete it."""
+    out = tmp_path / "out"
+    whole_run(out, corpus)
+    (out / place).write_text("mine")
+    (out / place).with_name(".DS_Store").write_text("left out by readers of Parquet")
+    with pytest.raises(RunFolderError, match=f"{place}: not written by concord.*; move it away"):
+        whole_run(out, corpus, key_of(CONSTRAINTS, seed=4))
+    assert (out / place).read_text() == "mine"
+    (out / place).unlink()
+    assert whole_run(out, corpus, key_of(CONSTRAINTS, seed=4)) == 3
+
+
+def test_a_file_of_an_earlier_run_beside_the_predictions_goes(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    whole_run(out, corpus)
+    good = seen(out)
+    (out / PREDICTIONS / f"{7:08d}-{'ab' * 8}.parquet").write_bytes(b"stale")
+    assert whole_run(out, corpus) == 0
+    assert seen(out) == good
+
+
+def test_a_folder_copied_without_its_links_is_told_how_to_go_on(corpus: Path, tmp_path: Path) -> None:
+    whole_run(tmp_path / "out", corpus)
+    copy = shutil.copytree(tmp_path / "out", tmp_path / "copy")  # as cp -rL does
+    with pytest.raises(RunFolderError, match=r"copied without its links \(cp -rL\); delete .*, or copy with cp -a"):
+        whole_run(copy, corpus)
+    for name in (*SEEN, CURRENT, PUBLISHED):
+        shutil.rmtree(copy / name) if (copy / name).is_dir() else (copy / name).unlink()
+    assert whole_run(copy, corpus) == 0
+    assert seen(copy) == seen(tmp_path / "out")
+
+
+def test_a_corpus_that_is_misread_is_not_believed(corpus: Path, tmp_path: Path) -> None:
+    """One letter of its name was another: the folder was held to be of a corpus that does not exist."""
+    out = tmp_path / "out"
+    whole_run(out, corpus)
+    good = (out / CORPUS).read_bytes()
+    (out / CORPUS).write_bytes(good.replace(b"corpus", b"corpuz").replace(b'"corpuz": ', b'"corpus": '))
+    assert whole_run(out, corpus) == 0
+    assert (out / CORPUS).read_bytes() == good
 
 
 def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
 from flows.runfolder.runfolder import MANIFEST, STORE
 from schemas.columns import Layout, check
 from schemas.errors import InputError
+from schemas.run import RunManifest
 from workers.corpus.parquet import resolve
 from workers.labelling.output import MARKERS, NAME_LENGTH
 from workers.storage.sealed import unseal
@@ -28,7 +30,7 @@ class Published(NamedTuple):
     uri: str
     system: fs.FileSystem
     base: str
-    manifest: dict[str, Any]
+    manifest: RunManifest
     unfinished: int
 
     def tables(self, folder: str, layout: Layout) -> Iterator[pa.Table]:
@@ -36,17 +38,30 @@ class Published(NamedTuple):
 
         Raises `PublishedError` where a file is missing or differs from what was written, and `SchemaError`.
         """
-        for path, digest in sorted(self.manifest["files"].items()):
+        for path in sorted(self.manifest.files):
             if path.startswith(f"{folder}/"):
-                data = _read(self.system, f"{self.base}/{path}")
-                if data is None or hashlib.sha256(data).hexdigest() != digest:
-                    raise PublishedError(
-                        f"{self.uri}: {path} is {'missing' if data is None else 'damaged'}; run the same "
-                        "`concord reprocess` again (if a run has just ended there, only this command again)"
-                    )
-                table = pq.read_table(pa.BufferReader(data), use_threads=False)
-                check(table.schema, layout, source=path)
-                yield table
+                yield self.table(path, layout)
+
+    def table(self, path: str, layout: Layout) -> pa.Table:
+        """One of the tables, by its path in the manifest. Raises as `tables`."""
+        data = self.read(path)
+        if data is None or hashlib.sha256(data).hexdigest() != self.manifest.files[path]:
+            raise PublishedError(
+                f"{self.uri}: {path} is {'missing' if data is None else 'damaged'}; run the same "
+                "`concord reprocess` again (if a run has just ended there, only this command again)"
+            )
+        try:
+            table = pq.read_table(pa.BufferReader(data), use_threads=False)
+            table.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            raise PublishedError(f"{self.uri}: {path} is not a Parquet file, or a damaged one ({reason})") from error
+        check(table.schema, layout, source=path)
+        return table
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file; None where it cannot be read."""
+        return _read(self.system, f"{self.base}/{path}")
 
 
 def published(uri: str) -> Published:
@@ -59,12 +74,14 @@ def published(uri: str) -> Published:
             f"{uri}: no {MANIFEST}, so there is no whole run in this folder; give the folder that "
             "`concord reprocess` wrote, or run it to its end (the same command goes on where it stopped)"
         )
-    manifest = unseal(data)
-    if manifest is None:
+    try:
+        manifest = RunManifest.model_validate(unseal(data))
+    except ValidationError:
         raise PublishedError(
-            f"{uri}: {MANIFEST} is damaged; the same `concord reprocess` again writes it anew, without labelling again"
-        )
-    keys = {f"{shard['key'][:NAME_LENGTH]}.json" for shard in manifest["shards"]}
+            f"{uri}: {MANIFEST} is damaged, or of another version of concord; the same `concord reprocess` again "
+            "writes it anew, without labelling again where nothing else has changed"
+        ) from None
+    keys = {f"{shard.key[:NAME_LENGTH]}.json" for shard in manifest.shards}
     there = system.get_file_info(fs.FileSelector(f"{base}/{STORE}/{MARKERS}", allow_not_found=True))
     unfinished = sum(entry.base_name.endswith(".json") and entry.base_name not in keys for entry in there)
     return Published(uri, system, base, manifest, unfinished)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from flows.errors import RunFolderError
 from schemas.columns import rejects_table
-from schemas.run import FORMAT, SHARD_BYTES, FileDigest, RunKey, ShardMarker, ShardReport
+from schemas.run import SHARD_BYTES, FileDigest, RunKey, RunManifest, ShardMarker, ShardPlace, ShardReport
 from schemas.secrets import place_of
 from schemas.settings import Settings
 from workers.corpus.parquet import table_bytes
@@ -51,20 +51,19 @@ MANIFEST = "manifest.json"
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES)
 SEEN = (*FOLDERS, MANIFEST)
 """What readers see: links through `CURRENT`."""
+NUMBER, FILE_NAME = re.compile(r"[0-9]{8}"), re.compile(r"[0-9]{8}-[0-9a-f]{16}\.parquet")
+"""What folders in `PUBLISHED`, and the files that readers see, are called."""
 
 
 @contextmanager
 def exclusive(out: Path) -> Iterator[None]:
     """Keeps other runs on this machine out of the folder for the length of the block.
 
-    The lock ends with the process, however it ends. Raises `RunFolderError` and `OutputError`.
+    The lock ends with the process, however it ends. Raises `RunFolderError`, also where something else than a run of
+    concord's is in the folder, and `OutputError`.
     """
     make_folder(out)
-    for name in (*SEEN, CURRENT):
-        if (out / name).exists() and not (out / name).is_symlink():
-            raise RunFolderError(
-                f"{out / name}: not written by this version of concord; give another --out, or move that away"
-            )
+    _check_own(out)
     with locked(out / LOCK, out):
         yield
 
@@ -73,18 +72,71 @@ def exclusive(out: Path) -> Iterator[None]:
 def locked(lock: Path, out: Path) -> Iterator[None]:
     """Holds the lock on ``out``, which is a file in it or beside it, for the length of the block.
 
-    Raises `RunFolderError` where another process holds it, and `OutputError`.
+    Nothing is written into it. Raises `RunFolderError` where another process holds it or it is a link, which leads to a
+    file of somebody else's, and `OutputError`.
     """
+    if lock.is_symlink():
+        raise RunFolderError(f"{lock}: a symbolic link, where a lock of concord's own has to be; remove it")
     with writing(lock):
-        held = lock.open("w")
-    with held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunFolderError(
-                f"{out}: another run is writing there; wait for its end or give another --out"
-            ) from None
+        held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        _take(held, out)
         yield
+    finally:
+        os.close(held)
+
+
+def _take(held: int, out: Path) -> None:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunFolderError(f"{out}: another run is writing there; wait for its end or give another --out") from None
+
+
+def _check_own(out: Path) -> None:
+    """Raises `RunFolderError` where there is something in the folder that is not concord's: nobody deletes that."""
+    for name in (*SEEN, CURRENT):
+        if not (out / name).exists() or (out / name).is_symlink():
+            continue
+        if (out / STORE).is_dir() and (out / PUBLISHED).is_dir():
+            raise RunFolderError(
+                f"{out / name}: no link, as if the folder had been copied without its links (cp -rL); delete "
+                f"{', '.join((*SEEN, CURRENT))} and {PUBLISHED} there, and the same command makes them anew without "
+                f"labelling again, or copy with cp -a"
+            )
+        raise RunFolderError(
+            f"{out / name}: not written by this version of concord; give another --out, or move that away"
+        )
+    if (out / PUBLISHED).is_symlink():
+        raise RunFolderError(f"{out / PUBLISHED}: a symbolic link, where concord makes a folder; remove it")
+    strange = [f"{PUBLISHED}/{path.name}" for path in _shown(out / PUBLISHED) if not _is_published(path)]
+    strange += [place for place in _in_folders(out) if not FILE_NAME.fullmatch(Path(place).name)]
+    if strange:
+        raise RunFolderError(
+            f"{out / min(strange)}: not written by concord, which would delete it or have readers take it for a part "
+            "of the run; move it away, and run the same command again"
+        )
+
+
+def foreign_files(out: Path, listed: Collection[str]) -> list[str]:
+    """Files in the folders of a run that it does not list, and that readers of those folders read nevertheless."""
+    times = {f"{TIMES}/{Path(path).name}" for path in listed if path.startswith(f"{PREDICTIONS}/")}
+    return sorted(set(_in_folders(out)) - times - set(listed))
+
+
+def _in_folders(out: Path) -> list[str]:
+    """What is in the folders that readers see, by its path in ``out``."""
+    return [f"{name}/{path.name}" for name in FOLDERS for path in _shown(out / name)]
+
+
+def _shown(folder: Path) -> list[Path]:
+    """What is in a folder, but for what readers of Parquet leave out: names that start with a dot or a low line."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in found if not path.name.startswith((".", "_"))]
+
+
+def _is_published(path: Path) -> bool:
+    return NUMBER.fullmatch(path.name) is not None and path.is_dir() and not path.is_symlink()
 
 
 def claim(out: Path, corpus: str) -> None:
@@ -98,15 +150,17 @@ def claim(out: Path, corpus: str) -> None:
     if held not in (None, place) and begun:
         raise RunFolderError(f"{out} holds the predictions of {held}; give another --out, or delete that folder")
     if held != place:
-        write_whole(out / CORPUS, json.dumps({"corpus": place}).encode() + b"\n")
+        write_whole(out / CORPUS, seal({"corpus": place}))
     remove([*out.glob(f"{TEMPORARY}*"), *(out / STORE).glob(f"*/{TEMPORARY}*")])
 
 
 def _held_corpus(path: Path) -> str | None:
+    """The corpus that the folder is for; None where that is not said, or damaged and so not to be believed."""
     try:
-        return str(json.loads(path.read_bytes())["corpus"])
-    except (OSError, ValueError, KeyError, TypeError):
+        content = unseal(path.read_bytes())
+    except OSError:
         return None
+    return None if content is None else str(content.get("corpus"))
 
 
 class Sources(Settings):
@@ -120,7 +174,7 @@ class Sources(Settings):
 
 
 def write_sources(out: Path, sources: Sources) -> None:
-    """Keeps what a run with certificates was made from, without secrets. Raises `OutputError`."""
+    """Keeps what a run was made from, for `concord verify`, without secrets. Raises `OutputError`."""
     named = sources.model_copy(update={"corpus": place_of(sources.corpus), "model": place_of(sources.model)})
     write_whole(out / SOURCES, seal(named.model_dump(mode="json")))
 
@@ -132,8 +186,8 @@ def read_sources(out: Path) -> Sources:
         return Sources.model_validate(content)
     except (OSError, ValidationError):
         raise RunFolderError(
-            f"{out}: no record of what this run was made from; give a folder that "
-            "`concord reprocess --engine certify --certificates` wrote on this machine"
+            f"{out}: no record of what this run was made from ({SOURCES}), or a damaged one; the same "
+            "`concord reprocess` again writes it, without labelling again where nothing has changed"
         ) from None
 
 
@@ -205,17 +259,15 @@ def _files(store: Path, shards: Sequence[Shard], markers: Mapping[str, ShardMark
 def _manifest(
     key: RunKey, shards: Sequence[Shard], markers: Mapping[str, ShardMarker], files: Sequence[_File]
 ) -> dict[str, Any]:
-    """Nothing in it depends on time, order or workers."""
-    return {
-        "format": FORMAT,
-        "dataset": dataset_digest(shards),
-        "run": key.model_dump(mode="json"),
-        "totals": ShardReport.merge(markers[shard.id].report for shard in shards).model_dump(mode="json"),
-        "files": {file.entry.path: file.entry.sha256 for file in files},
-        "shards": [
-            {"key": markers[s.id].key, "file": s.file.name, "first_row": s.first_row, "rows": s.rows} for s in shards
-        ],
-    }
+    places = (ShardPlace(key=markers[s.id].key, file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards)
+    manifest = RunManifest(
+        dataset=dataset_digest(shards),
+        run=key,
+        totals=ShardReport.merge(markers[shard.id].report for shard in shards),
+        files={file.entry.path: file.entry.sha256 for file in files},
+        shards=tuple(places),
+    )
+    return manifest.model_dump(mode="json")
 
 
 def _is_seen(out: Path, files: Sequence[_File], manifest: bytes) -> bool:
@@ -224,6 +276,8 @@ def _is_seen(out: Path, files: Sequence[_File], manifest: bytes) -> bool:
         if (out / MANIFEST).read_bytes() != manifest:
             return False
     except OSError:
+        return False
+    if foreign_files(out, [file.entry.path for file in files]):
         return False
     return all(_is_second_name(file, out) or intact(out / file.entry.path, file.entry) for file in files)
 
@@ -236,9 +290,12 @@ def _is_second_name(file: _File, out: Path) -> bool:
 
 
 def _number(out: Path) -> int:
-    """The number of the folder that readers see; 0 where there is none."""
+    """The number of the folder that readers see, or the last there is where the link is damaged; 0 for none."""
     current = out / CURRENT
-    return int(current.readlink().name) if current.is_symlink() else 0
+    target = current.readlink() if current.is_symlink() else Path()
+    if target.parent == Path(PUBLISHED) and NUMBER.fullmatch(target.name):
+        return int(target.name)
+    return max((int(path.name) for path in _shown(out / PUBLISHED) if _is_published(path)), default=0)
 
 
 def _fill(folder: Path, files: Sequence[_File], manifest: bytes) -> None:
@@ -261,8 +318,8 @@ def _fill(folder: Path, files: Sequence[_File], manifest: bytes) -> None:
 
 
 def _clear_published(out: Path, *, but: int) -> None:
-    for path in (out / PUBLISHED).glob("*"):
-        if path.name != f"{but:08d}":
+    for path in _shown(out / PUBLISHED):
+        if path.name != f"{but:08d}" and _is_published(path):
             with writing(path):
                 shutil.rmtree(path)
 
