@@ -138,8 +138,7 @@ def _label_tracked(job: _Job, done: dict[str, ShardMarker], started: float) -> R
 def _published(job: _Job, done: Mapping[str, ShardMarker]) -> ShardReport:
     """Shows the run to readers."""
     out = Path(job.request.out)
-    if job.key.settings.certificates:
-        write_sources(out, _sources(job.request))
+    write_sources(out, _sources(job.request))
     publish(out, job.key, job.shards, done)
     return _merged(job, done)
 

@@ -269,25 +269,40 @@ class ChainsReport(Figures):
     documents: tuple[DocumentChains, ...]
 
 
-class FailedCertificate(Report):
-    """A document whose bound or objective is not confirmed, and why."""
+class VerifyFault(Report):
+    """The first wrong ``field`` of a document in a run's folder, or of a file, where ``doc_id`` is null."""
 
-    doc_id: str
+    file: str
+    doc_id: str | None
+    field: str
     reason: str
+
+    def __str__(self) -> str:
+        place = self.file if self.doc_id is None else f"{self.file}, document {self.doc_id!r}"
+        return f"{place}: {self.field}: {self.reason}"
 
 
 class VerifyReport(Report):
     """What ``concord verify --json`` prints: documents, and how many of them are what.
 
-    ``verified``: the bound is confirmed by a certificate, to within 1e-6 nats. ``by_solver``: optimal by the word of
-    a solver or engine, without certificate. ``open``: not said to be optimal, and without certificate.
-    ``cpu_seconds`` are those of reading, rebuilding and checking.
+    Every document of the corpus is one of the first five, a reject, or named in ``failed``. ``optimal``: proven, by a
+    certificate or the local optimum. ``bounded``: with a proven bound that leaves a gap. ``by_engine``: optimal, or
+    without any possible labelling, by the engine's word. ``by_solver``: optimal by CP-SAT's word. ``open``: neither
+    optimal nor with a proven bound. ``rejected`` are those in the rejects, each for a reason that it has;
+    ``lethal`` of them are said to have killed their workers, which cannot be recomputed. ``tolerance`` is in nats.
+    ``trusted`` says what the verification rests on. ``cpu_seconds`` are those of reading, rebuilding and checking.
     """
 
+    tolerance: float
     documents: int
-    verified: int
+    optimal: int
+    bounded: int
+    by_engine: int
     by_solver: int
     open: int
-    failed: tuple[FailedCertificate, ...]
+    rejected: int
+    lethal: int
+    failed: tuple[VerifyFault, ...]
+    trusted: tuple[str, ...]
     cpu_seconds: float
     out: str

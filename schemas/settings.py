@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+LARGEST_TOLERANCE = 0.01
+"""Nats of gap within which an answer may be called optimal: such a labelling is at most 1 % likelier."""
+
 
 class Settings(BaseModel):
     """Base of all settings: frozen; an unknown key is an error, and so is a number that is infinite or none."""
@@ -485,7 +488,9 @@ class CpSatSettings(EngineSettings):
     deterministic_seconds: float = Field(
         20.0, gt=0, description="Limit of CP-SAT's deterministic time; a work budget overrides it."
     )
-    tolerance: float = Field(1e-6, gt=0, description="Nats within which an answer counts as optimal.")
+    tolerance: float = Field(
+        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Nats within which an answer counts as optimal."
+    )
     most_tokens: int = Field(
         5_000, ge=1, description="Longer documents are not modelled: the start and the chain's bound come back."
     )
@@ -556,7 +561,9 @@ class CertifySettings(EngineSettings):
         GibbsSettings(sweeps=30, settle=False), description="The sampler that gives the incumbent where none is given."
     )
     rounds: int = Field(16, ge=0, description="Most rounds of relaxing a document and sampling what is left.")
-    tolerance: float = Field(1e-6, gt=0, description="Nats of gap up to which a document counts as proven.")
+    tolerance: float = Field(
+        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Nats of gap up to which a document counts as proven."
+    )
     deterministic_seconds: float = Field(
         5.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."
     )

@@ -118,6 +118,12 @@ OUT = {
     "workers/synthesis/names.py": "makes a corpus, whose rows are in the key",
     "workers/synthesis/news.py": "makes a corpus, whose rows are in the key",
     "workers/synthesis/text.py": "makes a corpus, whose rows are in the key",
+    "workers/verification/__init__.py": "checks a run that is there",
+    "workers/verification/claims.py": "checks a run that is there",
+    "workers/verification/plain_chain.py": "checks a run that is there",
+    "workers/verification/plain_crf.py": "checks a run that is there",
+    "workers/verification/second_path.py": "checks a run that is there",
+    "workers/verification/shard.py": "checks a run that is there",
     "workers/labelling/warming.py": "compiles, and throws away what it labels",
 }
 """Files that labelling does not import, and what they are for."""

@@ -39,6 +39,7 @@ from workers.features.templates import (
     feature_set,
     lists_of,
 )
+from workers.verification.plain_crf import PlainScorer
 
 LABELS = 5
 # Few letters, so that words and n-grams recur; the rest are the awkward ones.
@@ -99,6 +100,8 @@ def test_scorer_sums_the_weights_of_the_attributes(name: str, nested: Nested, se
     weights, table = _weights(features, rows, np.random.default_rng(seed))
     unary = Scorer(features, weights, LABELS).unary(Batch.of(corpus))
     np.testing.assert_allclose(unary, _expected(rows, table), atol=1e-12)
+    plain = PlainScorer(features, weights, LABELS).unary(Batch.of(corpus))
+    np.testing.assert_allclose(plain, _expected(rows, table), atol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)

@@ -35,6 +35,7 @@ from flows.cli.failures import Exit, reported
 from flows.cli.import_cli import app as import_app
 from flows.cli.label_cli import label
 from flows.cli.settings_options import takes
+from flows.cli.verified import show_verified
 from flows.environment import PREFECT
 from flows.progress import say
 from schemas.errors import InputError
@@ -385,12 +386,12 @@ def reprocess(
 
 @app.command(epilog="Example: concord verify out/")
 def verify(
-    out: Annotated[str, typer.Argument(help="Output folder of `concord reprocess --engine certify --certificates`.")],
+    out: Annotated[str, typer.Argument(help="Output folder of `concord reprocess`.")],
     *,
     tracking: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Check a run's certificates: confirm every bound with plain integer arithmetic, or name the document."""
+    """Check a run: recompute every number, look for every document, and confirm every bound that has a certificate."""
     with reported():
         from flows.commands.verify import verify as run_verify
 
@@ -398,13 +399,7 @@ def verify(
         if as_json:
             print_json(report.model_dump_json())
         else:
-            say(
-                f"{report.documents:,} documents: {report.verified:,} verified, "
-                f"{report.by_solver:,} on a solver's word, {report.open:,} open, "
-                f"{len(report.failed):,} failed; {report.cpu_seconds:.1f} CPU seconds"
-            )
-        for failure in report.failed:
-            say(f"failed: {failure.doc_id}: {failure.reason}", style="red")
+            show_verified(report)
         if report.failed:
             raise typer.Exit(Exit.INPUT)
 

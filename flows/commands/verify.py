@@ -1,150 +1,237 @@
-"""A run's certificates, checked: `concord verify`. No engine, no kernel: `workers.certificates.checker` alone."""
+"""A finished run, checked: `concord verify`. Every number is recomputed, every document is looked for.
+
+It rests on what `workers.verification` says: no engine, and for most models no compiled kernel.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import math
+import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows.progress import meter
-from flows.runfolder.published import Published, published
-from flows.runfolder.runfolder import Sources, dataset_digest, read_sources
+from flows.runfolder.published import Published, PublishedError, published
+from flows.runfolder.runfolder import MANIFEST, Sources, dataset_digest, foreign_files, read_sources
 from flows.sources import LateRegistry, open_constraints, open_model
-from schemas.columns import CERTIFICATES as LAYOUT
-from schemas.columns import DOC_ID, LABELS, PREDICTIONS, SchemaError, check
-from schemas.decoded import Status
-from schemas.document import Batch
-from schemas.errors import InputError
-from schemas.labels import LabelError
+from schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
+from schemas.columns import DOC_ID, PREDICTIONS, REJECTS, Reject, SchemaError
+from schemas.errors import InputError, UsageError
 from schemas.potentials import Ints
-from schemas.problem import Problem
-from schemas.reports import FailedCertificate, VerifyReport
-from schemas.run import RunKey
-from workers.certificates.checker import CertificateError
-from workers.certificates.checker import check as check_proof
+from schemas.reports import VerifyFault, VerifyReport
+from schemas.run import RunKey, ShardPlace, ShardReport
+from workers.certificates.checker import TOLERANCE
+from workers.compiling.code import code_digest
 from workers.constraints.constraint_set import ConstraintSet
 from workers.corpus.plan import plan
 from workers.corpus.shards import Shard, read_batch
-from workers.labelling.output import CERTIFICATES
+from workers.inference.registry import SOLVERS
+from workers.labelling.labelled import check_settings
+from workers.labelling.output import CERTIFICATES, in_place, shard_key, without_place
 from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.models.model import Model, local_scores, score_column, text_tokenizer
+from workers.labelling.output import REJECTS as REJECTS_FOLDER
+from workers.models.model import Model, score_column, text_tokenizer
+from workers.verification.claims import Promises, Standing
+from workers.verification.second_path import EVERYTHING, second_path
+from workers.verification.shard import Definition, Fault, Written, verify_shard
 
-PROVEN = (Status.OPTIMAL, Status.BY_SOLVER)
+UNCOUNTED = {"work", "search_errors", "search_documents"}
+"""Totals that only the engine knows."""
+SUMS = 1e-9
+"""Share that a total of floats may be off."""
+NOTE = "documents"
+OTHER_CODE = "that this version of concord defines the problem as the one that made the run"
 
 
 class VerifyError(InputError):
-    """A run that cannot be verified: it has no certificates, or what it was made from has changed."""
-
-
-class _Answer(NamedTuple):
-    """What a run says of a document; ``proof`` is None where it has none, ``damage`` says why none can be read."""
-
-    labels: list[str]
-    objective: float
-    bound: float
-    status: str
-    proof: Ints | None
-    damage: str | None
+    """A run that cannot be verified: what it was made from has changed."""
 
 
 def verify(out: str, *, tracking: str | None = None) -> VerifyReport:
-    """Checks every bound of the run in the folder ``out`` that has a certificate.
+    """Checks the run in the folder ``out``, whatever engine made it.
 
-    Rebuilds each document's problem from the corpus, model and constraints that the run was made from. Raises
-    `VerifyError` where these are others now, `PublishedError` where there is no whole run, and what reading raises.
+    Rebuilds each document's problem from the corpus, model and constraints that the run was made from, and compares
+    every column, reject and total with what follows from it. Raises `VerifyError` where these are others now,
+    `PublishedError` where there is no whole run, and what reading raises.
     """
+    started = time.process_time()
     run, sources = published(out), read_sources(Path(out))
-    key = RunKey.model_validate(run.manifest["run"])
-    if not key.settings.certificates:
-        raise VerifyError(f"{out}: a run without certificates; run `concord reprocess --engine certify --certificates`")
+    key = run.manifest.run
     opened = open_model(sources.model, LateRegistry(tracking))
     constraints = open_constraints(opened, sources.constraints, consistency=sources.consistency)
     shards = plan(
         sources.corpus, text=key.settings.text, shard_bytes=sources.shard_bytes, scores=score_column(opened.model)
     )
-    for what, name, now, then in (
-        ("model", sources.model, opened.model.digest, key.model),
-        ("constraints", _named(sources), constraints.digest, key.constraints),
-        ("corpus", sources.corpus, dataset_digest(shards), run.manifest["dataset"]),
-    ):
-        if now != then:
-            raise VerifyError(f"{out}: the {what} {name} is not what this run was made from; put it back, or run again")
-    started = time.process_time()
-    answers = _answers(run)
-    counts = {"verified": 0, "by_solver": 0, "open": 0}
-    failed: list[FailedCertificate] = []
-    tolerance = float(key.settings.options["tolerance"])
-    with meter("verifying", len(answers)) as bar:
-        for doc_id, problem in _problems(shards, opened.model, constraints, key, answers):
-            try:
-                counts[_verified(problem, answers[doc_id], tolerance)] += 1
-            except (CertificateError, LabelError) as error:
-                failed.append(FailedCertificate(doc_id=doc_id, reason=str(error)))
-            bar.advance(note=f"documents, {len(failed)} failed")
+    _check_sources(out, run, sources, opened.model, constraints, shards)
+    job = _Job(run, shards, _definition(key, opened.model, constraints), opened.model)
+    faults = [*_settings_faults(key), *_listed_faults(job, Path(out))]
+    if not faults:
+        faults += job.verified()
     return VerifyReport(
-        documents=len(answers),
-        **counts,
-        failed=tuple(failed),
+        tolerance=job.definition.promises.tolerance,
+        documents=sum(job.standings.values()),
+        **{str(standing): job.standings[standing] for standing in Standing},
+        rejected=job.rejected,
+        lethal=job.lethal,
+        failed=tuple(faults),
+        trusted=(*EVERYTHING, *job.definition.path.trusted, *(() if key.code == code_digest() else (OTHER_CODE,))),
         cpu_seconds=round(time.process_time() - started, 3),
         out=out,
     )
 
 
-def _verified(problem: Problem, answer: _Answer, tolerance: float) -> str:
-    """What is known of an answer now. Raises `CertificateError` and `LabelError` where it is not what the run says."""
-    if answer.damage is not None:
-        raise CertificateError(answer.damage)
-    if len(answer.labels) != len(problem):
-        raise CertificateError(f"{len(answer.labels)} labels for {len(problem)} tokens")
-    objective = problem.score(problem.labels.encode(answer.labels)).objective
-    closed = answer.status in PROVEN
-    if answer.proof is None and not closed:
-        return "open"
-    if not math.isclose(objective, answer.objective, rel_tol=1e-12, abs_tol=1e-9):
-        raise CertificateError(f"its labels score {objective!r} nats, not {answer.objective!r}")
-    if closed and not answer.bound - objective <= tolerance:
-        raise CertificateError(f"it counts as optimal with a gap of {answer.bound - objective:.3g} nats")
-    if answer.proof is None:
-        return "by_solver"
-    check_proof(problem, answer.bound, answer.proof.tolist())
-    return "verified"
+def _check_sources(
+    out: str, run: Published, sources: Sources, model: Model, constraints: ConstraintSet, shards: Sequence[Shard]
+) -> None:
+    """Raises `VerifyError` where what the run was made from is another now."""
+    key = run.manifest.run
+    named = ", ".join(sources.constraints) or "trained with the model"
+    for what, name, now, then in (
+        ("model", sources.model, model.digest, key.model),
+        ("constraints", named, constraints.digest, key.constraints),
+        ("corpus", sources.corpus, dataset_digest(shards), run.manifest.dataset),
+    ):
+        if now != then:
+            raise VerifyError(f"{out}: the {what} {name} is not what this run was made from; put it back, or run again")
 
 
-def _named(sources: Sources) -> str:
-    return ", ".join(sources.constraints) or "trained with the model"
+def _definition(key: RunKey, model: Model, constraints: ConstraintSet) -> Definition:
+    settings, solver = key.settings, SOLVERS.get(key.settings.engine)
+    tolerance = settings.options.get("tolerance", TOLERANCE)
+    flags = (False,) * 4 if solver is None else (solver.exact, solver.bounds, solver.asks_solver, solver.own_aim)
+    promises = Promises(settings, tolerance, *flags)
+    said = {"engine": settings.engine, "model_digest": key.model, "constraint_digest": key.constraints}
+    return Definition(model.labels, second_path(model), constraints, promises, said)
 
 
-def _answers(run: Published) -> dict[str, _Answer]:
-    """What the run says of each document, in the order of the corpus."""
-    answers: dict[str, _Answer] = {}
-    paths = sorted(path for path in run.manifest["files"] if path.startswith(f"{FOLDER}/"))
-    for path, table in zip(paths, run.tables(FOLDER, PREDICTIONS), strict=True):
-        proofs, damage = _proofs(run, path.replace(FOLDER, CERTIFICATES, 1))
-        for row in table.select([DOC_ID, LABELS, "objective", "bound", "status"]).to_pylist():
-            proof = proofs.get(row[DOC_ID])
-            answers[row[DOC_ID]] = _Answer(row[LABELS], row["objective"], row["bound"], row["status"], proof, damage)
-    return answers
-
-
-def _proofs(run: Published, path: str) -> tuple[dict[str, Ints | None], str | None]:
-    """The proofs in a file of certificates by document, and what is wrong with the file."""
+def _settings_faults(key: RunKey) -> Iterator[VerifyFault]:
+    """What no run can have been asked for: an unknown engine, an option out of its range, such as the tolerance."""
     try:
-        data = (Path(run.base) / path).read_bytes()
-        table = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
-        check(table.schema, LAYOUT, source=path)
-        if hashlib.sha256(data).hexdigest() != run.manifest["files"].get(path):
-            return {}, f"{path} is damaged: not the bytes that were written"
-        ids, proofs = table[DOC_ID].to_pylist(), table["proof"].combine_chunks()
-        return {doc_id: _numbers(proof) for doc_id, proof in zip(ids, proofs, strict=True)}, None
-    except (OSError, pa.ArrowException, SchemaError) as error:
-        return {}, f"{path} cannot be read: {error}"
+        if check_settings(key.settings) != key.settings:
+            yield _of_manifest("run.settings", "has not every option of the engine written out, as runs have")
+    except UsageError as error:
+        yield _of_manifest("run.settings", str(error))
+
+
+def _of_manifest(field: str, reason: str) -> VerifyFault:
+    return VerifyFault(file=MANIFEST, doc_id=None, field=field, reason=reason)
+
+
+def _listed_faults(job: _Job, out: Path) -> Iterator[VerifyFault]:
+    """Shards and files that the run must have and does not list, and those that it must not have."""
+    manifest, shards = job.run.manifest, job.shards
+    wanted = tuple(
+        ShardPlace(key=shard_key(s, manifest.run), file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards
+    )
+    if manifest.shards != wanted:
+        pairs = zip(manifest.shards, wanted, strict=False)
+        first = next((i for i, (one, other) in enumerate(pairs) if one != other), "the last")
+        counts = f"{len(manifest.shards)} shards, the corpus has {len(wanted)}"
+        yield _of_manifest("shards", f"lists {counts}; they differ from shard {first} on")
+        return
+    tables = {path for number in range(len(shards)) for path in job.tables(number)}
+    for path in sorted(tables - manifest.files.keys()):
+        yield _of_manifest("files", f"does not list {path}")
+    rejects = re.compile(rf"{REJECTS_FOLDER}/(\d{{8}})-[0-9a-f]{{16}}\.parquet")
+    held: set[int] = set()
+    for path in sorted(manifest.files.keys() - tables):
+        found = rejects.fullmatch(path)
+        if found is None or int(found[1]) >= len(shards) or int(found[1]) in held:
+            yield _of_manifest("files", f"lists {path}, which no shard has")
+        else:
+            held.add(int(found[1]))
+    for place in foreign_files(out, manifest.files):
+        reason = "is not of this run, though readers of the folder read it; move it away"
+        yield VerifyFault(file=place, doc_id=None, field="file", reason=reason)
+
+
+class _Read(NamedTuple):
+    """The proofs of a shard by document, and what is wrong with their file."""
+
+    proofs: Mapping[str, Ints | None]
+    fault: VerifyFault | None = None
+
+
+class _Job:
+    """A run that is being verified, and what is known so far."""
+
+    def __init__(self, run: Published, shards: Sequence[Shard], definition: Definition, model: Model) -> None:
+        self.run, self.shards, self.definition, self.model = run, shards, definition, model
+        self.standings: Counter[Standing] = Counter()
+        self.rejected = self.lethal = 0
+
+    def tables(self, number: int) -> list[str]:
+        """The files that a shard always has: predictions, and certificates where there are such."""
+        name = f"{number:08d}-{self.run.manifest.shards[number].key[:16]}.parquet"
+        folders = [FOLDER, CERTIFICATES] if self.run.manifest.run.settings.certificates else [FOLDER]
+        return [f"{folder}/{name}" for folder in folders]
+
+    def verified(self) -> list[VerifyFault]:
+        """Looks at every shard, and at the totals. Raises what reading raises."""
+        faults: list[VerifyFault] = []
+        reports: list[ShardReport] = []
+        with meter("verifying", sum(shard.rows for shard in self.shards)) as bar:
+            for number, shard in enumerate(self.shards):
+                predictions, *certificates = self.tables(number)
+                rejects, rejects_path = self._rejects(number)
+                proofs = self._proofs(*certificates) if certificates else _Read({})
+                faults += [] if proofs.fault is None else [proofs.fault]
+                rows = self.run.table(predictions, PREDICTIONS).to_pylist()
+                faults += _misplaced(rows, proofs, *certificates)
+                batch, unread = read_batch(
+                    shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model)
+                )
+                unread = in_place(without_place(unread, shard), shard)
+                written = Written(rows, rejects, proofs.proofs)
+                verdict = verify_shard(
+                    batch, unread, shard.first_row, written, self.definition, progress=partial(bar.advance, note=NOTE)
+                )
+                bar.advance(shard.rows - len(batch), note=NOTE)
+                faults += [_placed(fault, rejects_path if fault.rejected else predictions) for fault in verdict.faults]
+                self.standings += verdict.standings
+                self.rejected += verdict.rejected
+                self.lethal += verdict.lethal
+                reports += [] if verdict.report is None else [verdict.report]
+        return faults or list(_total_faults(ShardReport.merge(reports), self.run.manifest.totals))
+
+    def _rejects(self, number: int) -> tuple[list[Reject], str]:
+        """The rejects of a shard, and the file that they are in."""
+        start = f"{REJECTS_FOLDER}/{number:08d}-"
+        path = next((path for path in self.run.manifest.files if path.startswith(start)), None)
+        if path is None:
+            return [], REJECTS_FOLDER
+        return [Reject(**row) for row in self.run.table(path, REJECTS).select(Reject._fields).to_pylist()], path
+
+    def _proofs(self, path: str) -> _Read:
+        """The proofs of a shard; a file that cannot be read is a fault, and leaves its documents without."""
+        try:
+            table = self.run.table(path, CERTIFICATES_LAYOUT)
+        except (PublishedError, SchemaError) as error:
+            return _Read({}, VerifyFault(file=path, doc_id=None, field="file", reason=str(error)))
+        proofs = table["proof"].combine_chunks()
+        ids = table[DOC_ID].to_pylist()
+        return _Read({doc_id: _numbers(proof) for doc_id, proof in zip(ids, proofs, strict=True)})
+
+
+def _misplaced(rows: Sequence[Mapping[str, Any]], proofs: _Read, *certificates: str) -> Iterator[VerifyFault]:
+    """A file of certificates that is not of the documents that were answered."""
+    if certificates and proofs.fault is None and list(proofs.proofs) != [row[DOC_ID] for row in rows]:
+        (path,) = certificates
+        reason = f"are {len(proofs.proofs)} documents, not the {len(rows)} that the predictions have, in their order"
+        yield VerifyFault(file=path, doc_id=None, field=DOC_ID, reason=reason)
+
+
+def _placed(fault: Fault, path: str) -> VerifyFault:
+    certified = fault.field == "proof"
+    place = path.replace(FOLDER, CERTIFICATES, 1) if certified else path
+    return VerifyFault(file=place, doc_id=fault.doc_id, field=fault.field, reason=fault.reason)
 
 
 def _numbers(proof: pa.ListScalar) -> Ints | None:
@@ -155,18 +242,17 @@ def _numbers(proof: pa.ListScalar) -> Ints | None:
     return np.asarray(proof.values.to_numpy(), np.int64)
 
 
-def _problems(
-    shards: list[Shard], model: Model, constraints: ConstraintSet, key: RunKey, answers: dict[str, _Answer]
-) -> Iterator[tuple[str, Problem]]:
-    """The problem of each document that the run has an answer to. Raises `VerifyError` where an answer has none."""
-    left = set(answers)
-    for shard in shards:
-        batch, _ = read_batch(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
-        documents = [document for document in batch if document.doc_id in left]
-        if documents:
-            answered = Batch.of(documents)
-            problems = local_scores(model, answered).problems(answered, model.labels, constraints)
-            yield from zip(answered.doc_ids, problems, strict=True)
-            left -= set(answered.doc_ids)
-    if left:
-        raise VerifyError(f"no document {min(left)!r} in the corpus, which the run has an answer to")
+def _total_faults(counted: ShardReport, said: ShardReport) -> Iterator[VerifyFault]:
+    """Totals of the manifest that are not those of the documents."""
+    wanted = counted.model_dump(exclude=UNCOUNTED)
+    for name, value in said.model_dump(exclude=UNCOUNTED).items():
+        if not _alike(value, wanted[name]):
+            yield _of_manifest(f"totals.{name}", f"is not what the documents add up to, {str(wanted[name])[:80]}")
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=SUMS, abs_tol=SUMS)
+    return bool(one == other)

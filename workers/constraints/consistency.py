@@ -37,6 +37,7 @@ from schemas.document import TOKENS, Batch, Document
 from schemas.labels import LabelSet
 from schemas.potentials import Floats, Ints, Potentials
 from schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
+from workers.compiling.interpreted import runnable
 from workers.compiling.kernel import kernel
 from workers.constraints.constraint_set import Ground
 
@@ -59,7 +60,7 @@ def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], wid
     count = len(tokens)
     bounds = np.append(sentence_starts, count)
     room = np.repeat(bounds[1:], np.diff(bounds)) - np.arange(count)
-    return _span_keys(tokens.astype(np.int64), room, width)
+    return runnable(_span_keys)(tokens.astype(np.int64), room, width)
 
 
 @kernel

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from schemas.errors import InputError
 from schemas.potentials import Floats, Ints
 from schemas.problem import ANY, LinearRows
+from workers.compiling.interpreted import runnable
 from workers.compiling.kernel import kernel
 
 Mask = NDArray[np.bool_]
@@ -149,7 +150,7 @@ def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> 
     sizes = [len(weighed.draft.home) for weighed in full]
     shifts = np.cumsum([0, *sizes])
     parts = [(part, shift) for weighed, shift in zip(full, shifts, strict=False) for part in weighed.draft.parts]
-    order, row_ends, pointer, position, previous, label, coefficient = _laid_out(
+    order, row_ends, pointer, position, previous, label, coefficient = runnable(_laid_out)(
         document_of[np.concatenate([weighed.draft.home for weighed in full])],
         doc_starts,
         np.cumsum([len(part.row) for part, _ in parts], dtype=np.int64),

@@ -48,21 +48,21 @@ def _two_stage(problem: Problem, **given: Any) -> Decoded:
 
 
 SOLVERS: dict[str, Solver] = {
-    "viterbi": Solver(viterbi.solve, EngineSettings, exact=False),
+    "viterbi": Solver(viterbi.solve, EngineSettings, exact=False, bounds=False),
     "constrained-viterbi": Solver(constrained_viterbi.solve, EngineSettings, exact=False),
-    "posterior": Solver(posterior.solve, EngineSettings, exact=False),
+    "posterior": Solver(posterior.solve, EngineSettings, exact=False, bounds=False, own_aim=True),
     "window": Solver(window.solve, WindowSettings, exact=False),
-    "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False),
+    "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False, bounds=False),
     "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
     "beam": Solver(beam.solve, BeamSettings, exact=False),
     "astar": Solver(astar.solve, AstarSettings, exact=True),
-    "evolution": Solver(evolution.solve, EvolutionSettings, exact=False),
+    "evolution": Solver(evolution.solve, EvolutionSettings, exact=False, bounds=False),
     "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
-    "certify": Solver(certify.solve, CertifySettings, exact=True, certifies=True),
+    "certify": Solver(certify.solve, CertifySettings, exact=True, certifies=True, asks_solver=True),
     "csp": Solver(csp.solve, CspSettings, exact=False),
-    "two-stage": Solver(_two_stage, TwoStageSettings, exact=False),
-    "cpsat": Solver(_cpsat, CpSatSettings, exact=True),
-    "ilp": Solver(_cpsat, CpSatSettings, exact=True),  # Fersini et al.'s name for the same programme
+    "two-stage": Solver(_two_stage, TwoStageSettings, exact=False, bounds=False, own_aim=True),
+    "cpsat": Solver(_cpsat, CpSatSettings, exact=True, asks_solver=True),
+    "ilp": Solver(_cpsat, CpSatSettings, exact=True, asks_solver=True),  # Fersini et al.'s name for the same programme
 }
 
 

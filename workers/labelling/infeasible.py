@@ -13,6 +13,9 @@ from schemas.problem import Problem
 from schemas.run import OnInfeasible
 from workers.inference.core.prepared import Prepared
 
+PROVEN, NOT_FOUND = "no labelling keeps", "found no labelling that keeps"
+"""What a reject's reason says first."""
+
 
 def breaks_something_hard(decoded: Decoded) -> bool:
     """Does the answer break a hard constraint, proven to be unavoidable or not?"""
@@ -49,10 +52,14 @@ def fallback(
     )
 
 
+def is_reason(text: str) -> bool:
+    """Is it one that `reason` gives?"""
+    return text.startswith(PROVEN) or NOT_FOUND in text
+
+
 def reason(decoded: Decoded, names: tuple[str, ...]) -> str:
     """Why a document is rejected; ``names`` (K,) are the constraints."""
-    proven = decoded.status is Status.INFEASIBLE
-    start = "no labelling keeps" if proven else f"the engine ({decoded.status}) found no labelling that keeps"
+    start = PROVEN if decoded.status is Status.INFEASIBLE else f"the engine ({decoded.status}) {NOT_FOUND}"
     broken = [names[k] for k in np.flatnonzero(np.isinf(decoded.penalties)).tolist()]
     if not broken:
         return f"{start} the legal transitions of the model"

@@ -153,10 +153,10 @@ def _label(
     else:
         labelled.errors.add(document, prepared, decoded)
     if settings.certificates:
-        proof = prove(prepared, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
+        proof = prove(judged, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
         labelled.proofs.append(proof)
         if proof is not None and decoded.status is Status.BY_SOLVER:
-            check(prepared, decoded.bound, proof)  # a status is what others will be told without looking
+            check(judged, decoded.bound, proof)  # a status is what others will be told without looking
             decoded = replace(decoded, status=Status.OPTIMAL)
     if settings.confidence != "none":
         labelled.confidence.append(confidence(judged, decoded, document.doc_id, settings))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from schemas.document import Column
 from schemas.errors import USERS_CODE_RAISES, DocumentError
 from schemas.potentials import Ints
+from workers.compiling.interpreted import runnable
 from workers.compiling.kernel import kernel_in_place
 from workers.corpus.readers.tokenizer import Tokenized
 
@@ -39,7 +40,7 @@ class OwnTokenizer(NamedTuple):
             raise DocumentError(f"{self.name} gave {wrong[0]!r}, which is no word")
         doc_starts, length = np.array(ends, np.int64), _lengths(words)
         start = np.zeros(len(words), np.int32)
-        lost = find_words(_characters(texts), _lengths(texts), _characters(words), length, doc_starts, start)
+        lost = runnable(find_words)(_characters(texts), _lengths(texts), _characters(words), length, doc_starts, start)
         if lost >= 0:
             raise DocumentError(
                 f"{self.name} gave {words[lost]!r}, which the text does not have from character {start[lost]} on"

@@ -41,13 +41,18 @@ class Solver(NamedTuple):
     """A registry entry: the engine and its settings class.
 
     ``exact``: without a limit it proves that what it returns is optimal. ``certifies``: its bounds come from the
-    relaxations that `workers.certificates.writer` can write down.
+    relaxations that `workers.certificates.writer` can write down. ``bounds``: it may prove more than the local optimum
+    does, which bounds every labelling. ``asks_solver``: some answers rest on CP-SAT's word. ``own_aim``: it looks for
+    another optimum than the score's, and may answer with less than the Viterbi labels score.
     """
 
     solve: Engine
     settings: type[EngineSettings]
     exact: bool
     certifies: bool = False
+    bounds: bool = True
+    asks_solver: bool = False
+    own_aim: bool = False
 
 
 def proven(objective: float, bound: float, *, otherwise: Status) -> Status:

@@ -1,0 +1,30 @@
+"""What `concord verify` tells people: tolerance, counts and shares first, then faults, and what it rests on."""
+
+from __future__ import annotations
+
+from flows.progress import say
+from schemas.reports import VerifyReport
+
+
+def show_verified(report: VerifyReport) -> None:
+    """Prints it all."""
+    say(counts_line(report))
+    for fault in report.failed:
+        say(f"failed: {fault}", style="red")
+    say(f"trusted: {'; '.join(report.trusted)} ({report.cpu_seconds:.1f} CPU seconds)")
+
+
+def counts_line(report: VerifyReport) -> str:
+    """Tolerance, and how many documents are what, with their share of all answers."""
+    kinds = (
+        ("proven optimal", report.optimal),
+        ("with a proven bound and a gap", report.bounded),
+        ("optimal by the engine's word", report.by_engine),
+        ("optimal by a solver's word", report.by_solver),
+        ("open", report.open),
+    )
+    parts = [f"{count:,} {what} ({count / max(report.documents, 1):.1%})" for what, count in kinds if count]
+    lethal = f" ({report.lethal:,} said to have killed their workers)" if report.lethal else ""
+    documents = f"{report.documents:,} documents right" + (f": {', '.join(parts)}" if parts else "")
+    rejects = f"{report.rejected:,} rejected{lethal}; {len(report.failed):,} faults"
+    return f"tolerance {report.tolerance:g} nats; {documents}; {rejects}"

@@ -1,0 +1,87 @@
+"""Honest runs of every engine under every label scheme are confirmed; forged ones are refused, by file and field.
+
+`benchmarks/bench_forgeries.py` crosses all engines, schemes and ways to forge; here is a part of that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.commands.verify import verify
+from schemas.labels import Scheme
+from tests.forgeries import OF_MANIFESTS, OF_ROWS, Found, forge_rows, opened, refused
+from tests.made_folders import MadeRun, made_run
+from workers.inference.registry import SOLVERS
+from workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS
+
+EVERYTHING: dict[str, Any] = {"confidence": "margin", "n_best": 3}
+POLICIES = ("viterbi", "relax", "reject")
+KINDS = [
+    (Scheme.BIO, "certify", {"certificates": True} | EVERYTHING),
+    (Scheme.PLAIN, "certify", {"certificates": True, "impossible": True, "on_infeasible": "relax"}),
+    (Scheme.BIO, "gibbs", EVERYTHING),
+    (Scheme.LOOSE, "viterbi", {"n_best": 3}),
+    (Scheme.PLAIN, "beam", {"impossible": True}),
+]
+IDS = [f"{scheme}-{engine}" for scheme, engine, _ in KINDS]
+
+
+@pytest.fixture(scope="module", params=range(len(KINDS)), ids=IDS)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    scheme, engine, settings = KINDS[request.param]
+    return made_run(tmp_path_factory.mktemp("made") / "run", scheme, engine=engine, count=8, **settings)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_honest_runs_are_confirmed(scheme: Scheme, tmp_path: Path) -> None:
+    for number, engine in enumerate(SOLVERS):
+        policy, able = POLICIES[number % 3], SOLVERS[engine].certifies
+        given: dict[str, Any] = {"engine": engine, "on_infeasible": policy, "certificates": able}
+        run = made_run(tmp_path / engine, scheme, seed=number, impossible=True, **given)
+        with run.opened():
+            report = verify(str(run.out))
+        assert report.failed == (), engine
+        assert (report.documents, report.rejected) == ((4, 2) if number % 3 == 2 else (5, 1))
+        assert report.tolerance == 1e-6
+
+
+def test_forged_rows_are_refused_and_named(made: MadeRun, tmp_path: Path) -> None:
+    """Several documents are forged at once, each in its own way: those are named, and no others."""
+    rng, waiting, tried = np.random.default_rng(0), list(OF_ROWS), 0
+    while waiting:
+        forged = opened(made)
+        done = forge_rows(forged, waiting[:16], rng)
+        names = {forgery.name for forgery, _ in done.values()}
+        waiting = ([way for way in waiting[:16] if way.name not in names] if done else []) + waiting[16:]
+        if not done:
+            continue
+        found = refused(forged, tmp_path / str(len(waiting)))
+        assert not any("\n" in fault.line for fault in found)
+        assert {fault.doc_id for fault in found} - {"nobody", None} <= done.keys()
+        for doc_id, (forgery, field) in done.items():
+            own = [fault for fault in found if fault.doc_id == doc_id or not forgery.of_document]
+            assert any(_names(fault, field) for fault in own), (forgery.name, doc_id, found)
+        tried += len(done)
+    assert tried > 60
+
+
+def _names(fault: Found, field: str) -> bool:
+    folders = (PREDICTIONS, CERTIFICATES, REJECTS)
+    return fault.field.startswith(field) and fault.file.startswith(folders) and fault.field in fault.line
+
+
+def test_forged_manifests_are_refused(made: MadeRun, tmp_path: Path) -> None:
+    rng, tried = np.random.default_rng(0), 0
+    for number, forgery in enumerate(OF_MANIFESTS):
+        forged = opened(made)
+        if forgery.change(forged, rng) is None:
+            continue
+        found = refused(forged, tmp_path / str(number))
+        assert found, forgery.name
+        assert not any("\n" in fault.line for fault in found)
+        tried += 1
+    assert tried > 25

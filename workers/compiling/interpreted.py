@@ -1,0 +1,31 @@
+"""Kernels run by Python, for who would not rest on compiled code: `concord verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_INTERPRETED = ContextVar("interpreted", default=False)
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Makes `runnable` give the Python functions that kernels were written as, for the length of the block."""
+    before = _INTERPRETED.set(True)
+    try:
+        with np.errstate(over="ignore"):  # hashes overflow, which compiled code does not speak of
+            yield
+    finally:
+        _INTERPRETED.reset(before)
+
+
+def runnable(kernel: Function) -> Function:
+    """The kernel itself, or inside `interpreted` the same lines uncompiled."""
+    function: Function = kernel.py_func if _INTERPRETED.get() else kernel  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,341 @@
+"""What a run says of one document, compared with what follows from its problem.
+
+A row of the predictions holds numbers that anybody can recompute from the document's problem and its labels, and a
+bound that needs a proof. Here all of the first kind are, and of the second as much as can be: a certificate is checked;
+a bound that is the local optimum needs none, since penalties are never negative; no bound may lie below the score of
+any labelling at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.columns import DOC_ID, LABELS, MARGIN, MARGIN_STATUS, N_BEST, N_BEST_BOUND, PROBABILITY, SENTENCE_STARTS
+from schemas.decoded import MarginStatus, Status
+from schemas.document import TOKENS, Batch
+from schemas.labels import LabelError, Labels, Spans
+from schemas.potentials import Ints
+from schemas.predictions import entities_column
+from schemas.problem import Problem, Score
+from schemas.run import RunSettings
+from workers.certificates.checker import CertificateError, check
+from workers.inference.numerics import TOLERANCE
+from workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
+from workers.verification.plain_chain import best_labels, best_without, span_probabilities
+
+SAME = 1e-6
+"""Nats, or units of degree, within which what is recomputed is what was written."""
+RELATIVE = 1e-12
+"""And the share of a number: sums of many large terms in another order."""
+CLOSED = (Status.OPTIMAL, Status.BY_SOLVER)
+
+Row = Mapping[str, Any]
+
+
+class ClaimError(Exception):
+    """A field that is not what follows from the document."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+class Standing(StrEnum):
+    """What stands of an answer whose every number is right."""
+
+    OPTIMAL = "optimal"
+    """Its bound is confirmed, and closes the gap."""
+    BOUNDED = "bounded"
+    """Its bound is confirmed, and leaves a gap."""
+    BY_ENGINE = "by_engine"
+    """Optimal, or without any possible labelling, by the word of the engine."""
+    BY_SOLVER = "by_solver"
+    """Optimal by the word of CP-SAT."""
+    OPEN = "open"
+    """Nothing is said but a bound, by the word of the engine."""
+
+
+class Promises(NamedTuple):
+    """What a run's engine and settings promise of every answer; the fields are those of `Solver`."""
+
+    settings: RunSettings
+    tolerance: float
+    exact: bool
+    bounds: bool
+    asks_solver: bool
+    own_aim: bool
+
+
+class Claims(NamedTuple):
+    """A row of the predictions, the document that it is of, alone in a batch, and its certificate."""
+
+    row: Row
+    document: Batch
+    proof: Ints | None
+
+
+def confirm(claims: Claims, problem: Problem, promises: Promises, said: Row) -> Standing:
+    """What stands of the claims; ``said`` are the columns that are the same in every row of a run.
+
+    Raises `ClaimError` for the first field that is wrong.
+    """
+    row, batch = claims.row, claims.document
+    for name, value in {**_copied(batch), **said}.items():
+        _require(row[name] == value, name, f"{_short(row[name])}, not {_short(value)}")
+    status = _status(row, promises)
+    declared = problem
+    if status is Status.RELAXED:
+        problem = declared.relaxed(promises.settings.relaxed_weight)
+    labels = _labels(problem, row[LABELS], LABELS)
+    score = problem.score(labels)
+    _check_score(row, problem, score)
+    _check_entities(row, problem, batch, labels)
+    top = _check_viterbi(row, problem, declared, promises)
+    _check_bound(row, promises, status, top)
+    spans = problem.labels.spans(labels, problem.potentials.sentence_starts)
+    _check_confidence(row, problem, promises, labels, spans)
+    _check_ranking(row, problem, promises, labels)
+    confirmed = not _above(top, row["bound"])
+    if claims.proof is not None:
+        _check_proof(problem, row["bound"], claims.proof)
+        confirmed = True
+    return _standing(status, confirmed=confirmed)
+
+
+def answer_labels(problem: Problem, row: Row) -> tuple[Labels, Labels]:
+    """The labels of a confirmed row, and Viterbi's."""
+    return _labels(problem, row[LABELS], LABELS), _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)
+
+
+def _require(holds: object, field: str, reason: str) -> None:
+    if not holds:
+        raise ClaimError(field, reason)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _same(found: Any, value: float) -> bool:
+    return isinstance(found, float) and math.isclose(found, value, rel_tol=RELATIVE, abs_tol=SAME)
+
+
+def _above(one: float, other: float) -> bool:
+    """Is it more, by more than rounding?"""
+    return one > other and not math.isclose(one, other, rel_tol=RELATIVE, abs_tol=SAME)
+
+
+def _number(row: Row, field: str) -> float:
+    value = row[field]
+    _require(isinstance(value, float) and not math.isnan(value), field, f"{value} is no number of nats")
+    return float(value)
+
+
+def _nats(row: Row, field: str, value: float, what: str) -> None:
+    """Raises `ClaimError` where the field is not this number of nats."""
+    _require(_same(row[field], value), field, f"{what} {value!r} nats, not {row[field]!r}")
+
+
+def _copied(batch: Batch) -> dict[str, Any]:
+    """The columns that are the corpus's own."""
+    return {
+        DOC_ID: batch.doc_ids[0],
+        TOKENS: batch.columns[TOKENS].strings(),
+        SENTENCE_STARTS: batch.sentence_starts.tolist(),
+    }
+
+
+def _status(row: Row, promises: Promises) -> Status:
+    """The status, if the engine can have given it."""
+    possible = {Status.OPTIMAL, Status.TIMEOUT, Status.INFEASIBLE}
+    possible |= set() if promises.exact else {Status.FEASIBLE}
+    possible |= {Status.BY_SOLVER} if promises.asks_solver else set()
+    possible |= {Status.RELAXED} if promises.settings.on_infeasible == "relax" else set()
+    found = row["status"]
+    named = ", ".join(sorted(possible))
+    _require(found in possible, "status", f"{found!r}, but engine {promises.settings.engine} says one of {named}")
+    return Status(found)
+
+
+def _labels(problem: Problem, names: Any, field: str) -> Labels:
+    _require(isinstance(names, list) and None not in names, field, "is not there for every token")
+    _require(len(names) == len(problem), field, f"{len(names)} labels for {len(problem)} tokens")
+    try:
+        return problem.labels.encode(names)
+    except LabelError as error:
+        raise ClaimError(field, str(error)) from None
+
+
+def _check_score(row: Row, problem: Problem, score: Score) -> None:
+    """Raises `ClaimError` for a part of the score that the labels do not have, or that does not follow from others."""
+    _nats(row, "local", score.local, "its labels score")
+    found = row["constraints"] or []
+    names = [part and part["name"] for part in found]
+    _require(names == list(problem.constraint_names), "constraints", f"are {_short(names)}, not those of the run")
+    for part, degree, penalty in zip(found, score.degree.tolist(), score.penalties.tolist(), strict=True):
+        for field, value in (("degree", degree), ("penalty", penalty)):
+            right = _same(part[field], value)
+            _require(right, f"constraints, {field} of {part['name']}", f"is {value!r}, not {part[field]!r}")
+    _nats(row, "penalty", score.penalty, "its labels cost")
+    objective, bound = row["local"] - row["penalty"], _number(row, "bound")
+    _require(row["objective"] == objective, "objective", f"local less penalty is {objective!r}, not {row['objective']}")
+    _require(not bound < objective - SAME, "bound", f"its own labels score {objective - bound:.3g} nats more")
+    gap = 0.0 if objective == bound else max(0.0, bound - objective)
+    _require(row["gap"] == gap, "gap", f"bound less objective is {gap!r}, not {row['gap']!r}")
+    certified = row["status"] in CLOSED
+    _require(row["certified"] is certified, "certified", f"is {row['certified']} beside status {row['status']!r}")
+
+
+def _check_entities(row: Row, problem: Problem, batch: Batch, labels: Labels) -> None:
+    wanted, found = entities_column(batch, problem.labels, labels).to_pylist()[0], row["entities"]
+    _require(isinstance(found, list) and len(found) == len(wanted), "entities", f"its labels have {len(wanted)}")
+    for one, other in zip(found, wanted, strict=True):
+        wrong = next((key for key, value in other.items() if one is None or one[key] != value), None)
+        where = f"of tokens {other['start']} to {other['end']}"
+        _require(wrong is None, f"entities, {wrong}", f"{where} is {wrong and _short(other[wrong])}")
+
+
+def _check_viterbi(row: Row, problem: Problem, declared: Problem, promises: Promises) -> float:
+    """Nats of the local optimum. Raises `ClaimError` where the Viterbi labels do not have it, or refute the answer.
+
+    ``declared`` is the problem with its hard constraints, ``problem`` the one that the answer is to.
+    """
+    labels = _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)
+    _, top = best_labels(problem.potentials)
+    reached, first, score = problem.potentials.score(labels), declared.score(labels), problem.score(labels)
+    _require(not _above(top, reached), VITERBI_LABELS, f"score {reached!r} nats by the model alone, the best {top!r}")
+    _nats(row, VITERBI_LOCAL, first.local, "the Viterbi labels score")
+    _nats(row, VITERBI_PENALTY, first.penalty, "the Viterbi labels cost")
+    refuted = _above(score.objective, row["bound"])
+    _require(not refuted, "bound", f"{row['bound']!r} nats, and the Viterbi labels score {score.objective!r}")
+    worse = _above(score.objective, row["objective"]) and not promises.own_aim
+    _require(not worse, LABELS, f"score less than the Viterbi labels, {score.objective!r} nats, that the engine knows")
+    return top
+
+
+def _check_bound(row: Row, promises: Promises, status: Status, top: float) -> None:
+    """Raises `ClaimError` for a bound that the engine cannot have proven, or that is not what the status says."""
+    bound, gap, engine = row["bound"], row["gap"], promises.settings.engine
+    _require(not _above(bound, top), "bound", f"{bound!r} nats, though no labelling exceeds {top!r}, the local optimum")
+    own = promises.bounds or bound == -math.inf or not _above(top, bound)
+    _require(own, "bound", f"{bound!r} nats, though engine {engine} bounds by the local optimum alone, {top!r}")
+    _require((bound == -math.inf) is (status is Status.INFEASIBLE), "status", f"{status} with a bound of {bound} nats")
+    broken = status is Status.FEASIBLE and row["objective"] == -math.inf
+    _require(not broken, "status", f"{status}, though the labels break something hard")
+    if status in CLOSED:
+        within = gap <= promises.tolerance
+        _require(within, "status", f"{status} with a gap of {gap:.3g} nats, above the tolerance {promises.tolerance:g}")
+    elif status in (Status.FEASIBLE, Status.TIMEOUT):
+        _require(gap > 0.0, "status", f"{status}, though bound and objective meet")
+
+
+def _check_proof(problem: Problem, bound: float, proof: Ints) -> None:
+    try:
+        check(problem, bound, proof.tolist())
+    except CertificateError as error:
+        raise ClaimError("proof", str(error)) from None
+
+
+def _standing(status: Status, *, confirmed: bool) -> Standing:
+    if confirmed:
+        return Standing.OPTIMAL if status in CLOSED else Standing.BOUNDED
+    if status is Status.BY_SOLVER:
+        return Standing.BY_SOLVER
+    return Standing.BY_ENGINE if status in (Status.OPTIMAL, Status.INFEASIBLE) else Standing.OPEN
+
+
+# How sure the entities are
+
+
+def _check_confidence(row: Row, problem: Problem, promises: Promises, labels: Labels, spans: Spans) -> None:
+    """Raises `ClaimError` for a probability that is another, and for a margin that some labelling undercuts."""
+    kind = promises.settings.confidence
+    if kind == "none":
+        return
+    wanted = span_probabilities(problem.potentials, problem.labels, spans).tolist()
+    for place, (one, other) in enumerate(zip(_one_each(row, PROBABILITY, len(spans)), wanted, strict=True)):
+        right = one is None if math.isnan(other) else _same(one, other)
+        _require(right, PROBABILITY, f"of entity {place} is {other!r}, not {one!r}")
+    if kind == "margin":
+        _check_margins(row, problem, labels, spans)
+
+
+def _one_each(row: Row, field: str, count: int) -> list[Any]:
+    found = row.get(field)
+    _require(isinstance(found, list) and len(found) == count, field, f"is not there for each of {count} entities")
+    return list(found or [])
+
+
+def _check_margins(row: Row, problem: Problem, labels: Labels, spans: Spans) -> None:
+    nats, statuses = (_one_each(row, field, len(spans)) for field in (MARGIN, MARGIN_STATUS))
+    for place, (margin, status) in enumerate(zip(nats, statuses, strict=True)):
+        if row["objective"] == -math.inf:
+            _require((margin, status) == (None, None), MARGIN, "is there, though the answer breaks something hard")
+            continue
+        known = isinstance(margin, float) and not math.isnan(margin)
+        _require(known, MARGIN, f"of entity {place} is no number of nats")
+        _require(status in set(MarginStatus), MARGIN_STATUS, f"of entity {place} is {status!r}")
+        _require(margin >= -row["gap"] - SAME, MARGIN, f"of entity {place} is {margin!r}, less than the gap allows")
+        rival = _rival(problem, labels, spans, place)
+        less = row["objective"] - rival
+        free = not len(problem.rows) and not problem.agreements
+        right = _same(margin, less) if free else not _above(margin, less)
+        _require(right, MARGIN, f"of entity {place} is {margin!r}, though one without it scores {less!r} nats less")
+
+
+def _rival(problem: Problem, labels: Labels, spans: Spans, place: int) -> float:
+    """Nats of a good labelling without an entity: the best of its sentence under the chain, the answer elsewhere."""
+    p, start = problem.potentials, int(spans.start[place])
+    found = best_without(p, problem.labels, start, int(spans.end[place]), int(spans.type[place]))
+    if found is None:
+        return -math.inf
+    bounds = np.append(p.sentence_starts, len(p))
+    last = int(np.searchsorted(bounds, start, side="right"))
+    other, own = labels.copy(), slice(int(bounds[last - 1]), int(bounds[last]))
+    other[own] = found[own]
+    return problem.score(other).objective
+
+
+# The next best labellings
+
+
+def _check_ranking(row: Row, problem: Problem, promises: Promises, labels: Labels) -> None:
+    """Raises `ClaimError` for a list of labellings that is not in order, or that a labelling at hand refutes."""
+    most = promises.settings.n_best
+    if not most:
+        return
+    listed, bound = row.get(N_BEST), row.get(N_BEST_BOUND)
+    _require(isinstance(listed, list) and len(listed) <= most, N_BEST, f"is no list of at most {most} labellings")
+    _require(isinstance(bound, float) and not math.isnan(bound), N_BEST_BOUND, f"{bound} is no number of nats")
+    assert isinstance(listed, list)
+    assert isinstance(bound, float)
+    known: dict[bytes, float] = {}
+    for place, one in enumerate(listed or ()):
+        known |= _ranked(problem, one, place, first=listed[0], before=known)
+        proven = one["score"] >= bound - TOLERANCE
+        _require(one["proven"] is proven, N_BEST, f"number {place} is proven {one['proven']} under a bound of {bound}")
+    for other in (labels, _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)):
+        unlisted, score = other.tobytes() not in known, problem.score(other).objective
+        _require(
+            not (unlisted and _above(score, bound)), N_BEST_BOUND, f"{bound!r} nats, and an answer scores {score!r}"
+        )
+
+
+def _ranked(problem: Problem, one: Any, place: int, *, first: Any, before: Mapping[bytes, float]) -> dict[bytes, float]:
+    """The labels of a list's entry, and its score."""
+    _require(isinstance(one, dict), N_BEST, f"number {place} is not there")
+    labels = _labels(problem, one[LABELS], N_BEST)
+    score = problem.score(labels).objective
+    _require(score > -math.inf and _same(one["score"], score), N_BEST, f"number {place} scores {score!r} nats")
+    _require(labels.tobytes() not in before, N_BEST, f"number {place} is there twice")
+    falls = all(one["score"] <= other + SAME for other in before.values())
+    _require(falls, N_BEST, f"number {place} scores more than one before it")
+    gap = first["score"] - one["score"]
+    _require(_same(one["gap"], gap), N_BEST, f"number {place} is {gap!r} nats below the first, not {one['gap']!r}")
+    return {labels.tobytes(): score}

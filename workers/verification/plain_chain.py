@@ -1,0 +1,122 @@
+"""Linear chains once more, by numpy alone and token by token: what `workers.inference.core.chain` compiles.
+
+Slow and plain, so that what it says rests on no kernel. All in nats; −inf forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.labels import Labels, LabelSet, Spans
+from schemas.potentials import Floats, Potentials
+
+FORBIDDEN = -np.inf
+
+
+def best_labels(potentials: Potentials) -> tuple[Labels, float]:
+    """(N,) a best labelling, and its nats: the sum over sentences; ties go to the lowest label id."""
+    labels, total = np.zeros(len(potentials), np.int32), 0.0
+    for start, end in _sentences(potentials):
+        score, before = potentials.unary[start], []
+        for t in range(start + 1, end):
+            reached = score[:, None] + potentials.transition
+            before.append(reached.argmax(axis=0))
+            score = reached.max(axis=0) + potentials.unary[t]
+        total += float(score.max())
+        label = int(score.argmax())
+        for t in range(end - 1, start, -1):
+            labels[t] = label
+            label = int(before[t - 1 - start][label])
+        labels[start] = label
+    return labels, total
+
+
+def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int, kind: int) -> Labels | None:
+    """(N,) the best labels of a span's sentence without exactly that span; 0 in other sentences.
+
+    None where there are none. Two tables go along the sentence: of labellings that are still on the span's track, and
+    of those that have left it.
+    """
+    first, last = next((a, b) for a, b in _sentences(potentials) if a <= start < b)
+    unary, width = potentials.unary, len(labels)
+    score = np.full((2, width), FORBIDDEN)  # on the track, off it
+    on = labels.type_of == kind if start == first else np.ones(width, np.bool_)
+    score[0, on], score[1, ~on] = unary[first, on], unary[first, ~on]
+    steps = []
+    for t in range(first + 1, last):
+        kept = _on_track(labels, t, start, end, kind)
+        reached = score[:, :, None] + potentials.transition
+        stays, leaves = np.where(kept, reached[0], FORBIDDEN), np.where(kept, FORBIDDEN, reached[0])
+        off = np.concatenate([leaves, reached[1]])
+        steps.append((stays.argmax(axis=0), off.argmax(axis=0)))
+        score = np.stack([stays.max(axis=0), off.max(axis=0)]) + unary[t]
+    if score[1].max() == FORBIDDEN:
+        return None
+    found, side, label = np.zeros(len(potentials), np.int32), 1, int(score[1].argmax())
+    for t in range(last - 1, first, -1):
+        found[t] = label
+        side, label = divmod(int(steps[t - 1 - first][side][label]), width)
+    found[first] = label
+    return found
+
+
+def _on_track(labels: LabelSet, t: int, start: int, end: int, kind: int) -> NDArray[np.bool_]:
+    """(L, L) which labels before and at token t leave a span of that type from start to end as it is."""
+    continues: NDArray[np.bool_] = labels.continues
+    if start < t < end:
+        return continues
+    if t == start:
+        opens: NDArray[np.bool_] = ~continues & (labels.type_of == kind)
+        return opens
+    if t == end:
+        return ~continues
+    everywhere: NDArray[np.bool_] = np.ones_like(continues)
+    return everywhere
+
+
+def span_probabilities(potentials: Potentials, labels: LabelSet, spans: Spans) -> Floats:
+    """(M,) the probability of exactly each span under the chain; NaN where its sentence has no possible labelling."""
+    forward, backward = _log_sums(potentials)
+    starts = np.append(potentials.sentence_starts, len(potentials))
+    found = []
+    for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True):
+        total = _log_sum(forward[starts[np.searchsorted(starts, start, side="right")] - 1], axis=0)
+        opens = start in potentials.sentence_starts
+        entering = 0.0 if opens else _step(forward[start - 1], potentials.transition, ~labels.continues)
+        mass = np.where(labels.type_of == kind, potentials.unary[start] + entering, FORBIDDEN)
+        for t in range(start + 1, end):
+            mass = _step(mass, potentials.transition, labels.continues) + potentials.unary[t]
+        if end not in starts:
+            mass = _step(mass, potentials.transition, ~labels.continues) + potentials.unary[end] + backward[end]
+        found.append(np.nan if total == FORBIDDEN else min(1.0, np.exp(_log_sum(mass, axis=0) - total)))
+    return np.array(found)
+
+
+def _log_sums(potentials: Potentials) -> tuple[Floats, Floats]:
+    """(N, L) log-sums of labellings of each sentence up to a token, with its label, and of what comes after it."""
+    forward, backward = potentials.unary.copy(), np.zeros_like(potentials.unary)
+    every = np.ones_like(potentials.transition, np.bool_)
+    for start, end in _sentences(potentials):
+        for t in range(start + 1, end):
+            forward[t] += _step(forward[t - 1], potentials.transition, every)
+        for t in range(end - 2, start - 1, -1):
+            backward[t] = _step(potentials.unary[t + 1] + backward[t + 1], potentials.transition.T, every)
+    return forward, backward
+
+
+def _step(mass: Floats, transition: Floats, allowed: NDArray[np.bool_]) -> Floats:
+    """(L,) log-sum over the labels before, along the transitions that are ``allowed`` (L, L)."""
+    return _log_sum(np.where(allowed, mass[:, None] + transition, FORBIDDEN), axis=0)
+
+
+def _log_sum(terms: Floats, *, axis: int) -> Floats:
+    sums: Floats = np.logaddexp.reduce(terms, axis=axis)
+    return sums
+
+
+def _sentences(potentials: Potentials) -> Iterator[tuple[int, int]]:
+    return pairwise([*potentials.sentence_starts.tolist(), len(potentials)])

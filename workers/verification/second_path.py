@@ -1,0 +1,74 @@
+"""Local scores by a second path, which shares no kernel with the first; and what has to be trusted where there is none.
+
+The first path is `workers.models.model.local_scores`. What is shared are the files of a model, the definitions of its
+features (`workers.features.extractors`, `derived`, `mentions`, `gazetteers`), all plain Python, and numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from schemas.document import Batch
+from schemas.potentials import Potentials
+from workers.models.crf import CrfModel
+from workers.models.crfsuite import CrfsuiteModel
+from workers.models.hmm import HmmModel
+from workers.models.model import LocalScores, Model, local_scores
+from workers.models.scores import ScoresModel
+from workers.models.two_stage_crf import TwoStageModel, answered
+from workers.verification.plain_chain import best_labels
+from workers.verification.plain_crf import plain_potentials
+
+EVERYTHING = (
+    "the files of corpus, model and constraints",
+    "Python, numpy and Arrow",
+    "how documents are read",
+    "what features and constraints mean, their definitions run by Python",
+)
+"""What every verification trusts."""
+
+NO_TABLES = "each sentence by itself"
+"""Why a `CrfsuiteModel` is to score without word tables."""
+
+
+class SecondPath(NamedTuple):
+    """Scores batches as a model does; ``trusted`` says what of the model's own is believed, nothing for most."""
+
+    scores: Callable[[Batch], LocalScores]
+    trusted: tuple[str, ...] = ()
+
+
+def second_path(model: Model) -> SecondPath:
+    """The second path of a model; its own code where there is none, which is then trusted."""
+    if isinstance(model, CrfModel):
+        return _of_potentials(plain_potentials(model))
+    if isinstance(model, TwoStageModel):
+        return _of_potentials(_two_stages(model))
+    if isinstance(model, CrfsuiteModel):
+        plain = replace(model, functions=model.functions.model_copy(update={"departure": NO_TABLES}))
+        return SecondPath(
+            lambda batch: LocalScores(plain.potentials(batch)), (f"the features of {model.functions.features.name}",)
+        )
+    if isinstance(model, ScoresModel):
+        return SecondPath(lambda batch: LocalScores(model.potentials(batch)), ("the scores in the corpus",))
+    if isinstance(model, HmmModel):
+        return _of_potentials(model.potentials)  # numpy alone
+    name = type(model).__name__
+    return SecondPath(lambda batch: local_scores(model, batch), (f"the scores that {name} computes, compiled",))
+
+
+def _of_potentials(potentials: Callable[[Batch], Potentials]) -> SecondPath:
+    return SecondPath(lambda batch: LocalScores(potentials(batch)))
+
+
+def _two_stages(model: TwoStageModel) -> Callable[[Batch], Potentials]:
+    first, second = plain_potentials(model.first), plain_potentials(model.second)
+
+    def potentials(batch: Batch) -> Potentials:
+        """Of the second model, given the first one's labels."""
+        found, _ = best_labels(first(batch).legal(model.first.labels))
+        return second(answered(batch, model.first.labels, found))
+
+    return potentials

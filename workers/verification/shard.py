@@ -1,0 +1,208 @@
+"""A shard of a finished run, document by document: its answers, its rejects and its counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.columns import DOC_ID, Reject
+from schemas.decoded import Decoded, Status
+from schemas.document import Batch
+from schemas.errors import DocumentError
+from schemas.labels import Labels, LabelSet
+from schemas.potentials import Ints
+from schemas.problem import Problem, Score
+from schemas.run import ShardReport
+from workers.compiling.interpreted import interpreted
+from workers.constraints.constraint_set import ConstraintSet
+from workers.corpus.shards import LETHAL
+from workers.labelling.error_analysis import ErrorAnalysis
+from workers.labelling.infeasible import is_reason
+from workers.labelling.report import check_gold, report_of
+from workers.verification.claims import ClaimError, Claims, Promises, Row, Standing, answer_labels, confirm
+from workers.verification.plain_chain import best_labels
+from workers.verification.second_path import SecondPath
+
+
+class Definition(NamedTuple):
+    """What a run was made from, and what it promises; ``said`` are the columns that are the same in every row."""
+
+    labels: LabelSet
+    path: SecondPath
+    constraints: ConstraintSet
+    promises: Promises
+    said: Row
+
+    def problem(self, document: Batch) -> Problem:
+        """The problem of the only document of a batch. Raises `DocumentError` where it has none."""
+        check_gold(self.labels, document)
+        with interpreted():
+            return next(self.path.scores(document).problems(document, self.labels, self.constraints))
+
+
+class Written(NamedTuple):
+    """What a run's files say of a shard. ``proofs`` by document, empty where there are none."""
+
+    rows: Sequence[Row]
+    rejects: Sequence[Reject]
+    proofs: Mapping[str, Ints | None]
+
+
+class Fault(NamedTuple):
+    """The first wrong field of a document; ``rejected``: of its reject, not of its answer."""
+
+    doc_id: str | None
+    field: str
+    reason: str
+    rejected: bool = False
+
+
+@dataclass
+class Verdict:
+    """What is known of a shard; ``report`` counts it anew, None where there are faults."""
+
+    standings: Counter[Standing] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+    rejected: int = 0
+    lethal: int = 0
+    report: ShardReport | None = None
+
+
+@dataclass
+class _Answers:
+    """The confirmed answers of a shard, as `workers.labelling.report.Answers` has them."""
+
+    decoded: list[Decoded] = field(default_factory=list)
+    first: list[Labels] = field(default_factory=list)
+    before: list[Score] = field(default_factory=list)
+    errors: ErrorAnalysis = field(default_factory=ErrorAnalysis.nothing)
+    infeasible: int = 0
+    infeasible_rejected: int = 0
+
+    def add(self, row: Row, problem: Problem) -> None:
+        """Adds an answer that was confirmed."""
+        labels, first = answer_labels(problem, row)
+        degree, penalties = (np.array([part[name] for part in row["constraints"]]) for name in ("degree", "penalty"))
+        status = Status(row["status"])
+        kept = row["local"], row["penalty"], degree, penalties, row["bound"], status
+        self.decoded.append(Decoded(labels, *kept))
+        self.first.append(first)
+        self.before.append(problem.score(first))
+        self.infeasible += status is Status.RELAXED or row["objective"] == -np.inf
+
+
+def verify_shard(
+    batch: Batch,
+    unread: Sequence[Reject],
+    first_row: int,
+    written: Written,
+    definition: Definition,
+    *,
+    progress: Callable[[], None],
+) -> Verdict:
+    """What is known of a shard; ``progress`` is called after each document.
+
+    ``batch`` and ``unread`` are what is read of the shard, whose first row in its file is ``first_row``.
+    """
+    verdict, answers = Verdict(rejected=len(written.rejects)), _Answers()
+    rows = _found(batch, written.rows, verdict)
+    refused = set(_refused(batch, unread, first_row, written, definition, verdict, answers))
+    for doc_id in batch.doc_ids:
+        if (doc_id in rows) + (doc_id in refused) != 1:
+            twice = "is answered and rejected" if doc_id in rows else "is neither answered nor rejected"
+            verdict.faults.append(Fault(doc_id, DOC_ID, twice))
+    for place, doc_id in enumerate(batch.doc_ids):
+        if doc_id in rows:
+            claims = Claims(rows[doc_id], batch.part(place, place + 1), written.proofs.get(doc_id))
+            _judge(claims, definition, verdict, answers)
+        progress()
+    if not verdict.faults:
+        kept = Batch.of([batch.document(i) for i, doc_id in enumerate(batch.doc_ids) if doc_id in rows])
+        names = definition.constraints.names
+        verdict.report = report_of(kept, answers, labels=definition.labels, names=names, rejected=verdict.rejected)
+    return verdict
+
+
+def _judge(claims: Claims, definition: Definition, verdict: Verdict, answers: _Answers) -> None:
+    doc_id = claims.row[DOC_ID]
+    try:
+        problem = definition.problem(claims.document)
+        verdict.standings[confirm(claims, problem, definition.promises, definition.said)] += 1
+        answers.add(claims.row, problem)
+    except ClaimError as error:
+        verdict.faults.append(Fault(doc_id, error.field, error.reason))
+    except DocumentError as error:
+        verdict.faults.append(Fault(doc_id, DOC_ID, f"has an answer, though {error.reason}"))
+
+
+def _found(batch: Batch, rows: Sequence[Row], verdict: Verdict) -> dict[str, Row]:
+    """The rows by document; those that cannot be there are faults."""
+    place = {doc_id: i for i, doc_id in enumerate(batch.doc_ids)}
+    found: dict[str, Row] = {}
+    last = -1
+    for row in rows:
+        doc_id = row[DOC_ID]
+        if doc_id not in place:
+            verdict.faults.append(Fault(doc_id, DOC_ID, "is no document of these rows of the corpus"))
+        elif doc_id in found:
+            verdict.faults.append(Fault(doc_id, DOC_ID, "is there twice"))
+        else:
+            found[doc_id] = row
+            if place[doc_id] < last:
+                verdict.faults.append(Fault(doc_id, DOC_ID, "is not where the corpus has it"))
+            last = place[doc_id]
+    return found
+
+
+def _refused(
+    batch: Batch,
+    unread: Sequence[Reject],
+    first_row: int,
+    written: Written,
+    definition: Definition,
+    verdict: Verdict,
+    answers: _Answers,
+) -> Iterator[str]:
+    """The documents of the batch that are rejects, each for a reason that it has; other rejects are faults."""
+    wanted = Counter(unread)
+    bad = {reject.row for reject in unread}
+    count = len(batch) + len(bad)
+    place_of = {row: i for i, row in enumerate(r for r in range(first_row, first_row + count) if r not in bad)}
+    seen: set[int] = set()
+    for reject in written.rejects:
+        place = None if reject.row is None else place_of.get(reject.row)
+        if wanted[reject]:
+            wanted[reject] -= 1
+        elif place is None or place in seen or batch.doc_ids[place] != reject.doc_id:
+            verdict.faults.append(Fault(reject.doc_id, "row", f"{reject.row} is no such reject", rejected=True))
+        else:
+            seen.add(place)
+            _check_reason(reject, batch.part(place, place + 1), definition, verdict, answers)
+            yield batch.doc_ids[place]
+    for reject in wanted.elements():
+        reason = f"{reject.row} is not among the rejects, though {reject.reason}"
+        verdict.faults.append(Fault(reject.doc_id, "row", reason, rejected=True))
+
+
+def _check_reason(reject: Reject, document: Batch, definition: Definition, verdict: Verdict, answers: _Answers) -> None:
+    """Makes a fault of a document that was rejected for a reason that it does not have."""
+    if reject.reason == LETHAL:
+        verdict.lethal += 1
+        return
+    try:
+        problem = definition.problem(document)
+    except DocumentError as error:
+        if error.reason != reject.reason:
+            verdict.faults.append(Fault(reject.doc_id, "reason", f"is that {error.reason}", rejected=True))
+        return
+    labels, _ = best_labels(problem.potentials)
+    hopeless = problem.score(labels).objective == -np.inf
+    if definition.promises.settings.on_infeasible == "reject" and hopeless and is_reason(reject.reason):
+        answers.infeasible += 1
+        answers.infeasible_rejected += 1
+        return
+    verdict.faults.append(Fault(reject.doc_id, "reason", "is not one that this document has", rejected=True))
