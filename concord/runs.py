@@ -90,7 +90,9 @@ def evaluate(
 
 
 def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyReport:
-    """Checks the bounds of a run that was made with ``certificates=True``. Raises `InputError`.
+    """Checks a run of any engine: every document, number and reject, and the bounds that have certificates.
+
+    Raises `InputError`.
 
     >>> concord.verify("proven").failed
     ()
