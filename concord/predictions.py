@@ -97,7 +97,7 @@ class Predictions:
     @property
     def settings(self) -> Mapping[str, Any]:
         """How the documents were labelled: engine, options, seed and so on."""
-        settings: Mapping[str, Any] = self._run.manifest["run"]["settings"]
+        settings: Mapping[str, Any] = self._run.manifest.run.settings.model_dump(mode="json")
         return settings
 
     def __repr__(self) -> str:
