@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: a bar on a terminal, a line now and then elsewhere."""
+"""What people see: tables, lines, and progress of long work, a bar on a terminal and a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,7 +19,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
+from rich.text import Text
 
+from schemas.visible import visible
 from workers.compiling.told import LISTENERS, Compiling, listening
 
 LINE_SECONDS = 10.0
@@ -29,7 +33,30 @@ PATIENCE = 4.0
 
 COMPILING = "compiling kernels, once a machine and version"
 
-console = Console(stderr=True)
+
+class Terminal(Console):
+    """The one console of all tables and lines: what it is given neither steers the terminal nor is markup.
+
+    Texts, words, labels and ids come from corpora, models and files that somebody else may have written.
+    """
+
+    def __init__(self, *, stderr: bool = False, markup: bool = False, **options: Any) -> None:
+        super().__init__(stderr=stderr, markup=markup, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """See `rich.console.Console`."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """See `rich.console.Console`; also what a table has in its cells comes by here."""
+        if isinstance(renderable, Text):
+            shown = renderable.copy()
+            shown.plain = visible(renderable.plain)
+            renderable = shown
+        yield from super().render(renderable, options)
+
+
+console = Terminal(stderr=True)
 
 
 class Meter:
@@ -56,7 +83,7 @@ class Meter:
         if self._done == self._total or time.monotonic() - self._said >= LINE_SECONDS:
             self._said = time.monotonic()
             goal = "" if self._total is None else f" of {self._total}"
-            sys.stderr.write(f"{self._title}: {self._done}{goal} {note}".rstrip() + "\n")
+            sys.stderr.write(visible(f"{self._title}: {self._done}{goal} {note}".rstrip()) + "\n")
             sys.stderr.flush()
 
 
@@ -81,7 +108,12 @@ def meter(title: str, total: int | None) -> Iterator[Meter]:
 
 def say(message: str, *, style: str | None = None) -> None:
     """One line for people, on standard error."""
-    console.print(message, highlight=False, markup=False, soft_wrap=True, style=style)
+    console.print(message, soft_wrap=True, style=style)
+
+
+def tell(message: str) -> None:
+    """One line of the answer, on standard output."""
+    Terminal().print(message, soft_wrap=True)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from flows.cli.arguments import (
     Consistency,
@@ -37,7 +36,7 @@ from flows.cli.label_cli import label
 from flows.cli.settings_options import takes
 from flows.cli.verified import show_verified
 from flows.environment import PREFECT
-from flows.progress import say
+from flows.progress import Terminal, say, tell
 from schemas.errors import InputError
 from schemas.reports import CalibrationReport
 from schemas.run import RunReport, RunSettings, TrainReport
@@ -254,11 +253,11 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
     if report.selection:
         from flows.cli.tables import selection_table
 
-        Console().print(selection_table(report.selection))
+        Terminal().print(selection_table(report.selection))
     if report.samples:
         from flows.cli.tables import samples_table
 
-        Console().print(samples_table(report.samples))
+        Terminal().print(samples_table(report.samples))
         trials, seconds = (sum(figure) for figure in zip(*((s.tried, s.seconds) for s in report.samples), strict=True))
         say(f"{trials:,} trials on {len(report.samples)} samples, {seconds:,.1f} CPU s")
     say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
@@ -442,9 +441,9 @@ def evaluate(
             print_json(report.model_dump_json())
             return
         for name in report.measures:
-            Console().print(measure_table(name, evaluation))
+            Terminal().print(measure_table(name, evaluation))
         if report.against is not None:
-            Console().print(against_table(report.against))
+            Terminal().print(against_table(report.against))
             for line in against_lines(report.against, report.documents):
                 say(line)
         for line in evaluation_lines(evaluation):
@@ -488,9 +487,9 @@ def chains(
         if as_json:
             print_json(report.model_dump_json())
             return
-        Console().print(chains_table(report))
+        Terminal().print(chains_table(report))
         for line in picture(report.documents[0]) if doc is not None else []:
-            typer.echo(line)
+            tell(line)
         say(chains_line(report))
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from schemas.visible import visible_json
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
 Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus.")]
 Options = Annotated[list[str] | None, typer.Option("--option", help="NAME=VALUE; may be given many times.")]
@@ -30,4 +32,4 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus t
 
 def print_json(text: str) -> None:
     """A JSON text on standard output, in one line and with its letters as they are."""
-    typer.echo(json.dumps(json.loads(text), ensure_ascii=False))
+    typer.echo(visible_json(json.dumps(json.loads(text), ensure_ascii=False)))

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from flows.cli.arguments import print_json
 from flows.cli.plain_tables import text_table
+from flows.progress import Terminal
 from schemas.reports import EngineReport, EntryReport, OptionReport
 from schemas.settings import Settings
 from workers.constraints.templates.registry import TEMPLATES
@@ -73,7 +74,7 @@ def show(name: str, entries: Sequence[EntryReport], table: RenderableType, *, as
     if as_json:
         print_json(json.dumps({name: [entry.model_dump() for entry in entries]}))
         return
-    Console().print(table)
+    Terminal().print(table)
 
 
 def options_of(kind: type[Settings]) -> tuple[OptionReport, ...]:

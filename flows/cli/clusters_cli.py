@@ -10,6 +10,7 @@ import typer
 from flows.cli.arguments import Json, Options, Ray, Workers, print_json
 from flows.cli.failures import reported
 from flows.cli.settings_options import takes
+from flows.progress import tell
 from schemas.reports import ClusterReport
 from schemas.settings import TextSettings
 
@@ -96,8 +97,8 @@ def _show(report: ClusterReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump_json())
         return
-    typer.echo(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
+    tell(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
     for name, words in zip(report.clusterings, report.examples, strict=True):
-        typer.echo(f"  one of {name}: {' '.join(words)}")
-    typer.echo(f"clusters in {report.out}; next:")
-    typer.echo(f"concord train --features core+mentions+clusters --clusters {report.out} --corpus … --out …")
+        tell(f"  one of {name}: {' '.join(words)}")
+    tell(f"clusters in {report.out}; next:")
+    tell(f"concord train --features core+mentions+clusters --clusters {report.out} --corpus … --out …")

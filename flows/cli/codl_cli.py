@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.cli.arguments import Corpus, Json, Options, Ray, ShardKib, Tracking, Workers, print_json
 from flows.cli.failures import reported
-from flows.progress import say
+from flows.progress import Terminal, say
 from schemas.codl import CodlReport, CodlSettings
 from schemas.run import RunSettings
 
@@ -77,8 +76,8 @@ def _show(report: CodlReport, *, as_json: bool) -> None:
     from flows.cli.codl_tables import cycles_table, trials_table
 
     if report.tuned:
-        Console().print(trials_table(report.tuned))
-    Console().print(cycles_table(report.cycles))
+        Terminal().print(trials_table(report.tuned))
+    Terminal().print(cycles_table(report.cycles))
     last = report.cycles[-1].number
     say(
         f"learned from {report.documents:,} labelled documents and {report.pool:,} of the pool "

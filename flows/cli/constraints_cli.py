@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from flows.cli.arguments import Corpus, Engine, Json, ModelName, Options, Ray, Seed, Tracking, Workers, print_json
 from flows.cli.failures import reported
 from flows.cli.settings_options import takes
+from flows.progress import Terminal
 from schemas.settings import TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Find constraints in a corpus, check a file of them, or explain it.")
@@ -57,10 +57,10 @@ def check(
         if as_json:
             print_json(report.model_dump_json())
             return
-        console = Console()
+        console = Terminal()
         console.print(check_table(report))
         for line in check_lines(report):
-            console.print(line, highlight=False, markup=False)
+            console.print(line)
 
 
 @app.command(epilog="Example: concord constraints weigh rules.yaml --corpus corpora/train/ --out weighed.yaml")
@@ -108,10 +108,10 @@ def weigh(
         if as_json:
             print_json(report.model_dump_json())
             return
-        console = Console()
+        console = Terminal()
         console.print(weigh_table(report))
         for line in weigh_lines(report):
-            console.print(line, highlight=False, markup=False)
+            console.print(line)
 
 
 @app.command(epilog="Example: concord constraints mine corpora/train/ --model models/cite/ --out mined.yaml")
@@ -168,12 +168,12 @@ def mine(
         if as_json:
             print_json(report.model_dump_json())
             return
-        console = Console()
+        console = Terminal()
         console.print(mine_table(report))
         if report.judgement is not None and report.judgement.rules:
             console.print(helps_table(report.judgement))
         for line in mine_lines(report):
-            console.print(line, highlight=False, markup=False)
+            console.print(line)
 
 
 @app.command(
@@ -202,10 +202,10 @@ def explain(
         if as_json:
             print_json(found.model_dump_json())
             return
-        console = Console()
+        console = Terminal()
         console.print(labels_table(found))
         console.print(effects_table(found))
-        console.print(summary_line(found), highlight=False, markup=False)
+        console.print(summary_line(found))
 
 
 @app.command(epilog="Example: concord constraints templates")

@@ -184,7 +184,7 @@ def changes_line(found: Explanation) -> str:
 
 def templates_table(entries: Iterable[EntryReport]) -> Table:
     """A line a template: its name, the keys it takes, and what it says."""
-    table = text_table("template", "keys ([bold]needed[/bold])", "what it says")
+    table = text_table("template", Text.assemble("keys (", ("needed", "bold"), ")"), "what it says")
     for entry in entries:
         keys = (Text(key.name, style="bold" if key.needed else "") for key in entry.options if key.name != "name")
         table.add_row(entry.name, Text(", ").join(keys), Text(entry.summary))

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from flows.cli.arguments import Json, Options, Ray, Tracking, Workers, print_json
 from flows.cli.failures import reported
 from flows.cli.settings_options import takes
-from flows.progress import say
+from flows.progress import Terminal, say
 from schemas.reports import CorpusReport
 from schemas.settings import TextSettings
 
@@ -96,6 +95,6 @@ def _show(report: CorpusReport, *, as_json: bool) -> None:
         print_json(report.model_dump_json())
         return
     for table in corpus_tables(report):
-        Console().print(table)
+        Terminal().print(table)
     for line in corpus_lines(report):
         say(line)

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from flows.environment import command, home
+from flows.progress import Terminal
 
 FOLDER = Path("demo")
 TRAINING, TEST = 300, 150
 ENGINES = ("viterbi", "gibbs", "certify")
 """Compared where they are there."""
 
-out = Console(highlight=False)
+out = Terminal(markup=True)
 
 
 class Result(NamedTuple):

@@ -18,6 +18,7 @@ import typer
 from flows.progress import compiling_told
 from schemas.errors import InputError, ServiceError, ShardsError, UsageError
 from schemas.secrets import masked_errors, redact
+from schemas.visible import visible
 
 
 class Exit(IntEnum):
@@ -133,6 +134,6 @@ def _of_path(error: OSError) -> str:
 
 
 def _leave(code: Exit, message: str) -> NoReturn:
-    sys.stderr.write(f"concord: {redact(message)}\n")
+    sys.stderr.write(visible(f"concord: {redact(message)}\n"))
     sys.stderr.flush()
     raise typer.Exit(code)

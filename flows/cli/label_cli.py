@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from flows.cli.arguments import Consistency, Constraints, Json, ModelName, Options, Tracking, print_json
 from flows.cli.failures import reported
 from flows.cli.settings_options import takes
-from flows.progress import say
+from flows.progress import Terminal, say
 from schemas.errors import UsageError
 from schemas.labelled import LabelledText
 from schemas.run import RunSettings
@@ -99,7 +98,7 @@ def _show(found: LabelledText) -> None:
         ranking_table,
     )
 
-    console = Console()
+    console = Terminal()
     console.print(marked_text(found), soft_wrap=True)
     if found.viterbi_labels != found.labels:
         console.print(model_alone(found), soft_wrap=True)

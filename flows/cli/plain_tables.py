@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.table import Table
+from rich.text import Text
 
 
 def figures_table(name: str, *figures: str) -> Table:
@@ -17,7 +18,7 @@ def figures_table(name: str, *figures: str) -> Table:
     return table
 
 
-def text_table(*columns: str) -> Table:
+def text_table(*columns: str | Text) -> Table:
     """An empty table of texts that go on in the next line where they are too wide."""
     table = Table(box=None, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
