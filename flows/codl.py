@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flows.jobs import check_apart, check_sources, corpus_place, folder_place
+from flows.apart import check_apart
+from flows.jobs import check_sources, corpus_place, folder_place
 from flows.watched import watched
 from schemas.codl import CodlReport, CodlSettings
 from schemas.run import SHARD_BYTES, RunSettings
@@ -42,8 +43,7 @@ def codl(
         raise TrainingError("em=soft weighs the best labellings against each other: give --n-best as well")
     places = [corpus_place(given) for given in (corpus, pool, dev) if given is not None]
     check_sources(places, files=[] if constraints is None else [constraints])
-    for place in places:
-        check_apart(folder_place(out), place)
+    check_apart(folder_place(out), [*places, constraints])
 
     from flows.learn_from_pool import Request, learn
     from workers.labelling.labelled import check_settings

@@ -33,15 +33,6 @@ def folder_place(out: str) -> str:
     return str(Path(out).expanduser().absolute())
 
 
-def check_apart(out: str, corpus: str) -> None:
-    """Raises `RunFolderError` where the folder for output is the corpus, in it or around it; see `folder_place`."""
-    if "://" in corpus and not corpus.startswith("file://"):
-        return
-    folder, source = Path(out).resolve(), _local(corpus).resolve()
-    if folder == source or folder in source.parents or source in folder.parents:
-        raise RunFolderError(f"--out {out}: the corpus is at {source}; give a folder apart from it")
-
-
 def _local(corpus: str) -> Path:
     """The path of a corpus that is no more than one, or a ``file://`` URI."""
     if "://" not in corpus:

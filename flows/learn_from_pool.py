@@ -131,7 +131,9 @@ class _Job(NamedTuple):
         """Reads everything. Raises `TrainingError`, `ConstraintError`, and what reading a corpus raises."""
         places = {"training": request.corpus, "pool": request.pool, "development": request.dev}
         shards = {context: plan(place) for context, place in places.items() if place is not None}
-        (documents, bad), (pool, worse) = (read_documents(shards[context]) for context in ("training", "pool"))
+        (documents, bad), (pool, worse) = (
+            read_documents(shards[context], gold=context == "training") for context in ("training", "pool")
+        )
         if not pool:
             raise TrainingError(f"{request.pool}: there is no document to learn from")
         digests = {context: dataset_digest(found) for context, found in shards.items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.jobs import check_apart, check_sources, corpus_place, folder_place
+from flows.apart import check_apart
+from flows.jobs import check_sources, corpus_place, folder_place
 from flows.watched import watched
 from schemas.run import SHARD_BYTES, RunReport, RunSettings
 
@@ -39,7 +40,7 @@ def reprocess(
     """
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place], model=model, files=constraints)
-    check_apart(folder, place)
+    check_apart(folder, [place, model, *constraints])
 
     from flows.label_corpus import Request, label_corpus
     from workers.labelling.labelled import check_settings

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from flows.progress import meter
+from flows.progress import meter, say
+from schemas.columns import LABELS, Reject, absent
 from schemas.document import Batch, Document, ScoreColumn
 from schemas.errors import CorpusError
 from schemas.run import REGISTRY
@@ -15,7 +16,7 @@ from workers.constraints.constraint_file import load_constraints
 from workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
 from workers.constraints.declared import JoinedConstraints
 from workers.corpus.plan import plan
-from workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, read_batch
+from workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
 from workers.learning.corpus_agreement import SUFFIX, read_agreement
 from workers.learning.saved_consistency import saved_consistency
 from workers.models.loaders import load_model
@@ -103,17 +104,40 @@ def check_there(there: Sequence[str], place: str, *, model: Model, constraints: 
             )
 
 
-def read_documents(shards: Sequence[Shard], *, text: TextSettings = DEFAULT_TEXT) -> tuple[list[Document], int]:
-    """All documents that can be read, and how many cannot. Raises what reading raises."""
+def read_documents(
+    shards: Sequence[Shard], *, text: TextSettings = DEFAULT_TEXT, gold: bool = False
+) -> tuple[list[Document], int]:
+    """All documents that can be read, and how many cannot, the first of which is told.
+
+    Raises `CorpusError` where there are rejects alone, or, where ``gold`` labels are needed, no file has the column of
+    labels, and what reading raises.
+    """
+    if gold:
+        _check_gold(shards, text)
     documents: list[Document] = []
-    rejected = 0
+    rejected: list[Reject] = []
     with meter("reading", sum(shard.rows for shard in shards)) as bar:
         for shard in shards:
             batch, rejects = read_batch(shard, text=text)
             documents += batch
-            rejected += len(rejects)
+            rejected += rejects
             bar.advance(shard.rows, note="documents")
-    return documents, rejected
+    if rejected and not documents:
+        raise CorpusError(f"none of the {len(rejected):,} documents can be read; the first: {rejected[0].told}")
+    if rejected:
+        say(f"{len(rejected):,} documents are rejects; the first: {rejected[0].told}", style="yellow")
+    return documents, len(rejected)
+
+
+def _check_gold(shards: Sequence[Shard], text: TextSettings) -> None:
+    """Raises `CorpusError` where no file has a column of gold labels, naming the first."""
+    schemas = {shard.file: open_rows(shard.file, text=text, scores=shard.scores).schema for shard in shards}
+    if schemas and not any(LABELS in schema.names for schema in schemas.values()):
+        file, schema = next(iter(schemas.items()))
+        raise CorpusError(
+            f"{file.path}: {absent(schema, LABELS)}; gold labels are needed: give a corpus with a column "
+            f"{LABELS!r}, one a token"
+        )
 
 
 def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None) -> Document:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.jobs import check_apart, check_sources, corpus_place, folder_place
+from flows.apart import check_apart
+from flows.jobs import check_sources, corpus_place, folder_place
 from flows.watched import watched
 from schemas.run import ALIAS, TrainReport
 from schemas.settings import Validation
@@ -44,7 +45,7 @@ def train(
     check_sources([place])
 
     from flows.progressive import Search
-    from flows.train_model import Request, check_search, corpora_of, train_model
+    from flows.train_model import Request, check_search, inputs_of, train_model
     from workers.learning.trainers.registry import DEFAULT, trainer_named
 
     request = Request(
@@ -62,6 +63,5 @@ def train(
         search=Search(ray=ray, workers=workers, largest=largest_sample),
     )
     check_search(request)
-    for place in corpora_of(request).values():
-        check_apart(request.out, place)
+    check_apart(request.out, inputs_of(request), model=True)
     return train_model(request)

@@ -93,7 +93,7 @@ def _train(request: Request, out: Path) -> TrainReport:
     shards = {context: plan(place) for context, place in corpora_of(request).items()}
     name = f"{corpus_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
-        documents, rejected = read_documents(shards["training"])
+        documents, rejected = read_documents(shards["training"], gold=True)
         choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)
         request = request.model_copy(update={"settings": choice.settings})
         run.params(_params(request))
@@ -182,6 +182,13 @@ def corpora_of(request: Request) -> dict[str, str]:
     settings = request.settings
     unlabelled = settings.unlabelled if isinstance(settings, HmmSettings) else None
     return {"training": request.corpus} | ({} if unlabelled is None else {"unlabelled": corpus_place(unlabelled)})
+
+
+def inputs_of(request: Request) -> list[str]:
+    """Everything that a training reads, by its place."""
+    given = request.settings.model_dump(include={"clusters", "gazetteers", "start_from", "constraints"})
+    lists = given.pop("gazetteers", ())
+    return [*corpora_of(request).values(), *(place for place in given.values() if place is not None), *lists]
 
 
 def _params(request: Request) -> dict[str, object]:

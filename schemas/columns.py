@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.document import TOKENS, Batch, Column, Document, ScoreColumn, SourceSpans
 from schemas.errors import InputError
+from schemas.names import nearest
 from schemas.potentials import LARGEST_WEIGHT
 
 NAME_KEY = b"concord.schema"
@@ -70,6 +71,11 @@ class Reject(NamedTuple):
     row: int | None
     doc_id: str | None
     reason: str
+
+    @property
+    def told(self) -> str:
+        """Where it stands, and why it is one, for messages."""
+        return f"{self.source}, {'a row' if self.row is None else f'row {self.row}'}: {self.reason}"
 
 
 class Misfit(NamedTuple):
@@ -194,16 +200,21 @@ def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
         )
     for field in layout.required:
         if schema.get_field_index(field.name) < 0:
-            raise SchemaError(
-                f"{source}: column {field.name!r} is missing or there twice (want {field.type}); {layout.remedy}"
-            )
+            raise SchemaError(f"{source}: {absent(schema, field.name)} (want {field.type}); {layout.remedy}")
     for field in [*layout.required, *layout.optional, *(pa.field(n, STRINGS) for n in _extra_columns(schema))]:
         place = schema.get_field_index(field.name)
         if place >= 0 and _plain(schema.field(place).type) != _plain(field.type):
             raise SchemaError(
-                f"{source}: column {field.name!r} has type {schema.field(place).type}, want {field.type}; "
-                f"{layout.remedy}"
+                f"{source}: column {field.name!r} has type {schema.field(place).type}, want {field.type}; write the "
+                f"column with that type, or {layout.remedy}"
             )
+
+
+def absent(schema: pa.Schema, name: str) -> str:
+    """Why a file has no one column of that name: it is there twice, or which others there are."""
+    if len(schema.get_all_field_indices(name)) > 1:
+        return f"column {name!r} is there twice"
+    return f"column {name!r} is missing{nearest(name, dict.fromkeys(schema.names))}"
 
 
 def check_scores(schema: pa.Schema, scores: ScoreColumn, *, source: str) -> None:
@@ -211,7 +222,7 @@ def check_scores(schema: pa.Schema, scores: ScoreColumn, *, source: str) -> None
     place = schema.get_field_index(scores.name)
     if place < 0:
         raise SchemaError(
-            f"{source}: column {scores.name!r} is missing or there twice, and the model reads its scores from it; "
+            f"{source}: {absent(schema, scores.name)}, and the model reads its scores from it; "
             "add it (list<list<float>>, a list a token), or use a model that scores tokens itself"
         )
     found = schema.field(place).type

@@ -8,7 +8,7 @@ import pytest
 
 from flows.commands.corpora import ingest_corpus, synthesize_corpus
 from flows.errors import NAMED, RunFolderError, ShardsFailedError
-from flows.jobs import check_apart, corpus_name, corpus_place, folder_place
+from flows.jobs import corpus_name, corpus_place, folder_place
 from schemas.run import RunReport
 from schemas.settings import IngestSettings, TextSettings
 
@@ -40,18 +40,6 @@ def test_failed_shards_are_counted_and_named_but_not_without_end() -> None:
     many = ShardsFailedError(report_of(tuple(f"reason {n}" for n in range(NAMED + 5))))
     assert str(many).endswith(f"reason {NAMED - 1}; and 5 more")
     assert len(many.report.errors) == NAMED + 5
-
-
-@pytest.mark.parametrize("out", ["corpora/news", "corpora/news/out", "corpora", "link/out", "corpora/other/../news"])
-@pytest.mark.parametrize("scheme", ["", "file://"])
-def test_output_keeps_apart_from_the_corpus(tmp_path: Path, out: str, scheme: str) -> None:
-    news = tmp_path / "corpora" / "news"
-    news.mkdir(parents=True)
-    (tmp_path / "link").symlink_to(news)
-    with pytest.raises(RunFolderError, match=r"--out .*the corpus is at .*corpora/news; give a folder apart"):
-        check_apart(str(tmp_path / out), f"{scheme}{news}")
-    check_apart(str(tmp_path / "corpora" / "news-out"), f"{scheme}{news}")
-    check_apart(str(news), "s3://bucket/news")
 
 
 def test_corpora_are_not_written_to_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

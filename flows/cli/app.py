@@ -196,7 +196,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model and its label consistency on a labelled corpus."""
-    with reported():
+    with reported(resumes=tune and trainer == "trigram"):
         from flows.errors import UnwatchedError
         from flows.jobs import check_sources
         from flows.train import train as run_training
@@ -331,9 +331,9 @@ def export_crfsuite(
 ) -> None:
     """Write a CRF as a file of CRFsuite's, which its tagger opens; attributes are the strings of the features."""
     with reported():
-        from workers.learning.trainers.export import export_crfsuite as run_export
+        from flows.commands.exporting import export_model
 
-        written = run_export(model, out)
+        written = export_model(model, out)
         say(f"{out}: {len(written.weights.start) - 1:,} attributes, {int((~written.missing).sum())} labels")
 
 
@@ -355,7 +355,7 @@ def reprocess(
     settings: dict[str, Any],
 ) -> None:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
-    with reported():
+    with reported(resumes=True):
         from flows.errors import NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError
         from flows.jobs import check_sources
         from flows.reprocess import reprocess as run_reprocess

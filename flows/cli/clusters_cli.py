@@ -9,10 +9,11 @@ import typer
 
 from flows.cli.arguments import Json, Options, Ray, Workers, print_json
 from flows.cli.failures import reported
+from flows.cli.option_lists import with_options
 from flows.cli.settings_options import takes
 from flows.progress import tell
 from schemas.reports import ClusterReport
-from schemas.settings import TextSettings
+from schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Put words into clusters, which features can look at.")
 
@@ -20,7 +21,12 @@ Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled o
 Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 
 
-@app.command(epilog="Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet")
+@app.command(
+    epilog=with_options(
+        "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
+        CoOccurrenceSettings,
+    )
+)
 @takes(TextSettings)
 def learn(
     *,
@@ -36,7 +42,6 @@ def learn(
     with reported():
         from flows.commands import clusters
         from flows.options import parse_options
-        from schemas.settings import CoOccurrenceSettings
 
         chosen = parse_options(option or [], CoOccurrenceSettings, owner="clusters learn")
         text = TextSettings.model_validate(settings)
@@ -44,7 +49,11 @@ def learn(
         _show(report, as_json=as_json)
 
 
-@app.command(epilog="Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet")
+@app.command(
+    epilog=with_options(
+        "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet", BrownSettings
+    )
+)
 @takes(TextSettings)
 def brown(
     *,
@@ -60,7 +69,6 @@ def brown(
     with reported():
         from flows.commands import clusters
         from flows.options import parse_options
-        from schemas.settings import BrownSettings
 
         chosen = parse_options(option or [], BrownSettings, owner="clusters brown")
         text = TextSettings.model_validate(settings)
@@ -68,7 +76,10 @@ def brown(
         _show(report, as_json=as_json)
 
 
-@app.command("import", epilog="Example: concord clusters import glove.6B.50d.txt --out words.parquet")
+@app.command(
+    "import",
+    epilog=with_options("Example: concord clusters import glove.6B.50d.txt --out words.parquet", ClusterSettings),
+)
 def import_vectors(
     vectors: Annotated[Path, typer.Argument(help="Vectors: text, .bin of word2vec, .parquet, or .npy with words.")],
     *,
@@ -87,7 +98,6 @@ def import_vectors(
     with reported():
         from flows.commands import clusters
         from flows.options import parse_options
-        from schemas.settings import ClusterSettings
 
         settings = parse_options(option or [], ClusterSettings, owner="clusters import")
         _show(clusters.imported(vectors, out, settings, words=words), as_json=as_json)

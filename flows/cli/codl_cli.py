@@ -9,11 +9,14 @@ import typer
 
 from flows.cli.arguments import Corpus, Json, Options, Ray, ShardKib, Tracking, Workers, print_json
 from flows.cli.failures import reported
+from flows.cli.option_lists import with_options
 from flows.progress import Terminal, say
 from schemas.codl import CodlReport, CodlSettings
 from schemas.run import RunSettings
 
-EXAMPLE = "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/"
+EXAMPLE = with_options(
+    "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
+)
 
 
 def codl(
@@ -41,7 +44,7 @@ def codl(
 
     The same command again goes on where it stopped.
     """
-    with reported():
+    with reported(resumes=True):
         from flows.codl import codl as run_codl
         from flows.errors import UnwatchedError
         from flows.options import parse_options

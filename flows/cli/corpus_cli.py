@@ -10,10 +10,11 @@ import typer
 
 from flows.cli.arguments import Json, Options, Ray, Tracking, Workers, print_json
 from flows.cli.failures import reported
+from flows.cli.option_lists import with_options
 from flows.cli.settings_options import takes
 from flows.progress import Terminal, say
 from schemas.reports import CorpusReport
-from schemas.settings import TextSettings
+from schemas.settings import AgreementSettings, TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Count over a corpus: what it holds, and what a model says of its words.")
 
@@ -48,7 +49,11 @@ def stats(
         _show(report, as_json=as_json)
 
 
-@app.command(epilog="Example: concord corpus agreement corpora/all/ --model models/news/ --out agreement.parquet")
+@app.command(
+    epilog=with_options(
+        "Example: concord corpus agreement corpora/all/ --model models/news/ --out agreement.parquet", AgreementSettings
+    )
+)
 @takes(TextSettings)
 def agreement(
     corpus: Corpus,
@@ -66,7 +71,6 @@ def agreement(
     with reported():
         from flows.commands.agreement import agreement as counted
         from flows.options import parse_options
-        from schemas.settings import AgreementSettings
 
         chosen = parse_options(option or [], AgreementSettings, owner="corpus agreement")
         text = TextSettings.model_validate(settings)

@@ -67,8 +67,11 @@ class HungUp(BaseException):
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Turns known errors into a message on standard error and an exit code, for the length of the block."""
+def reported(*, resumes: bool = False) -> Iterator[None]:
+    """Turns known errors into a message on standard error and an exit code, for the length of the block.
+
+    ``resumes`` tells whether the same command, after an interruption, goes on with what is done, or begins anew.
+    """
     _raise_at_first_signal()
     try:
         with masked_errors(), compiling_told():
@@ -86,11 +89,11 @@ def reported() -> Iterator[None]:
     except ServiceError as error:
         _leave(Exit.SERVICE, str(error))
     except KeyboardInterrupt:
-        _leave_for_good(Exit.INTERRUPTED, "interrupted")
+        _leave_for_good(Exit.INTERRUPTED, "interrupted", resumes=resumes)
     except HungUp:
-        _leave_for_good(Exit.HUNG_UP, "the terminal was closed")
+        _leave_for_good(Exit.HUNG_UP, "the terminal was closed", resumes=resumes)
     except (Terminated, SystemExit):
-        _leave_for_good(Exit.TERMINATED, "terminated")
+        _leave_for_good(Exit.TERMINATED, "terminated", resumes=resumes)
 
 
 RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated, signal.SIGHUP: HungUp}
@@ -120,11 +123,11 @@ def _forget_lost_terminal() -> None:
     os.close(nowhere)
 
 
-def _leave_for_good(code: Exit, why: str) -> NoReturn:
+def _leave_for_good(code: Exit, why: str, *, resumes: bool) -> NoReturn:
     # Python forgets its own handlers before the last of the clean-up, when a signal would still be the end.
     for number in RAISED:
         signal.signal(number, signal.SIG_IGN)
-    _leave(code, f"{why}; the same command goes on where this one stopped")
+    _leave(code, f"{why}; the same command {'goes on where this one stopped' if resumes else 'begins anew'}")
 
 
 def _of_path(error: OSError) -> str:

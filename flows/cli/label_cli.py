@@ -71,7 +71,7 @@ def label(
 
 def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
     """What is to be labelled; what stands on a command line are bytes that need not be UTF-8."""
-    from flows.commands.label import RawText, raw_file
+    from flows.commands.label import RawText, raw_file, raw_stream
 
     if text is not None and files:
         raise UsageError("give a text or --file, not both")
@@ -85,7 +85,7 @@ def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
             if line.strip():
                 yield RawText(f"line {number}", line)
     else:
-        yield RawText("standard input", sys.stdin.buffer.read())
+        yield raw_stream(sys.stdin.buffer, "standard input")
 
 
 def _show(found: LabelledText) -> None:

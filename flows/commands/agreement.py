@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flows.apart import check_file_place
 from flows.cluster.cluster import cluster
 from flows.cluster.counting import count_all
 from flows.jobs import corpus_place, folder_place
@@ -35,6 +36,7 @@ def agreement(
     Raises `ShardsError` where a shard failed, `ClusterError`, and what reading corpus and model and writing raise.
     """
     folder_place(str(out))
+    check_file_place(out, [corpus, model])
     if out.suffix != SUFFIX:
         raise UsageError(f"{out}: the file's name has to end with {SUFFIX}, by which `--constraints` knows it")
     opened = open_model(model, LateRegistry(tracking))

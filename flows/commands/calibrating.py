@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.jobs import check_apart, check_model_place, corpus_place, folder_place
+from flows.apart import check_apart
+from flows.jobs import check_model_place, folder_place
 from flows.progress import meter
 from flows.sources import LateRegistry, OpenModel, open_model, read_documents
 from flows.tuning import Tuned, pair_counts, tune_consistency
@@ -22,7 +22,7 @@ from workers.learning.trainers.trainer import Seen, TrainingError
 from workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from workers.models.model import Model, score_column
 from workers.models.scores import ScoresModel, save
-from workers.storage.files import staged
+from workers.storage.files import copy, staged
 
 
 class _Made(NamedTuple):
@@ -48,10 +48,10 @@ def calibrate_model(
     Raises `TrainingError`, and what reading model and corpus and writing raise.
     """
     place = Path(folder_place(out))
-    check_apart(str(place), corpus_place(corpus))
+    check_apart(place, [corpus, model], model=True)
     check_model_place(place)
     opened = open_model(model, LateRegistry(tracking))
-    documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)))
+    documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)
     seen = _seen(documents, corpus)
     with staged(place) as folder:
         made = _fitted(opened, documents, seen, settings, folder)
@@ -80,7 +80,7 @@ def _fitted(
         manifest = parse_manifest(opened.folder / MANIFEST)
         for name in (*manifest.files, MANIFEST):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(opened.folder / name, folder / name)
+            copy(opened.folder / name, folder / name)
         return _Made(opened.model, None)
     with meter("learning temperature and transitions", None):
         learned = calibrate(documents, opened.model, settings)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from flows.apart import check_file_place
 from flows.cluster.cluster import Cluster, cluster
 from flows.cluster.counting import count_all
 from flows.jobs import corpus_place, folder_place
@@ -39,6 +40,7 @@ def learn(
     a file raise.
     """
     folder_place(str(out))
+    check_file_place(out, corpora)
     with cluster(ray, workers=workers) as running:
         around = partial(contexts_of, settings=settings)
         counted = _counted(corpora, running, text, settings, max(settings.clusters), around)
@@ -58,6 +60,7 @@ def learn_tree(
 ) -> ClusterReport:
     """Brown clusters of the words of corpora; as `learn`."""
     folder_place(str(out))
+    check_file_place(out, corpora)
     with cluster(ray, workers=workers) as running:
         counted = _counted(corpora, running, text, settings, settings.clusters, bigrams_of)
     with meter("clustering words", len(counted.contexts.words)) as bar:
@@ -95,6 +98,7 @@ def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path 
     Raises `VectorError`, `FewWordsError`, and what writing raises.
     """
     folder_place(str(out))
+    check_file_place(out, [source, source.with_suffix(".txt"), words])
     with meter("reading vectors", None):
         read = read_vectors(source, settings.words, words=words)
     with meter("clustering", None):

@@ -11,6 +11,7 @@ from flows.options import parse_options
 from flows.progress import meter
 from flows.sources import LateRegistry, find_document, first_documents, open_model
 from schemas.audit import CheckReport, Explanation
+from schemas.columns import Reject
 from schemas.document import Batch
 from schemas.errors import CorpusError
 from schemas.labels import LabelSet
@@ -86,10 +87,13 @@ def _decoder(engine: str, options: Sequence[str], seed: int) -> Decoder:
 def gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
     """The labels of the whole corpus: a rare one need not be among the first documents."""
     names: set[str] = set()
+    rejected: list[Reject] = []
     for shard in shards:
-        batch, _ = read_batch(shard)
+        batch, rejects = read_batch(shard)
+        rejected += rejects[:1]
         if batch.labels is not None:
             names.update(batch.labels.values[i] for i in np.unique(batch.labels.codes).tolist())
     if not names:
-        raise CorpusError(f"{corpus}: has no gold labels; give a labelled corpus (or, to check, a model)")
+        first = f" the first of its rejects: {rejected[0].told}" if rejected else ""
+        raise CorpusError(f"{corpus}: has no gold labels; give a labelled corpus (or, to check, a model){first}")
     return LabelSet.infer(names)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from flows.apart import check_apart
 from flows.jobs import folder_place
 from flows.progress import meter
 from schemas.columns import REJECTS
@@ -23,6 +24,7 @@ def synthesize_corpus(
     Raises `RunFolderError` for a URI.
     """
     folder_place(str(out))
+    check_apart(out, [])
     with _shown("writing", documents) as show:
         items = synthesize(documents, seed=seed, kind=kind)
         return write_corpus(items, out, source=f"synthesize {kind}", layout=layout, overwrite=overwrite, progress=show)
@@ -36,6 +38,7 @@ def ingest_corpus(
     Raises `RunFolderError` for a URI.
     """
     folder_place(str(out))
+    check_apart(out, [source])
     with _shown("reading", None) as show:
         return ingest(reader, source, out, settings=settings, layout=layout, overwrite=overwrite, progress=show)
 

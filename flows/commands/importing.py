@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from flows.apart import check_apart
 from flows.errors import faults
 from flows.jobs import check_model_place, folder_place
 from flows.options import OptionError
@@ -35,6 +36,7 @@ def import_scores(
     file (W, W). Raises `SourceError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
+    check_apart(place, [labels, transitions], model=True)
     check_model_place(place)
     source = _source(labels, settings)
     found = label_set(source.labels)
@@ -65,6 +67,7 @@ def import_crfsuite(
     Raises `ModelError`, `ModelFileError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
+    check_apart(place, [file], model=True)
     check_model_place(place)
     data = file.read_bytes()
     with staged(place) as folder:

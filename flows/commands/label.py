@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from flows.progress import compiling_told
 from flows.sources import LateRegistry, check_there, open_constraints, open_model
@@ -32,6 +32,9 @@ from workers.storage.files import naming
 CERTIFY = RunSettings(engine="certify")
 TEXT_ID = "text"
 ENCODING_OPTION = "--encoding "
+MOST_BYTES = 256 << 20
+"""Of one text: a hundred novels. What is larger is a corpus, or does not end."""
+
 CONFIDENCE = {"probability": PROBABILITY, "margin": MARGIN, "margin_status": MARGIN_STATUS}
 """Fields of an entity, and the columns of predictions that they stand in."""
 
@@ -142,6 +145,16 @@ def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def raw_file(path: Path) -> RawText:
-    """A file as it is. Raises `OSError`, which names it."""
-    with naming(path):
-        return RawText(str(path), path.expanduser().read_bytes())
+    """A file as it is. Raises `OSError`, which names it, and `TextError` where it does not end."""
+    with naming(path), path.expanduser().open("rb") as file:
+        return raw_stream(file, str(path))
+
+
+def raw_stream(file: BinaryIO, source: str) -> RawText:
+    """All that is left of a stream. Raises `TextError` where that is more than `MOST_BYTES`."""
+    content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise TextError(
+            f"{source}: more than {MOST_BYTES >> 20} MiB, which is too much for one document; cut it into several"
+        )
+    return RawText(source, content)

@@ -49,7 +49,7 @@ def learned_on(
     """
     check_figure(settings.measure, settings.figure)
     made = as_trained(model, tracking, why=f"--penalty {LEARNED}")
-    documents, _ = read_documents(plan(corpus))
+    documents, _ = read_documents(plan(corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
         unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flows.apart import check_file_place
 from flows.cluster.cluster import Cluster, cluster
 from flows.cluster.counting import M, P, count_all
 from flows.commands.judging import Miner, judged_beside
@@ -182,9 +183,10 @@ def mine(
     where neither is given, `PenaltyError`, `CorpusError` where no document has gold labels, `ShardsError` where a shard
     failed, `ClusterError`, and what reading corpus and model, training and writing raise.
     """
+    folder_place(str(out))
+    check_file_place(out, [corpus, model])
     if model is None and not write_all:
         raise UsageError(UNJUDGED)
-    folder_place(str(out))
     cost, way = _counted(penalty), method_named(method)
     check_figure(settings.measure, settings.figure)
     learner = None if model is None else as_trained(model, tracking, why="the judgement of rules")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from flows.apart import check_file_place
 from flows.commands.constraints import gold_labels
 from flows.commands.learning import DIGITS, check_figure, learned_on
 from flows.jobs import run_tags
@@ -63,6 +64,8 @@ def weigh_file(
     cost = penalty_named(penalty)
     settings = parse_options(options, cost.settings, owner=f"penalty {penalty}")
     _check_given(penalty, model, held_out)
+    if out is not None:
+        check_file_place(out, [file, corpus, held_out, model])
     constraints, shards = load_constraints(file), plan(corpus)
     labels = gold_labels(corpus, shards)
     constraints.bind(labels)
@@ -128,7 +131,7 @@ class _HeldOut(NamedTuple):
         """The factors of the families. Raises `CorpusError` without gold labels, and what reading raises."""
         check_figure(settings.measure, settings.figure)
         opened = open_model(self.model, LateRegistry(self.tracking)).model
-        documents, _ = read_documents(plan(self.corpus, scores=score_column(opened)))
+        documents, _ = read_documents(plan(self.corpus, scores=score_column(opened)), gold=True)
         labelled = [document for document in documents if document.labels is not None]
         if not labelled:
             raise CorpusError(f"{self.corpus}: has no gold labels to tune on")

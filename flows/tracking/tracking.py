@@ -27,6 +27,7 @@ from flows.tracking.sqlite_file import make_once
 from schemas.errors import InputError
 from schemas.run import ALIAS, Figures
 from schemas.secrets import place_of, redact
+from workers.models.folder import ModelError
 
 T = TypeVar("T")
 
@@ -41,6 +42,12 @@ FAILURES = "failures"
 
 PARAM_LETTERS, TAG_LETTERS = 6000, 5000
 """What MLflow keeps of a text, less than it refuses."""
+
+UNKNOWN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+"""How MLflow says that there is no such model, alias or version."""
+
+MOST_SHOWN = 20
+"""Models that are named where another one is not there."""
 
 _BATCH = 100
 """`log_batch` takes at most 100 parameters and 1,000 metrics a call."""
@@ -216,18 +223,20 @@ class Tracking:
     def fetch(self, reference: str) -> Path:
         """The folder of a model in the registry: ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
 
-        Downloaded once a version. Raises `TrackingError` for one that is not there.
+        Downloaded once a version. Raises `ModelError` for one that is not there, and `TrackingError`.
         """
         name, version = self._resolve(reference)
         store = hashlib.sha256(place_of(self.uri).encode()).hexdigest()[:8]
         folder = home() / "models" / store / name / version
         if folder.exists():
             return folder
+        source = self.ask(lambda client: _source_of(client, name, version))
+        if source is None:
+            raise ModelError(f"{reference} is not in the registry at {self.uri}; {self.ask(_registered)}")
         partial = folder.with_name(f".{version}.{os.getpid()}")
         partial.mkdir(parents=True, exist_ok=True)
 
-        def copy(client: MlflowClient) -> Path:
-            source = client.get_model_version_download_uri(name, version)
+        def copy(_client: MlflowClient) -> Path:
             return Path(download_artifacts(artifact_uri=source, dst_path=str(partial), tracking_uri=self.uri))
 
         got = self.ask(copy, seconds=COPY_SECONDS)
@@ -239,18 +248,16 @@ class Tracking:
     def _resolve(self, reference: str) -> tuple[str, str]:
         match = re.fullmatch(r"models:/([^/@]+)(?:@([^/]+)|/([0-9]+))", reference)
         if match is None:
-            raise TrackingError(
-                f"{reference!r} is no model reference; write models:/NAME@ALIAS or models:/NAME/VERSION"
+            raise ModelError(
+                f"{reference!r} is no model of a registry; write models:/NAME@ALIAS or models:/NAME/VERSION; "
+                f"{self.ask(_registered)}"
             )
         name, alias, version = match.groups()
         if version:
             return name, version
         found = self.ask(lambda client: _version_of(client, name, alias))
         if found is None:
-            raise TrackingError(
-                f"{reference} is not in the registry at {self.uri}; "
-                f"`concord train ... --register {name}` puts a model there"
-            )
+            raise ModelError(f"{reference} is not in the registry at {self.uri}; {self.ask(_registered)}")
         return name, found
 
 
@@ -299,12 +306,33 @@ def _experiment_id(client: MlflowClient) -> str:
     return _experiment_id(client)
 
 
+def _registered(client: MlflowClient) -> str:
+    """What can be asked for instead, for messages."""
+    found = client.search_registered_models(max_results=MOST_SHOWN)
+    names = [f"models:/{model.name}@{alias}" for model in found for alias in sorted(model.aliases)]
+    names += [f"models:/{model.name}/{version.version}" for model in found for version in model.latest_versions]
+    if not names:
+        return "there is none yet; `concord train ... --register NAME` puts a model there"
+    more = ", ..." if len(names) > MOST_SHOWN else ""
+    return f"there are {', '.join(names[:MOST_SHOWN])}{more}"
+
+
+def _source_of(client: MlflowClient, name: str, version: str) -> str | None:
+    """Where the files of a version are; None where the registry does not know it."""
+    try:
+        return str(client.get_model_version_download_uri(name, version))
+    except MlflowException as error:
+        if error.error_code not in UNKNOWN:
+            raise
+        return None
+
+
 def _version_of(client: MlflowClient, name: str, alias: str) -> str | None:
     """The version that an alias points to; None where the registry knows none."""
     try:
         return str(client.get_model_version_by_alias(name, alias).version)
     except MlflowException as error:
-        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+        if error.error_code not in UNKNOWN:
             raise
         return None
 

@@ -147,8 +147,10 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
     if not target.is_dir():
         raise IngestError(f"{target}: is a file; give a folder")
     entries = sorted(p.name for p in target.iterdir())
+    if entries == [REJECTS_NAME]:
+        return  # all that an ingest leaves which could read nothing, and no corpus
     if entries and not overwrite:
-        raise IngestError(f"{target}: is not empty; give another folder, or overwrite it")
+        raise IngestError(f"{target}: is not empty; give another folder, or --overwrite")
     strange = [n for n in entries if n != REJECTS_NAME and not (n.startswith("part-") and n.endswith(".parquet"))]
     if strange:
         raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; not overwritten")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from schemas.columns import (
     CORPUS,
     Reject,
+    SchemaError,
     batch_from_table,
     check,
     check_scores,
@@ -20,6 +21,7 @@ from schemas.columns import (
 )
 from schemas.document import TOKENS, Batch, ScoreColumn
 from schemas.errors import CorpusError
+from schemas.names import nearest
 from schemas.settings import TextSettings
 from workers.corpus.parquet import ParquetLocation, open_parquet, resolve
 from workers.corpus.readers.own_tokenizer import OwnTokenizer
@@ -81,7 +83,13 @@ def shard_columns(
         check(schema, CORPUS, source=source)
         check_scores(schema, scores, source=source)
         return [*corpus_columns(schema), scores.name]
-    if schema.get_field_index(TOKENS) < 0 and schema.get_field_index(text.text_column) >= 0:
+    if not schema.get_all_field_indices(TOKENS):
+        if text.text_column not in schema.names:
+            raise SchemaError(
+                f"{source}: there is neither a column {TOKENS!r}, as `concord ingest` makes it, nor one of raw texts "
+                f"called {text.text_column!r}{nearest(text.text_column, dict.fromkeys(schema.names))}; name that of "
+                "texts with --text-column"
+            )
         check_text(schema, text, source=source)
         return [text.id_column, text.text_column]
     check(schema, CORPUS, source=source)

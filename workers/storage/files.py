@@ -11,11 +11,15 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from schemas.errors import InputError
 
 TEMPORARY = ".tmp-"
 """How the name of a file in the making starts; a killed process may leave one behind, which its like takes up again."""
+
+COPIED_BYTES = 1 << 20
+"""Bytes of a file that are copied at once."""
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EMLINK, errno.ENOSYS)
 """What file systems that cannot give a file a second name answer."""
@@ -157,6 +161,21 @@ def _sync_below(folder: Path) -> None:
     for path in folder.iterdir():
         sync(path)
     sync(folder)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies a file; what the system says against writing names no file, and what it says against reading the source.
+
+    Raises `OSError`.
+    """
+    with source.open("rb") as read, target.open("xb") as write:
+        while part := _part(read, source):
+            write.write(part)
+
+
+def _part(file: BinaryIO, path: Path) -> bytes:
+    with naming(path):
+        return file.read(COPIED_BYTES)
 
 
 def sync(path: Path) -> None:

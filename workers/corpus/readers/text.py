@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
-from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, decode, string_faults
+from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, absent, decode, string_faults
 from schemas.document import TOKENS, Batch, Document
-from schemas.errors import DocumentError
+from schemas.errors import CorpusError, DocumentError
 from schemas.settings import TextReaderSettings, TextSettings
 from workers.corpus.parquet import open_parquet, parquet_files, read_row_group
 from workers.corpus.readers.own_tokenizer import OwnTokenizer
@@ -22,13 +23,40 @@ def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | 
     """Documents of a Parquet file or folder (a path or URI), or of a .txt file or a folder of them.
 
     A folder is read as Parquet when it holds ``.parquet`` files, otherwise as ``.txt`` files,
-    whose names without ``.txt`` are the document ids.
+    whose names without ``.txt`` are the document ids. Raises `CorpusError` for a file of a kind whose syntax would
+    become words.
     """
+    _check_kind(source)
     if _is_parquet(source):
         yield from _read_parquet(source, settings)
         return
     for path, name in source_files(source, suffix=".txt"):
         yield document_from_bytes(path.read_bytes(), str(path), name.removesuffix(".txt"), settings)
+
+
+_TO_PARQUET = (
+    'python -c "import pyarrow.{kind}, pyarrow.parquet; '
+    "pyarrow.parquet.write_table(pyarrow.{kind}.read_{kind}('{name}'), 'texts.parquet')\" makes a file of it that "
+    "`concord ingest text texts.parquet` reads, with --option text_column=NAME and --option id_column=NAME"
+)
+_COLUMNS = "`concord ingest columns`, or conll, reads files with a token a line"
+_UNPACK = "unpack it, and give the .txt files in it"
+_AS_TEXT = "save its text as a .txt file, or its texts as a column of a Parquet file"
+OTHER_KINDS = (
+    {".csv": _TO_PARQUET.replace("{kind}", "csv")}
+    | dict.fromkeys((".jsonl", ".ndjson"), _TO_PARQUET.replace("{kind}", "json"))
+    | dict.fromkeys((".tsv", ".conll", ".bio", ".iob", ".iob2"), _COLUMNS)
+    | dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"), _UNPACK)
+    | dict.fromkeys((".json", ".xml", ".html", ".htm", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".xlsx"), _AS_TEXT)
+)
+"""Kinds of files that are no plain text, by the ends of their names, and what to do with each."""
+
+
+def _check_kind(source: str) -> None:
+    kind = Path(source).suffix.lower()
+    if kind in OTHER_KINDS:
+        advice = OTHER_KINDS[kind].replace("{name}", source)
+        raise CorpusError(f"{source}: a {kind} file is no plain text, its syntax would become words; {advice}")
 
 
 def document_from_bytes(
@@ -134,17 +162,23 @@ def _uncut(
 
 def check_text(schema: pa.Schema, settings: TextSettings, *, source: str) -> None:
     """Raises `SchemaError` where the columns of ids and texts are missing or are not strings."""
-    for name, option in ((settings.id_column, "id_column"), (settings.text_column, "text_column")):
+    # A run's options have flags of their own; those of a reader are given by --option.
+    read = isinstance(settings, TextReaderSettings)
+    needed = {
+        "--option id_column=NAME" if read else "--id-column": ("document ids", settings.id_column),
+        "--option text_column=NAME" if read else "--text-column": ("texts", settings.text_column),
+    }
+    for option, (what, name) in needed.items():
         place = schema.get_field_index(name)
         if place < 0:
-            raise SchemaError(
-                f"{source}: column {name!r} is missing (want string); the file has {', '.join(schema.names)}: "
-                f"name the right one with {option}"
-            )
+            raise SchemaError(f"{source}: {absent(schema, name)}; name the one of {what} with {option}")
         kind = schema.field(place).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
-            raise SchemaError(f"{source}: column {name!r} has type {kind}, want string; name another with {option}")
+            raise SchemaError(
+                f"{source}: column {name!r} has type {kind}, want string; write it as strings, or name another one of "
+                f"{what} with {option}"
+            )
 
 
 def _is_parquet(source: str) -> bool:

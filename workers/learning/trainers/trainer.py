@@ -56,7 +56,10 @@ class Trainer(NamedTuple):
 def gold_of(document: Document) -> list[str]:
     """The gold labels (N,). Raises `TrainingError` where there are none."""
     if document.labels is None:
-        raise TrainingError(f"document {document.doc_id!r} has no labels; training needs them on every document")
+        raise TrainingError(
+            f"document {document.doc_id!r} has no gold labels, and training needs them on every document; give it "
+            "some in the column 'labels', or take it out"
+        )
     return document.labels.strings()
 
 

@@ -1,0 +1,72 @@
+"""Where commands may write: not onto what they read, not in it nor around it, and into no model's folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from workers.models.folder import MANIFEST, ModelError, parse_manifest
+from workers.storage.files import OutputError, make_folder, writing
+
+
+def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: bool = False) -> None:
+    """Raises `OutputError` where ``out`` is one of the inputs, by another name too, or in one of them, or around it.
+
+    ``inputs`` are files, folders and URIs, those not given as None. In the folder of a model nothing may be written;
+    with ``model`` it may be replaced as a whole. Nothing is written here.
+    """
+    place = Path(os.path.realpath(Path(out).expanduser()))
+    for folder in place.parents if model else (place, *place.parents):
+        if _is_model(folder):
+            raise OutputError(f"--out {out}: {folder} is the folder of a model; give a place apart from it")
+    for given in inputs:
+        source = _local(given)
+        if source is not None and _meets(place, source):
+            raise OutputError(f"--out {out}: would overwrite what is read, {given}; give a place apart from it")
+
+
+def check_file_place(out: str | Path, inputs: Iterable[str | Path | None]) -> None:
+    """As `check_apart`, and looks before the work, not after it, whether a file can be put there."""
+    check_apart(out, inputs)
+    path = Path(out).expanduser()
+    if path.is_dir():
+        raise OutputError(f"--out {out}: is a folder; give a file")
+    make_folder(path.parent)
+    with writing(path), tempfile.TemporaryFile(dir=path.parent):
+        pass  # a file can be made there
+
+
+def _is_model(folder: Path) -> bool:
+    if not (folder / MANIFEST).is_file():
+        return False
+    try:
+        parse_manifest(folder / MANIFEST)
+    except ModelError:
+        return False
+    return True
+
+
+def _local(given: str | Path | None) -> Path | None:
+    """Where an input is on this machine, its links followed; None for what is elsewhere, as in a registry."""
+    if given is None:
+        return None
+    if isinstance(given, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
+        if not given.startswith("file://"):
+            return None
+        from workers.corpus.parquet import resolve
+
+        given = resolve(given)[1]
+    return Path(os.path.realpath(Path(given).expanduser()))
+
+
+def _meets(place: Path, source: Path) -> bool:
+    if place == source or place in source.parents or source in place.parents:
+        return True
+    if not place.is_file():
+        return False
+    # Links into the middle of a folder, and second names.
+    files = source.rglob("*") if source.is_dir() else (source,)
+    return any(file.is_file() and file.samefile(place) for file in files)

@@ -1,0 +1,73 @@
+"""The options that ``--option NAME=VALUE`` takes, with defaults and ranges: for machines, and below the help."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.markup import escape
+
+from schemas.reports import OptionReport
+from schemas.settings import Settings
+
+
+def with_options(example: str, kind: type[Settings]) -> str:
+    """What stands below the help of a command: the example, and a paragraph for each of its options."""
+    lines = [f"{option.name}: {_words(option)}" for option in options_of(kind)]
+    return "\n\n".join([example, "What --option takes:", *map(escape, lines)])
+
+
+def _words(option: OptionReport) -> str:
+    allowed = value_range(option.values)
+    return f"{option.meaning} [{plain_value(option.default)}{f'; {allowed}' if allowed else ''}]"
+
+
+def options_of(kind: type[Settings]) -> tuple[OptionReport, ...]:
+    """The fields of a settings class."""
+    schema = kind.model_json_schema()
+    parts = schema.get("$defs", {})
+    return tuple(_option(name, _resolved(field, parts), kind) for name, field in schema.get("properties", {}).items())
+
+
+def _option(name: str, schema: dict[str, Any], kind: type[Settings]) -> OptionReport:
+    spoken_for = {"default", "description", "title"}
+    return OptionReport(
+        name=name,
+        needed=kind.model_fields[name].is_required(),
+        default=schema.get("default"),
+        values={key: value for key, value in schema.items() if key not in spoken_for},
+        meaning=schema.get("description", ""),
+    )
+
+
+def _resolved(schema: Any, parts: dict[str, Any]) -> Any:
+    """The schema with the parts that it refers to in their places."""
+    if isinstance(schema, list):
+        return [_resolved(item, parts) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+    return {key: _resolved(value, parts) for key, value in (named | schema).items() if key != "$ref"}
+
+
+def plain_value(default: Any) -> str:
+    """A default as ``--option`` takes it."""
+    if isinstance(default, dict):
+        return ", ".join(f"{name} {plain_value(value)}" for name, value in default.items())
+    if isinstance(default, list):
+        return ",".join(map(str, default))
+    return default if isinstance(default, str) else json.dumps(default)
+
+
+def value_range(values: dict[str, Any]) -> str:
+    """What a schema allows, in words; empty where its type says it all."""
+    if "anyOf" in values:
+        return ", or ".join(filter(None, map(value_range, values["anyOf"])))
+    if values.get("type") == "null":
+        return "null"
+    if "enum" in values:
+        return " or ".join(values["enum"])
+    low = f"from {values['minimum']:g}" if "minimum" in values else ""
+    low = f"above {values['exclusiveMinimum']:g}" if "exclusiveMinimum" in values else low
+    high = f"to {values['maximum']:g}" if "maximum" in values else ""
+    return " ".join(filter(None, (low, high)))
