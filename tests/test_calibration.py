@@ -207,7 +207,7 @@ def test_of_a_crf_the_scales_alone_are_fitted_and_its_counts_stay(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [((), "has no labels; training needs them"), (("--out", "corpus"), "the corpus is at .*; give a folder apart")],
+    [((), "column 'labels' is missing"), (("--out", "corpus"), "would overwrite what is read, corpus; give")],
 )
 def test_documents_that_nothing_can_be_learned_from_are_one_line(
     more: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

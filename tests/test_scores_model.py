@@ -166,7 +166,7 @@ def test_every_row_is_read_or_rejected(widths: list[list[int]], odd: float, seed
         (pa.list_(pa.float32()), [[1.0, 2.0]], "has type list<.*float.*>, want list<list<float>>"),
         (pa.list_(pa.list_(pa.int32())), [[[1], [2]]], "has type list<.*int32.*want list<list<float>>"),
         (pa.list_(pa.string()), [["a", "b"]], "has type list<.*string.*want list<list<float>>"),
-        (None, None, "is missing or there twice, and the model reads its scores from it; add it"),
+        (None, None, "is missing; there are .*, and the model reads its scores from it; add it"),
     ],
 )
 def test_a_column_of_another_type_stops_the_plan(kind: pa.DataType, rows: Any, found: str, tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ def test_joined_labels_are_said(tmp_path: Path) -> None:
         (b"O", ("--transitions", "nowhere.npy"), Exit.INPUT, "nowhere.npy: No such file"),
         (b"O\nA", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: is (1, 1), want (2, 2)"),
         (b"O", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: holds what is not a number of at most 1e+06"),
-        (b"O", ("--out", "labels.txt"), Exit.INPUT, "labels.txt: is there and is no model"),
+        (b"O", ("--out", "labels.txt"), Exit.INPUT, "labels.txt: would overwrite what is read, labels.txt"),
     ],
 )
 def test_what_cannot_be_imported_is_one_line(

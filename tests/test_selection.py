@@ -258,5 +258,5 @@ def test_what_cannot_be_searched_is_one_line(documents: list[Document]) -> None:
         select(documents, school.train, TrainerSettings())
     with pytest.raises(TrainingError, match="2 documents are too few for 5 folds"):
         select(documents[:2], school.train, CrfSettings())
-    with pytest.raises(TrainingError, match="has no labels; training needs them"):
+    with pytest.raises(TrainingError, match="has no gold labels, and training needs them"):
         select([Document.build(f"d{i}", [["a"]]) for i in range(50)], school.train, CrfSettings())

@@ -137,8 +137,10 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
         (("--option", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),
     ],
 )
-def test_a_trainer_or_an_option_that_is_not_there_is_one_line(words: tuple[str, ...], message: str) -> None:
-    done = CliRunner().invoke(app, ["train", "--corpus", "c", "--out", "o", *words])
+def test_a_trainer_or_an_option_that_is_not_there_is_one_line(
+    words: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(app, ["train", "--corpus", str(tmp_path), "--out", str(tmp_path / "o"), *words])
     assert done.exit_code == Exit.USAGE
     assert done.stderr.startswith(f"concord: {message}")
 
@@ -214,8 +216,8 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
     def tuned_on(documents: Sequence[Document], *_: object) -> None:
         raise StoppedError([document.doc_id for document in documents])
 
-    monkeypatch.setattr(flows.train, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.train, "tune_consistency", tuned_on)
+    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(flows.train_model, "tune_consistency", tuned_on)
     documents = list(synthesize(30, seed=0, kind="news"))
     write_corpus(documents, tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1, min_freq=0.0, c2=0.1)
