@@ -171,11 +171,18 @@ def _sources(request: Request) -> Sources:
 def _failure(
     report: RunReport, shards: Sequence[Shard], done: Mapping[str, ShardMarker]
 ) -> ShardsFailedError | NothingLabelledError | None:
-    """What the run has to raise at its end, if anything: failed shards, or a corpus of rejects alone."""
+    """What the run has to raise at its end, if anything: failed shards, or a corpus of rejects alone.
+
+    The first of some rejects is told.
+    """
     if report.errors:
         return ShardsFailedError(report)
-    reason = None if report.documents else first_reject(shards, done)
-    return NothingLabelledError(reason, report) if reason else None
+    reason = first_reject(shards, done) if report.rejected else None
+    if reason and not report.documents:
+        return NothingLabelledError(reason, report)
+    if reason:
+        say(f"{report.rejected:,} documents are rejects; the first: {reason}", style="yellow")
+    return None
 
 
 def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking, failure: Exception | None) -> None:

@@ -109,10 +109,15 @@ def test_a_corpus_of_rejects_alone_is_one_line_and_they_are_published(
     )
 
 
-def test_one_good_document_is_enough(corpus: Path, tmp_path: Path, outcomes: list[Outcome]) -> None:
+def test_one_good_document_is_enough_and_the_first_reject_is_told(
+    corpus: Path, tmp_path: Path, outcomes: list[Outcome], capfd: pytest.CaptureFixture[str]
+) -> None:
     spoil(corpus, [None] * 5 + ["good"])
-    report = label(corpus, tmp_path / "out")
-    assert (report.documents, report.rejected) == (1, 5)
+    for _ in range(2):  # done now, and found done
+        report = label(corpus, tmp_path / "out")
+        assert (report.documents, report.rejected) == (1, 5)
+        said = " ".join(capfd.readouterr().err.split())
+        assert f"5 documents are rejects; the first: {corpus / 'part-00000.parquet'}, row 0: doc_id is null" in said
     assert (outcomes[-1].status, outcomes[-1].tags) == ("FINISHED", {})
 
 
