@@ -19,8 +19,8 @@ class Labeller:
     """A model that is ready to label, with its constraints. `load` makes one.
 
     >>> model = concord.load("models/news")
-    >>> model.labels
-    ('O', 'B-LOC', 'I-LOC', 'B-ORG', 'I-ORG', 'B-PER', 'I-PER')
+    >>> model.labels[:3]
+    ('O', 'B-LOC', 'I-LOC')
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -109,7 +109,7 @@ def load(
     sure each entity is, and ``n_best`` lists so many labellings. Raises `InputError` where one of them cannot be used.
 
     >>> concord.load("models/news", engine="gibbs", options={"sweeps": 300})
-    Labeller('models/news', engine='gibbs', constraints: consistency)
+    Labeller('models/news', engine='gibbs', constraints: consistent, consistent_subsequence, consistent_unlabelled)
     """
     settings = RunSettings(engine=engine, options=dict(options or {}), seed=seed, confidence=confidence, n_best=n_best)
     with files_of(constraints) as files:

@@ -80,7 +80,7 @@ def evaluate(
 
     ``measures`` are names of ``docs/measures.md``, by default those of the label scheme. Raises `InputError`.
 
-    >>> concord.evaluate("out", gold="corpora/test").documents
+    >>> concord.evaluate("proven", gold="corpora/test").documents
     20
     """
     from flows.commands.evaluate import evaluate as scored
@@ -108,7 +108,7 @@ def explain(
     """What each constraint changes in a text, and at what cost in nats. Raises `InputError`.
 
     >>> [effect.name for effect in concord.explain("Ada met Ada Lovelace.", model="models/news").effects]
-    ['consistency']
+    ['consistent', 'consistent_subsequence', 'consistent_unlabelled']
     """
     from concord.labelling import load
 

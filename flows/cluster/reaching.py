@@ -37,13 +37,18 @@ from ray._raylet import AuthenticationMode, AuthenticationTokenLoader, GcsClient
 wanted = get_authentication_mode() == AuthenticationMode.TOKEN
 if wanted and not AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):
     sys.exit("NoToken")
-try:
-    address = canonicalize_bootstrap_address_or_die(sys.argv[1])
-except ConnectionError:
-    sys.exit("NoCluster")
+address = sys.argv[1]
+if ":" not in address:
+    try:
+        address = canonicalize_bootstrap_address_or_die(address)
+    except ConnectionError:
+        sys.exit("NoCluster")
 GcsClient(address=address).get_all_node_info(timeout=10)
 """
-"""Asks as a driver would; what is wrong stands on standard error."""
+"""Asks as a driver would; what is wrong stands on standard error.
+
+An address with a port is asked as it is: Ray would turn one of the loopback interface into the outside one, where a
+cluster on loopback does not listen."""
 
 _REFUSED = (b"InvalidAuthToken", b"AuthenticationError", b"Unauthenticated")
 _HOW = "give it in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"

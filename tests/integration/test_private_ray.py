@@ -150,7 +150,7 @@ def test_a_cluster_with_another_token_is_one_message(running: Running) -> None:
     env = running.env | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
     found = subprocess.run([PYTHON, "-c", script], env=env, capture_output=True, text=True, check=False, timeout=120)
     assert found.returncode == 0, found.stderr
-    assert f"the Ray cluster at {running.gcs} wants its own token" in found.stdout
+    assert f"the Ray cluster at {running.gcs} does not take this token; it wants its own" in found.stdout
 
 
 def test_the_token_is_in_no_argument_log_or_file_that_others_can_read(running: Running) -> None:
