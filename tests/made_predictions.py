@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from flows.runfolder.runfolder import MANIFEST
 from schemas.columns import PREDICTIONS
+from schemas.run import RunKey, RunManifest, RunSettings, ShardReport
 from workers.labelling.output import PREDICTIONS as FOLDER
 from workers.storage.sealed import seal
 
@@ -37,4 +38,6 @@ def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, li
     (path / FOLDER).mkdir(parents=True)
     pq.write_table(table, path / name)
     digest = hashlib.sha256((path / name).read_bytes()).hexdigest()
-    (path / MANIFEST).write_bytes(seal({"files": {name: digest}, "shards": []}))
+    key = RunKey(settings=RunSettings(), model="m", constraints="c", code="")
+    manifest = RunManifest(dataset="", run=key, totals=ShardReport(), files={name: digest}, shards=())
+    (path / MANIFEST).write_bytes(seal(manifest.model_dump(mode="json")))

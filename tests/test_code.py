@@ -16,6 +16,7 @@ OUT = {
     "schemas/audit.py": "reports of `concord constraints check`",
     "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
+    "schemas/visible.py": "how text is shown at a terminal",
     "workers/audit/auditing.py": "looks at constraints before a run",
     "workers/audit/conflicts.py": "looks at constraints before a run",
     "workers/evaluation/bootstrap.py": "scores what is labelled",

@@ -240,7 +240,7 @@ def test_a_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     changes = {
         "kind 'hmm'": {"kind": "hmm"},
         "another definition": {"templates": ["tokens[0]"]},
-        "feature set 'mine'": {"features": "mine"},
+        "no feature set is called 'mine'": {"features": "mine"},
         "labels": {"labels": 3},
         "file is missing": {"files": {"../elsewhere": "0"}},
     }
@@ -257,11 +257,11 @@ def test_a_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_training_refuses_what_it_cannot_use(tmp_path: Path) -> None:
     unlabelled = Document.build("u", [["a"]], pos=[["X"]])
-    with pytest.raises(ValueError, match="'u' has no labels"):
+    with pytest.raises(ValueError, match="'u' has no gold labels"):
         train([unlabelled], settings=CrfSettings(), out=tmp_path)
     with pytest.raises(ValueError, match="corpus is empty"):
         train([], settings=CrfSettings(), out=tmp_path)
-    with pytest.raises(ValueError, match="unknown feature set 'nope'"):
+    with pytest.raises(ValueError, match="no feature set is called 'nope'"):
         train([], settings=CrfSettings(features="nope"), out=tmp_path)
     with pytest.raises(ValueError, match="'pos'"):
         train([Document.build("n", [["a"]], labels=[["O"]])], settings=CrfSettings(features="rich"), out=tmp_path)

@@ -162,7 +162,7 @@ def test_lists_and_feature_sets_go_together(tmp_path: Path) -> None:
         features_of(FeatureSettings(features="core", gazetteers=(str(tmp_path / "l.tsv"),)), CORPUS)
     with pytest.raises(FeatureSetError, match="'gazetteer' and its list of phrases go together"):
         features_of(FeatureSettings(features="core+gazetteer"), CORPUS)
-    with pytest.raises(TrainingError, match="'d' has no labels"):
+    with pytest.raises(TrainingError, match="'d' has no gold labels"):
         features_of(FeatureSettings(features="core+entities"), [Document.build("d", [["a"]])])
 
 

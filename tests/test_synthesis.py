@@ -176,7 +176,7 @@ def test_draws_are_uniform_and_bounded() -> None:
 
 
 def test_bad_requests_are_refused() -> None:
-    with pytest.raises(ValueError, match="no corpus of kind 'poems'"):
+    with pytest.raises(ValueError, match="no kind of corpus is called 'poems'"):
         synthesize(1, seed=0, kind=cast("Kind", "poems"))
     with pytest.raises(ValueError, match="must not be negative"):
         synthesize(-1, seed=0, kind="news")

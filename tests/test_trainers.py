@@ -122,7 +122,7 @@ def test_progress_rises_to_its_total_and_what_it_raises_leaves_no_model(name: st
     [
         ([], "corpus is empty"),
         ([Document.build("e", [], labels=[], pos=[])], "corpus is empty"),
-        ([*DOCUMENTS[:2], Document.build("u", [["a"]], pos=[["X"]])], "'u' has no labels"),
+        ([*DOCUMENTS[:2], Document.build("u", [["a"]], pos=[["X"]])], "'u' has no gold labels"),
         ([Document.build("n", [["a"]], labels=[["O"]])], "'n' has no column 'pos'"),
     ],
     ids=["nothing", "no-token", "no-labels", "no-column"],
