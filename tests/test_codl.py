@@ -33,6 +33,7 @@ from flows.tracking.tracking import Outcome
 from schemas.codl import CodlReport, CodlSettings, GammaTrial
 from schemas.columns import PREDICTIONS
 from schemas.document import Batch, Column, Document
+from schemas.errors import CorpusError
 from schemas.labels import Labels
 from schemas.potentials import Floats, Potentials
 from schemas.run import RunSettings
@@ -42,7 +43,6 @@ from tests.kills import full_before, killed_before
 from tests.made_tracking import untracked
 from workers.constraints.constraint_file import parse_constraints
 from workers.corpus.ingestion import write_corpus
-from workers.corpus.parquet import CorpusError
 from workers.inference.core.chain import viterbi
 from workers.labelling.output import PREDICTIONS as FOLDER
 from workers.learning.codl import Ranked, Weights, changed, counted_weights, ways_of
