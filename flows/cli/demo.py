@@ -163,12 +163,10 @@ def _example(engine: str) -> None:
 def _outlook(seconds: float) -> None:
     from flows.tracking.tracking import Tracking, ui_command
 
-    prefect = os.environ["PREFECT_HOME"]
     out.print(f"\n[bold]Done in {seconds:.0f} seconds.[/bold] What to look at now:")
     lines = (
         ("predictions", f"{FOLDER}/out-gibbs/predictions/*.parquet (and manifest.json beside them)"),
         ("runs in MLflow", ui_command(Tracking().uri)),
-        ("runs in Prefect", f"PREFECT_HOME={os.path.relpath(prefect)} {command('prefect')} server start"),
         ("the commands", f"{command('concord')} --help"),
     )
     for name, text in lines:

@@ -6,6 +6,7 @@ the main thread alone. They stay as they are: Prefect's own is how it knows that
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
@@ -75,3 +76,17 @@ def aside() -> Iterator[Aside]:
         yield made
     finally:
         made.end()
+
+
+def python_takes_signals() -> None:
+    """Puts Python's own handlers back in the place of those that Ray sets as it starts, in the main thread.
+
+    Ray's prints a trace, hands the signal on, and aborts the process three seconds later, however it is ending. What
+    Python calls stays what it was.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            signal.signal(number, handler)

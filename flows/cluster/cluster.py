@@ -17,7 +17,7 @@ from ray._private import ray_constants as constants
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # not in its stubs
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flows.cluster.aside import Aside, aside
+from flows.cluster.aside import Aside, aside, python_takes_signals
 from flows.cluster.deaths import ClusterError
 from flows.cluster.guard import guarded
 from flows.cluster.pool import Done, Order, Pool, reason
@@ -156,7 +156,9 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
         stack.enter_context(redirect_stdout(sys.stderr))
         thread = stack.enter_context(aside())
         stack.callback(thread.do, partial(ray.shutdown, wait_for_processes=True))
-        yield thread.do(lambda: _started(address, workers, folder, thread))
+        started = thread.do(lambda: _started(address, workers, folder, thread))
+        python_takes_signals()
+        yield started
 
 
 @contextmanager

@@ -6,15 +6,13 @@ import json
 import sqlite3
 import urllib.request
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.conftest import World, markers
+from tests.integration.conftest import World
 from tests.integration.interruptions import labelled_through_kills
-from tests.integration.processes import command_line, descendants, gone, wait_until
 from workers.corpus.plan import plan
 
 
@@ -156,19 +154,3 @@ def test_a_damaged_row_group_fails_its_shard_and_the_rest_goes_on(world: World, 
     assert run["state_type"] == "FAILED"
     assert f"1 of {answer['shards_done'] + 1} shards failed" in run["state"]["message"]
     assert answer["errors"][0] in run["state"]["message"]
-
-
-def test_a_killed_driver_takes_prefects_temporary_server_with_it(world: World, trained: Any) -> None:
-    """Without PREFECT_API_URL Prefect starts a server of its own."""
-    assert trained["documents"] == 80
-    env = {name: value for name, value in world.env.items() if name != "PREFECT_API_URL"}
-    driver = replace(world, env=env).start(*world.reprocess_command("orphans", "--workers", "1"))
-
-    def server() -> list[int]:
-        return [p for p in descendants(driver.pid) if "prefect.server" in command_line(p)]
-
-    wait_until(lambda: bool(server()) and markers(world, "orphans") >= 1, driver)
-    started = server()
-    driver.kill()
-    driver.communicate(timeout=60)
-    assert gone(started, seconds=20) == []
