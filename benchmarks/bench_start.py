@@ -22,10 +22,12 @@ ROOT = Path(__file__).parents[1]
 CONCORD = (sys.executable, "-c", "from flows.cli.app import app; app()")
 TEXT = "Police met Ada Lovelace at her home in London. Lovelace told reporters she would write."
 
+REPROCESS = ("reprocess", "--corpus", "corpus", "--model", "model", "--workers", "1", "--out", "out")
+
 MADE: tuple[tuple[str, ...], ...] = (
     (*CONCORD, "synthesize", "--documents", "20", "--out", "corpus"),
     (*CONCORD, "train", "--corpus", "corpus", "--features", "core", "--no-consistency", "--out", "model"),
-    (*CONCORD, "reprocess", "--corpus", "corpus", "--model", "model", "--out", "out", "--workers", "1"),
+    (*CONCORD, *REPROCESS),
     (*CONCORD, "label", "--model", "model", TEXT),
     (*CONCORD, "label", "--model", "model", "--n-best", "5", TEXT),
     (*CONCORD, "label", "--model", "model", "--confidence", "margin", TEXT),
@@ -43,14 +45,23 @@ COUNTED: dict[str, tuple[str, ...]] = {
     "label --confidence margin": MADE[5],
 }
 
+COLD: dict[str, tuple[str, ...]] = {
+    f"first shard, cold kernels, {engine}": (*CONCORD, *REPROCESS[:-1], engine, "--engine", engine)
+    for engine in ("gibbs", "certify")
+}
+"""A node that has compiled nothing; run once each. CPU seconds of Ray's own processes are not in them."""
 
-def cpu_seconds(command: tuple[str, ...], folder: Path) -> tuple[float, float]:
-    """CPU seconds of a command and what it waited for, and seconds by the clock."""
-    env = {name: text for name, text in os.environ.items() if not name.startswith(("RAY_", "PREFECT_", "MLFLOW_"))}
+
+OTHERS = ("RAY_", "PREFECT_", "MLFLOW_", "PYTHONDONTWRITEBYTECODE")
+"""Variables whose names start so are left out: without compiled modules each start would parse all libraries again."""
+
+
+def cpu_seconds(command: tuple[str, ...], folder: Path, **more: str) -> tuple[float, float]:
+    """CPU seconds of a command and what it waited for, and seconds by the clock; ``more`` is added to what it sees."""
+    env = {name: text for name, text in os.environ.items() if not name.startswith(OTHERS)}
+    env |= {"PYTHONPATH": str(ROOT), **more}
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(
-        command, cwd=folder, env=env | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False, timeout=1800
-    )
+    subprocess.run(command, cwd=folder, env=env, capture_output=True, check="nope" not in command, timeout=1800)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return cpu, time.monotonic() - started
@@ -66,8 +77,14 @@ def main() -> None:
         for command in MADE:
             cpu_seconds(command, folder)
         for title, command in COUNTED.items():
-            cpu, wall = min(cpu_seconds(command, folder) for _ in range(runs))
-            print(f"{title:28} {cpu:6.2f} CPU s  {wall:6.2f} s")
+            show(title, *min(cpu_seconds(command, folder) for _ in range(runs)))
+        for title, command in COLD.items():
+            show(title, *cpu_seconds(command, folder, NUMBA_CACHE_DIR=tempfile.mkdtemp(dir=folder)))
+
+
+def show(title: str, cpu: float, wall: float) -> None:
+    """One line."""
+    print(f"{title:36} {cpu:6.2f} CPU s  {wall:6.2f} s", flush=True)
 
 
 if __name__ == "__main__":
