@@ -145,7 +145,7 @@ def main() -> None:
                 f"{row['cpu_seconds']:.1f} CPU s",
                 flush=True,
             )
-    save(chosen.name, {"rows": rows})
+        save(chosen.name, {"rows": rows})
 
 
 if __name__ == "__main__":
