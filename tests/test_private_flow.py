@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import pytest
 from prefect import Flow
 
+import flows.deployed
 from flows.watched import FlowError, flow_of, watched
 from schemas.run import RunSettings
+from schemas.settings import Settings
 
 
 @watched("read", run_name="reads {corpus}")
@@ -53,3 +56,13 @@ def test_parameters_are_validated_and_errors_masked_where_nobody_watches_too() -
         settle(wrong)
     with pytest.raises(OSError, match=r"cannot read s3://\*\*\*@bucket"):
         settle(given, fail=True)
+
+
+@pytest.mark.parametrize(("name", "settings"), [("reprocess", {"engine": "certify"}), ("train", None), ("codl", {})])
+def test_a_deployment_validates_the_parameters_that_prefect_has_stored(name: str, settings: Any) -> None:
+    """Settings come back from its database as mappings; the names of their types are of the flow's own module."""
+    flow = getattr(flows.deployed, name)
+    stored = {key: "x" for key, value in signature(flow.fn).parameters.items() if value.default is value.empty}
+    checked = flow.validate_parameters(stored if settings is None else {**stored, "settings": settings})
+    assert {key: checked[key] for key in stored} == stored
+    assert settings is None or isinstance(checked["settings"], Settings)

@@ -105,6 +105,8 @@ def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P
     def called() -> str:
         return redact(run_name.format(**flow_run.parameters))
 
+    # Prefect would look the names of annotations up where the wrapper around the function was written.
+    vars(run)["__signature__"] = signature(run, eval_str=True)
     return PrivateFlow(run, name=name, flow_run_name=called, persist_result=False)
 
 
@@ -139,8 +141,6 @@ def _noting(run: Callable[P, R], ending: _Ending) -> Callable[P, R]:
         ending.answers.append(answer)
         return answer
 
-    # Prefect would look the names of annotations up in this module.
-    vars(noted)["__signature__"] = signature(run, eval_str=True)
     return noted
 
 

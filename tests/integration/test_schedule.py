@@ -9,7 +9,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from itertools import pairwise
@@ -19,7 +20,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.conftest import PYTHON, World
+from tests.integration.conftest import PYTHON, World, markers
+from tests.integration.processes import descendants, gone, workers_of
 
 pytestmark = pytest.mark.slow
 
@@ -60,9 +62,17 @@ def prefect(world: World, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture
-def deployment(world: World, trained: Any) -> Iterator[str]:
-    """The id of the deployment as it is shipped, but for its parameters and a schedule of every 45 seconds."""
+@dataclass(frozen=True)
+class Deployed:
+    """The deployment's id, and the worker that runs what it schedules."""
+
+    id: str
+    worker: int
+
+
+@pytest.fixture(scope="module")
+def deployed(world: World, trained: Any) -> Iterator[Deployed]:
+    """The deployment as it is shipped, but for its parameters and a schedule of every 45 seconds."""
     assert trained["registered"] == "models:/news@champion"
     shipped = yaml.safe_load(DEPLOYMENT.read_text())
     (news,) = shipped["deployments"]
@@ -82,7 +92,7 @@ def deployment(world: World, trained: Any) -> Iterator[str]:
             start_new_session=True,
         )
         try:
-            yield call(world, "deployments/name/reprocess/news", method="GET")["id"]
+            yield Deployed(call(world, "deployments/name/reprocess/news", method="GET")["id"], worker.pid)
         finally:
             # A worker that is asked to end waits for the run that it has begun.
             os.killpg(worker.pid, signal.SIGKILL)
@@ -99,8 +109,9 @@ def seconds(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
-def test_a_schedule_fires_twice_and_runs_keep_out_of_each_others_way(world: World, deployment: str) -> None:
+def test_a_schedule_fires_twice_and_runs_keep_out_of_each_others_way(world: World, deployed: Deployed) -> None:
     """The first run labels, the others find everything done; one that is started meanwhile waits for its turn."""
+    deployment = deployed.id
     deadline = time.monotonic() + SECONDS
     extra: str | None = None
     waited: set[str] = set()
@@ -120,6 +131,7 @@ def test_a_schedule_fires_twice_and_runs_keep_out_of_each_others_way(world: Worl
             break
         log = (world.folder / "worker.log").read_text()
         assert time.monotonic() < deadline, f"{[(r['name'], r['state_name']) for r in runs]}\n{log}"
+        assert all(run["state_type"] == "COMPLETED" for run in ended), log
         time.sleep(0.5)
     assert {run["state_type"] for run in ended} == {"COMPLETED"}, (world.folder / "worker.log").read_text()
     assert all(run["auto_scheduled"] for run in ended if run["id"] != extra)
@@ -131,3 +143,44 @@ def test_a_schedule_fires_twice_and_runs_keep_out_of_each_others_way(world: Worl
     written = [p.stat().st_mtime for p in (world.folder / "scheduled" / "predictions").iterdir()]
     assert written
     assert max(written) < seconds(ended[0]["end_time"]), "a later run did again what was done"
+
+
+def test_a_run_that_is_cancelled_at_work_ends_as_cancelled_and_leaves_nothing_running(
+    world: World, deployed: Deployed
+) -> None:
+    """As "Cancelled", not "Crashed"; the next run does what is left."""
+    parameters = {
+        "out": "cancelled",
+        "shard_bytes": 3072,
+        "settings": {"engine": "gibbs", "options": {"sweeps": 20_000}},
+    }
+    body = {"state": {"type": "SCHEDULED"}, "parameters": parameters}
+    call(world, f"deployments/{deployed.id}/pause_deployment")
+    run = call(world, f"deployments/{deployed.id}/create_flow_run", body)["id"]
+
+    def state() -> str:
+        return str(call(world, f"flow_runs/{run}", method="GET")["state_name"])
+
+    wait(world, lambda: markers(world, "cancelled") >= 1 and bool(workers_of(deployed.worker)))
+    below = descendants(deployed.worker)
+    prefect(world, "flow-run", "cancel", run)
+    wait(world, lambda: state() not in ("Running", "Cancelling"))
+    assert state() == "Cancelled", (world.folder / "worker.log").read_text()
+    assert gone(below, seconds=60) == []
+    assert not (world.folder / "cancelled" / "manifest.json").exists()
+
+    done = markers(world, "cancelled")
+    run = call(world, f"deployments/{deployed.id}/create_flow_run", body)["id"]
+    wait(world, lambda: state() in ("Completed", "Failed", "Crashed"))
+    assert state() == "Completed", (world.folder / "worker.log").read_text()
+    assert markers(world, "cancelled") > done
+    manifest = json.loads((world.folder / "cancelled" / "manifest.json").read_text())
+    assert manifest["totals"]["documents"] == 48
+
+
+def wait(world: World, condition: Callable[[], bool]) -> None:
+    """Until the worker has brought something about."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, (world.folder / "worker.log").read_text()
+        time.sleep(0.2)
