@@ -21,7 +21,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 
 demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 3 minutes, most of them compiling once)
-	$(BIN)/python -m flows.cli.demo
+	$(BIN)/python -m concord.flows.cli.demo
 
 test: $(READY)  ## all checks and tests but the slow ones
 	$(MAKE) --jobs 2 --output-sync=target kernels lint
@@ -48,7 +48,7 @@ coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, whi
 
 api: $(READY)  ## the reference of all modules from their docstrings, to build/api
 	@# pdoc cannot resolve the annotations of named tuples, and shows them as they are written.
-	$(BIN)/python -W "ignore:Error parsing type annotation" -m pdoc --output-directory build/api flows schemas workers
+	$(BIN)/python -W "ignore:Error parsing type annotation" -m pdoc --output-directory build/api concord
 
 lint: $(READY)  ## style, types and import order
 	$(BIN)/ruff check .

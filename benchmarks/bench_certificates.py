@@ -30,17 +30,17 @@ import numpy as np
 from common import RESULTS, ROOT, consistency_of, labelled_corpora, machine, options, save, trained_model
 from problems import citation_task, citations
 
-from schemas.labels import Scheme
-from schemas.problem import Problem
-from schemas.settings import CertifySettings, TextSettings
-from workers.certificates.checker import TOLERANCE, CertificateError, check
-from workers.certificates.writer import prove
-from workers.constraints.constraint_set import build_problems
-from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
-from workers.inference.certify import engine as certify
-from workers.inference.core.engine import document_rng
-from workers.models.loaders import load_model
+from concord.schemas.labels import Scheme
+from concord.schemas.problem import Problem
+from concord.schemas.settings import CertifySettings, TextSettings
+from concord.workers.certificates.checker import TOLERANCE, CertificateError, check
+from concord.workers.certificates.writer import prove
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
+from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.models.loaders import load_model
 
 sys.path.insert(0, str(ROOT))  # the false bounds are part of the tests, which are not installed
 from tests.false_bounds import Tried, cases, tried

@@ -19,20 +19,20 @@ import numpy as np
 from common import CONLL, batches, consistency_of, draw, figure, labelled_corpora, options, save, trained_model
 from matplotlib.axes import Axes
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels
-from schemas.potentials import Potentials
-from schemas.problem import Problem
-from schemas.settings import CertifySettings, GibbsSettings
-from workers.constraints.consistency import AS_COUNTED, LabelConsistency
-from workers.constraints.constraint_set import build_problem
-from workers.evaluation.conlleval import EntityCounts
-from workers.inference.certify import engine as certify
-from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import document_rng
-from workers.inference.sampling import gibbs
-from workers.models.loaders import load_model
-from workers.models.model import Model
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import CertifySettings, GibbsSettings
+from concord.workers.constraints.consistency import AS_COUNTED, LabelConsistency
+from concord.workers.constraints.constraint_set import build_problem
+from concord.workers.evaluation.conlleval import EntityCounts
+from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.sampling import gibbs
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model
 
 FEATURES = "rich"
 REFERENCE_SECONDS = 110.0

@@ -25,19 +25,19 @@ from bench_little_gold import SIZES, SUBSETS, subset
 from common import RESULTS, save
 from problems import CORA, citations
 
-from flows.codl_tuning import Learned, best_gamma, choose_gamma, label_here, learn_here
-from schemas.codl import CodlSettings
-from schemas.document import Batch, Document
-from schemas.run import RunSettings
-from schemas.settings import CitationSettings
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.readers.citations import read_citations
-from workers.evaluation.bootstrap import paired_bootstraps
-from workers.evaluation.figures import recall
-from workers.evaluation.named_counts import Counts
-from workers.learning.codl import Weights
-from workers.learning.codl_learners import Learner, learner_of
-from workers.learning.trainers.trainer import gold_of
+from concord.flows.codl_tuning import Learned, best_gamma, choose_gamma, label_here, learn_here
+from concord.schemas.codl import CodlSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import CitationSettings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.figures import recall
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.learning.codl import Weights
+from concord.workers.learning.codl_learners import Learner, learner_of
+from concord.workers.learning.trainers.trainer import gold_of
 
 PUBLISHED = {
     5: (58.48, 70.85, 64.39, 77.09),

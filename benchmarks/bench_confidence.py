@@ -18,17 +18,17 @@ import numpy as np
 from common import batches, consistency_of, draw, figure, labelled_corpora, options, save, trained_model
 from numpy.typing import NDArray
 
-from flows.sources import first_documents
-from schemas.decoded import MarginStatus
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.run import ConfidenceKind, RunSettings
-from workers.constraints.constraint_set import ConstraintSet, Unconstrained
-from workers.corpus.plan import plan
-from workers.labelling.labelled import Labelled, check_settings, label_batch
-from workers.labelling.report import with_gold
-from workers.models.loaders import load_model
-from workers.models.model import Model
+from concord.flows.sources import first_documents
+from concord.schemas.decoded import MarginStatus
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.run import ConfidenceKind, RunSettings
+from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from concord.workers.corpus.plan import plan
+from concord.workers.labelling.labelled import Labelled, check_settings, label_batch
+from concord.workers.labelling.report import with_gold
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model
 
 BINS = 10
 KEPT = (0.5, 0.8, 0.9, 1.0)

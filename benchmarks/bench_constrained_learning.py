@@ -22,13 +22,13 @@ from bench_little_gold import SIZES, SUBSETS, learned_from, subset, weighed
 from common import save
 from problems import CORA, Citations, citation_task, citations
 
-from schemas.document import Document
-from schemas.settings import PerceptronSettings
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_writer import constraints_text
-from workers.learning.penalties import OddsSettings
-from workers.learning.trainers.perceptron import CONSTRAINTS_FILE
-from workers.learning.trainers.registry import trainer_named
+from concord.schemas.document import Document
+from concord.schemas.settings import PerceptronSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.learning.penalties import OddsSettings
+from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
+from concord.workers.learning.trainers.registry import trainer_named
 
 FEATURES = "fields"
 STRENGTH = 12.0

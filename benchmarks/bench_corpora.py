@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import MADE, REAL, batches, concord, save
 
-from schemas.document import Document
-from schemas.settings import FeatureSettings
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.figures import f1_of_counts
-from workers.learning.selection import FOLDS, cross_validated
-from workers.learning.trainers.registry import DEFAULT as TRAINER
-from workers.learning.trainers.registry import trainer_named
+from concord.schemas.document import Document
+from concord.schemas.settings import FeatureSettings
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.learning.selection import FOLDS, cross_validated
+from concord.workers.learning.trainers.registry import DEFAULT as TRAINER
+from concord.workers.learning.trainers.registry import trainer_named
 
 DEFAULT = FeatureSettings().features
 ADDED = "mentions+entities"

@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 from common import batches, consistency_of, labelled_corpora, options, save, trained_model
 
-from schemas.decoded import Budget, Decoded
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import Problem
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import build_problem
-from workers.inference.core.engine import document_rng
-from workers.inference.registry import SOLVERS
-from workers.models.crf import load
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import build_problem
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.models.crf import load
 
 FEATURES = "rich"
 LABELS = LabelSet.bio(["PER", "ORG", "LOC", "MISC"])

@@ -29,23 +29,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import MADE, REAL, batches, concord, labelled_corpora, save
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.problem import Problem
-from schemas.trigram import TrigramSettings
-from workers.constraints.constraint_set import Unconstrained
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.figures import f1_of_counts
-from workers.evaluation.measures import Pair, spans
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.progressive import Tally, rounds, sizes_of
-from workers.learning.trainers import trigram
-from workers.learning.trigram_trials import Sample, chosen_of, grid, together, tried
-from workers.models.memory.neighbourhoods import Neighbourhoods
-from workers.models.memory.ngrams import voted
-from workers.models.model import LocalScores
-from workers.models.trigram import TrigramModel
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.problem import Problem
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.evaluation.measures import Pair, spans
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.progressive import Tally, rounds, sizes_of
+from concord.workers.learning.trainers import trigram
+from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, together, tried
+from concord.workers.models.memory.neighbourhoods import Neighbourhoods
+from concord.workers.models.memory.ngrams import voted
+from concord.workers.models.model import LocalScores
+from concord.workers.models.trigram import TrigramModel
 
 HELD_SENTENCES = 1_000
 """Of CoNLL-2000's training part."""

@@ -26,23 +26,23 @@ from bench_csi import Told, corpora, counted, gold_of, own_labels, row_of, show,
 from common import RESULTS, save
 from mined import mined, weighed
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import Problem
-from schemas.settings import SgdSettings
-from schemas.trigram import TrigramSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import Unconstrained, build_problems
-from workers.inference.core.chain import sentence_bounds, sum_messages
-from workers.inference.registry import Decoder
-from workers.learning.folds import is_held_out
-from workers.learning.mining import MiningSettings
-from workers.learning.trainers import sgd, trigram
-from workers.learning.tuning import tune_scales
-from workers.models.memory.neighbourhoods import Neighbourhoods, ranked
-from workers.models.memory.ngrams import voted
-from workers.models.model import Model
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import SgdSettings
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import Unconstrained, build_problems
+from concord.workers.inference.core.chain import sentence_bounds, sum_messages
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.folds import is_held_out
+from concord.workers.learning.mining import MiningSettings
+from concord.workers.learning.trainers import sgd, trigram
+from concord.workers.learning.tuning import tune_scales
+from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
+from concord.workers.models.memory.ngrams import voted
+from concord.workers.models.model import Model
 
 FEATURES = {"chunks": "core+pos", "names": "core+pos+mentions+entities"}
 """Of the CRF: the columns that the windows read."""

@@ -39,14 +39,14 @@ from common import (
 )
 from numpy.typing import NDArray
 
-from schemas.columns import DOC_ID, PREDICTIONS, TIMES
-from schemas.document import TOKENS
-from schemas.settings import TextSettings
-from workers.corpus.parquet import read_tables
-from workers.corpus.plan import plan
-from workers.corpus.readers.text import batch_from_text_table
-from workers.corpus.readers.tokenizer import RARE_SPACE, load_tokenizer
-from workers.corpus.shards import read_shard
+from concord.schemas.columns import DOC_ID, PREDICTIONS, TIMES
+from concord.schemas.document import TOKENS
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.parquet import read_tables
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.readers.text import batch_from_text_table
+from concord.workers.corpus.readers.tokenizer import RARE_SPACE, load_tokenizer
+from concord.workers.corpus.shards import read_shard
 
 FEATURES = "rich-nopos"
 PAIRS = 3
@@ -160,7 +160,7 @@ def _stages(run: str) -> dict[str, float]:
     os.environ |= environment()
     import mlflow
 
-    from flows.tracking.tracking import Tracking
+    from concord.flows.tracking.tracking import Tracking
 
     metrics = mlflow.MlflowClient(Tracking(None).uri).get_run(run).data.metrics
     prefix = "worker_seconds/"

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from problems import Task, citation_task, citations, news_task
 
-from schemas.decoded import Budget, Decoded, Improvement
-from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import document_rng
-from workers.inference.registry import SOLVERS
+from concord.schemas.decoded import Budget, Decoded, Improvement
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.registry import SOLVERS
 
 RESULT = "engines"
 TASKS = ("citations", "news")

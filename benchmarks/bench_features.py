@@ -14,12 +14,12 @@ import time
 import numpy as np
 from common import batches, labelled_corpora, options, save
 
-from schemas.settings import Validation
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.figures import f1_of_counts
-from workers.features.templates import CLUSTERS
-from workers.learning.selection import cross_validated
-from workers.learning.trainers.registry import trainer_named
+from concord.schemas.settings import Validation
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.features.templates import CLUSTERS
+from concord.workers.learning.selection import cross_validated
+from concord.workers.learning.trainers.registry import trainer_named
 
 SETS = (
     "rich",

@@ -32,28 +32,28 @@ from bench_mining import KINDS
 from common import REAL, save
 from mined import mined
 
-from schemas.decoded import Status
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Potentials
-from workers.constraints.constraint_set import build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.readers.registry import READERS
-from workers.evaluation.bootstrap import paired_bootstraps
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import MEASURES, Pair, spans
-from workers.evaluation.measures import labels as by_label
-from workers.evaluation.measures import tokens as by_field
-from workers.inference.core.chain import viterbi
-from workers.inference.registry import Decoder
-from workers.labelling.report import with_gold
-from workers.learning.folds import fold_of, is_held_out
-from workers.learning.mining import MiningSettings, Rule, declared, in_documents
-from workers.learning.penalties import PENALTIES, count_rows, with_weights
-from workers.learning.rule_counts import Kind
-from workers.learning.trainers.registry import trainer_named
-from workers.models.model import Model
-from workers.models.semicrf import SemiCrfModel
+from concord.schemas.decoded import Status
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Potentials
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import MEASURES, Pair, spans
+from concord.workers.evaluation.measures import labels as by_label
+from concord.workers.evaluation.measures import tokens as by_field
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.registry import Decoder
+from concord.workers.labelling.report import with_gold
+from concord.workers.learning.folds import fold_of, is_held_out
+from concord.workers.learning.mining import MiningSettings, Rule, declared, in_documents
+from concord.workers.learning.penalties import PENALTIES, count_rows, with_weights
+from concord.workers.learning.rule_counts import Kind
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.models.model import Model
+from concord.workers.models.semicrf import SemiCrfModel
 
 FEATURES, TRAINER = "fersini", "lbfgs"
 HELD_OUT = 0.2

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 from common import MADE, batches, concord, consistency_of, labelled_corpora, save
 
-from schemas.labels import Labels
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.constraints.constraint_set import build_problems
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.measures import Pair, spans
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.known_weights import known_weights
-from workers.models.loaders import load_model
-from workers.models.model import Model, viterbi_labels
+from concord.schemas.labels import Labels
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.measures import Pair, spans
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.known_weights import known_weights
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model, viterbi_labels
 
 ENGINES = ("gibbs", "certify")
 PRINTED = Scales(1.0, 1.0, 0.0)

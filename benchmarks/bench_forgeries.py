@@ -22,11 +22,11 @@ from common import ROOT, save
 
 sys.path.insert(0, str(ROOT))
 
-from flows.commands.verify import verify
-from schemas.labels import Scheme
+from concord.flows.commands.verify import verify
+from concord.schemas.labels import Scheme
+from concord.workers.inference.registry import SOLVERS
 from tests.forgeries import OF_MANIFESTS, OF_ROWS, forge_rows, opened, refused
 from tests.made_folders import MadeRun, made_run
-from workers.inference.registry import SOLVERS
 
 DOCUMENTS = 8
 AT_ONCE = 16

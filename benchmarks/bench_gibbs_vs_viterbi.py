@@ -16,13 +16,13 @@ import common
 import numpy as np
 from problems import Task, news_task
 
-from schemas.labels import Labels
-from schemas.problem import LinearRows
-from schemas.settings import GibbsSettings
-from workers.evaluation.conlleval import EntityCounts
-from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import document_rng
-from workers.inference.sampling import gibbs
+from concord.schemas.labels import Labels
+from concord.schemas.problem import LinearRows
+from concord.schemas.settings import GibbsSettings
+from concord.workers.evaluation.conlleval import EntityCounts
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.sampling import gibbs
 
 
 def f1(task: Task, answers: list[Labels]) -> float:

@@ -67,7 +67,7 @@ def worker_seconds(run: str) -> float:
     os.environ |= environment()
     import mlflow
 
-    from flows.tracking.tracking import Tracking
+    from concord.flows.tracking.tracking import Tracking
 
     metrics = mlflow.MlflowClient(Tracking(None).uri).get_run(run).data.metrics
     return sum(value for name, value in metrics.items() if name.startswith("worker_seconds/"))

@@ -26,18 +26,18 @@ from bench_little_gold import SIZES, SUBSETS, subset, weighed
 from common import save
 from problems import CORA, Citations, Task, citation_task, citations
 
-from schemas.document import Batch, Document
-from schemas.settings import CitationSettings, Hmm2Settings, HmmSettings, TrainerSettings
-from workers.constraints.constraint_set import Unconstrained
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.readers.citations import read_citations
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.named_counts import Counts
-from workers.learning.folds import fold_of
-from workers.learning.penalties import OddsSettings
-from workers.learning.trainers.registry import TRAINERS
-from workers.models.hmm2 import Hmm2Model
-from workers.models.model import Model, viterbi_labels
+from concord.schemas.document import Batch, Document
+from concord.schemas.settings import CitationSettings, Hmm2Settings, HmmSettings, TrainerSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.penalties import OddsSettings
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.hmm2 import Hmm2Model
+from concord.workers.models.model import Model, viterbi_labels
 
 FIRST, EXACT, GIVEN, UNDER = "first", "second, exact", "second, eq. 48", ", constraints"
 GAINS = ((FIRST, EXACT), (EXACT, GIVEN), (FIRST, GIVEN), (FIRST + UNDER, GIVEN + UNDER))

@@ -33,17 +33,17 @@ from xml.etree import ElementTree
 
 from common import MADE, REAL, ROOT, concord, save
 
-from flows.commands.importing import import_crfsuite
-from schemas.document import Batch, Document
-from schemas.run import RunSettings
-from schemas.settings import TextSettings
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.readers.text import batch_from_texts
-from workers.labelling.labelled import Labelled, check_settings, label_batch
-from workers.models.crfsuite import TRUST, CrfsuiteModel, load
-from workers.models.model import text_tokenizer, viterbi_labels
+from concord.flows.commands.importing import import_crfsuite
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import TextSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.readers.text import batch_from_texts
+from concord.workers.labelling.labelled import Labelled, check_settings, label_batch
+from concord.workers.models.crfsuite import TRUST, CrfsuiteModel, load
+from concord.workers.models.model import text_tokenizer, viterbi_labels
 
 ROUNDS = 3
 MOST_STRINGS = 20_000

@@ -21,13 +21,13 @@ from bench_citations import decode
 from common import save
 from problems import CORA, Citations, citation_task, citations
 
-from schemas.document import Batch, Document
-from schemas.settings import CitationSettings, HmmSettings, PerceptronSettings, TrainerSettings
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.readers.citations import read_citations
-from workers.learning.folds import fold_of
-from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
-from workers.learning.trainers.registry import trainer_named
+from concord.schemas.document import Batch, Document
+from concord.schemas.settings import CitationSettings, HmmSettings, PerceptronSettings, TrainerSettings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
+from concord.workers.learning.trainers.registry import trainer_named
 
 SIZES = (5, 10, 20)
 SUBSETS = range(5)

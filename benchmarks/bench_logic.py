@@ -23,16 +23,16 @@ from common import REAL, save
 from mined import mined, weighed
 from problems import citations
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from workers.constraints.declared import KINDS, DeclaredConstraints
-from workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from workers.learning.logic.kept import TriedClause, Written, kept_clauses, tried, written
-from workers.learning.logic.openings import names_of, part_of
-from workers.learning.logic.search import LogicSettings, clauses_of
-from workers.learning.mining import MiningSettings, in_documents, passing
-from workers.learning.penalties import COUNTED, count_rows, with_weights
-from workers.models.model import Model
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.logic.kept import TriedClause, Written, kept_clauses, tried, written
+from concord.workers.learning.logic.openings import names_of, part_of
+from concord.workers.learning.logic.search import LogicSettings, clauses_of
+from concord.workers.learning.mining import MiningSettings, in_documents, passing
+from concord.workers.learning.penalties import COUNTED, count_rows, with_weights
+from concord.workers.models.model import Model
 
 COST = COUNTED["odds"]
 

@@ -20,23 +20,23 @@ from typing import Any
 from bench_csi import corpora
 from common import labelled_corpora, ray_workers, save
 
-from flows.cluster.cluster import cluster
-from flows.sources import first_document, read_documents
-from schemas.document import Document
-from schemas.run import RunKey, RunSettings
-from schemas.settings import SgdSettings
-from schemas.trigram import TrigramSettings
-from workers.constraints.constraint_set import Unconstrained
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import Unit, plan
-from workers.learning.trainers import sgd, trigram
-from workers.learning.trigram_trials import Sample
-from workers.models.loaders import load_model
-from workers.remote.count import COUNT, CountParts
-from workers.remote.label import LABEL, LabelParts
-from workers.remote.memory import BASE, GROWTH, memory_of
-from workers.remote.task import AnyTask
-from workers.remote.trials import TRIALS, Trial, TrialParts
+from concord.flows.cluster.cluster import cluster
+from concord.flows.sources import first_document, read_documents
+from concord.schemas.document import Document
+from concord.schemas.run import RunKey, RunSettings
+from concord.schemas.settings import SgdSettings
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import Unit, plan
+from concord.workers.learning.trainers import sgd, trigram
+from concord.workers.learning.trigram_trials import Sample
+from concord.workers.models.loaders import load_model
+from concord.workers.remote.count import COUNT, CountParts
+from concord.workers.remote.label import LABEL, LabelParts
+from concord.workers.remote.memory import BASE, GROWTH, memory_of
+from concord.workers.remote.task import AnyTask
+from concord.workers.remote.trials import TRIALS, Trial, TrialParts
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "nearest": {},

@@ -25,27 +25,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import REAL, RESULTS, save
 
-from flows.commands.judging import Miner, judged_beside
-from flows.commands.learning import AsTrained
-from flows.commands.mining import METHODS
-from schemas.audit import JudgementReport
-from schemas.decoded import Budget
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from workers.constraints.constraint_set import build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.readers.registry import READERS
-from workers.evaluation.bootstrap import paired_bootstraps
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import MEASURES, Pair
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.folds import fold_of
-from workers.learning.mining import KeptSettings
-from workers.learning.penalties import COUNTED, with_weights
-from workers.learning.rule_counts import Kind
-from workers.learning.trainers.registry import trainer_named
-from workers.learning.trainers.trainer import gold_of
+from concord.flows.commands.judging import Miner, judged_beside
+from concord.flows.commands.learning import AsTrained
+from concord.flows.commands.mining import METHODS
+from concord.schemas.audit import JudgementReport
+from concord.schemas.decoded import Budget
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import MEASURES, Pair
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.mining import KeptSettings
+from concord.workers.learning.penalties import COUNTED, with_weights
+from concord.workers.learning.rule_counts import Kind
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.trainers.trainer import gold_of
 
 KINDS = (
     *(Kind.STARTS, Kind.ENDS, Kind.FOLLOWED, Kind.APART, Kind.ORDER),

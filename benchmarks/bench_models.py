@@ -18,21 +18,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import MADE, batches, concord, consistency_of, labelled_corpora, options, save
 
-from schemas.document import Batch
-from schemas.labels import Labels
-from schemas.problem import Problem
-from schemas.settings import CertifySettings, GibbsSettings
-from workers.constraints.constraint_set import build_problems
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.measures import Pair, spans
-from workers.evaluation.named_counts import Counts
-from workers.features.templates import CLUSTERS
-from workers.inference.certify import engine as certify
-from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import document_rng
-from workers.inference.sampling import gibbs
-from workers.models.loaders import load_model
-from workers.models.model import Model
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.schemas.settings import CertifySettings, GibbsSettings
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.measures import Pair, spans
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.features.templates import CLUSTERS
+from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.sampling import gibbs
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model
 
 ROWS = (
     "rich",

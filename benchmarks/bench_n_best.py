@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from common import batches, consistency_of, labelled_corpora, options, save, trained_model
 
-from schemas.decoded import Ranking
-from schemas.document import Batch
-from schemas.run import RunSettings
-from workers.constraints.constraint_set import ConstraintSet, Unconstrained
-from workers.labelling.labelled import Labelled, check_settings, label_batch
-from workers.models.loaders import load_model
-from workers.models.model import Model
+from concord.schemas.decoded import Ranking
+from concord.schemas.document import Batch
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from concord.workers.labelling.labelled import Labelled, check_settings, label_batch
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model
 
 
 def main() -> None:

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from common import MADE, REAL, TEN_PASSES, batches, save
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.settings import PubtatorSettings
-from workers.corpus.ingestion import Ceiling, ingest
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.figures import f1_of_counts
-from workers.evaluation.measures import Pair, by_document
-from workers.evaluation.named_counts import Counts
-from workers.learning.trainers.registry import trainer_named
-from workers.models.model import viterbi_labels
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.settings import PubtatorSettings
+from concord.workers.corpus.ingestion import Ceiling, ingest
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.evaluation.measures import Pair, by_document
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.models.model import viterbi_labels
 
 ABSTRACTS = REAL / "bc5cdr"
 FEATURES = "core+mentions+entities"

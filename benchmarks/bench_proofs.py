@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import ROOT, save
 
-from schemas.labels import Labels
-from schemas.problem import Problem
-from workers.inference.core.engine import document_rng
-from workers.inference.registry import SOLVERS
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.registry import SOLVERS
 
 sys.path.insert(0, str(ROOT))  # the referees are part of the tests, which are not installed
 from tests.oracle import MAX_LABELLINGS, enumerate_best

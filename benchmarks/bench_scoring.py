@@ -17,14 +17,14 @@ import numpy as np
 import pycrfsuite
 from common import labelled_corpora, options, save, tokenised_novels, trained_model
 
-from schemas.document import Batch
-from schemas.labels import Labels
-from workers.corpus.plan import plan
-from workers.corpus.shards import Shard, read_batch
-from workers.features.attributes import AttributeMaker
-from workers.inference.core.chain import viterbi
-from workers.learning.trainers.crfsuite import CRFSUITE_FILE
-from workers.models.crf import CrfModel, load
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.trainers.crfsuite import CRFSUITE_FILE
+from concord.workers.models.crf import CrfModel, load
 
 FEATURES = "rich-nopos"
 

@@ -21,20 +21,20 @@ import numpy as np
 from bench_corpora import CORPORA, DEFAULT, documents_of
 from common import REAL, ROOT, save
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.problem import Problem
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.evaluation.bootstrap import paired_bootstraps
-from workers.evaluation.figures import f1, macro
-from workers.evaluation.measures import Pair, tokens
-from workers.evaluation.named_counts import Counts
-from workers.inference.core.prepared import Prepared
-from workers.inference.registry import Decoder
-from workers.learning.folds import fold_of
-from workers.learning.trainers.registry import trainer_named
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.problem import Problem
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.figures import f1, macro
+from concord.workers.evaluation.measures import Pair, tokens
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.trainers.registry import trainer_named
 
 FOLDS, SEEDS, SWEEPS = 5, range(10), 100
 STRENGTHS = (0.25, 0.5, 1.0)

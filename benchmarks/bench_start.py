@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CONCORD = (sys.executable, "-c", "from flows.cli.app import app; app()")
+CONCORD = (sys.executable, "-c", "from concord.flows.cli.app import app; app()")
 TEXT = "Police met Ada Lovelace at her home in London. Lovelace told reporters she would write."
 
 REPROCESS = ("reprocess", "--corpus", "corpus", "--model", "model", "--workers", "1", "--out", "out")
@@ -35,7 +35,7 @@ MADE: tuple[tuple[str, ...], ...] = (
 """What is there before anything is counted."""
 
 COUNTED: dict[str, tuple[str, ...]] = {
-    "import flows.reprocess": (sys.executable, "-c", "import flows.reprocess"),
+    "import concord.flows.reprocess": (sys.executable, "-c", "import concord.flows.reprocess"),
     "help": (*CONCORD, "--help"),
     "train, a wrong path": (*CONCORD, "train", "--corpus", "nope", "--out", "other"),
     "reprocess, a wrong path": (*CONCORD, "reprocess", "--corpus", "nope", "--model", "model", "--out", "other"),

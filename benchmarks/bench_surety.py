@@ -28,24 +28,24 @@ import numpy as np
 from common import REAL, TEN_PASSES, save
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, Spans
-from schemas.potentials import Floats
-from schemas.problem import NO_KEY, Problem
-from schemas.settings import GibbsSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import build_problems
-from workers.corpus.readers.registry import READERS
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.figures import f1_of_counts
-from workers.evaluation.measures import Pair, by_document
-from workers.evaluation.named_counts import Counts
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.span_marginals import span_marginals
-from workers.inference.registry import Decoder
-from workers.learning.trainers.registry import trainer_named
-from workers.learning.tuning import tune_scales
-from workers.models.model import Model
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, Spans
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import NO_KEY, Problem
+from concord.schemas.settings import GibbsSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.evaluation.measures import Pair, by_document
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.span_marginals import span_marginals
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.tuning import tune_scales
+from concord.workers.models.model import Model
 
 SURE = 0.97
 """The marginal from which on a place is sure."""

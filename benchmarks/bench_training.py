@@ -23,19 +23,19 @@ import numpy as np
 from bench_corpora import CORPORA, DEFAULT, Corpus, documents_of
 from common import REAL, save
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.settings import Validation
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.figures import f1_of_counts
-from workers.evaluation.measures import Pair, spans
-from workers.evaluation.named_counts import Counts
-from workers.learning.folds import held_out, place_of
-from workers.learning.trainers.registry import DEFAULT as TRAINER
-from workers.learning.trainers.registry import TRAINERS
-from workers.learning.trainers.trainer import gold_of
-from workers.models.crf import load
-from workers.models.model import viterbi_labels
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.settings import Validation
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.evaluation.measures import Pair, spans
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.learning.folds import held_out, place_of
+from concord.workers.learning.trainers.registry import DEFAULT as TRAINER
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.trainers.trainer import gold_of
+from concord.workers.models.crf import load
+from concord.workers.models.model import viterbi_labels
 
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "before": ("sgd", {"c2": 0.3, "passes": 10, "decay": 0.85, "dropout": 0.0}),

@@ -20,19 +20,19 @@ import numpy as np
 from common import save
 from problems import Citations, citation_task, citations
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels
-from schemas.settings import CrfSettings
-from workers.constraints.declared import DeclaredConstraints
-from workers.evaluation.bootstrap import paired_bootstraps
-from workers.evaluation.figures import recall
-from workers.evaluation.measures import Pair, labels
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.folds import is_held_out
-from workers.learning.penalties import PENALTIES, TunedSettings, count_rows, declared_weights, with_weights
-from workers.learning.trainers import crfsuite
-from workers.learning.tuned_weights import TunedWeights, tune_weights
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels
+from concord.schemas.settings import CrfSettings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.figures import recall
+from concord.workers.evaluation.measures import Pair, labels
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.folds import is_held_out
+from concord.workers.learning.penalties import PENALTIES, TunedSettings, count_rows, declared_weights, with_weights
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.learning.tuned_weights import TunedWeights, tune_weights
 
 HELD_OUT = 0.2
 BASES = ("odds", "fersini")

@@ -26,24 +26,24 @@ import numpy as np
 from common import MADE, REAL, save
 from mined import weighed
 
-from schemas.decoded import Decoded
-from schemas.document import Batch, Document
-from schemas.labels import Labels
-from workers.constraints.constraint_set import build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.readers.registry import READERS
-from workers.evaluation.bootstrap import paired_bootstrap
-from workers.evaluation.measures import Pair, spans
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.learned_weights import LearnedWeights, PassDone, learn_weights
-from workers.learning.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
-from workers.learning.penalties import LearnedSettings, with_weights
-from workers.learning.rule_counts import Kind, RuleCounts
-from workers.learning.selection import Trial, cross_validated
-from workers.learning.trainers.registry import DEFAULT, trainer_named
-from workers.learning.unseen import Unseen
-from workers.models.model import Model
+from concord.schemas.decoded import Decoded
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.measures import Pair, spans
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.learned_weights import LearnedWeights, PassDone, learn_weights
+from concord.workers.learning.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
+from concord.workers.learning.penalties import LearnedSettings, with_weights
+from concord.workers.learning.rule_counts import Kind, RuleCounts
+from concord.workers.learning.selection import Trial, cross_validated
+from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
+from concord.workers.learning.unseen import Unseen
+from concord.workers.models.model import Model
 
 SOURCE = REAL / "umass"
 FEATURES = ("fields", "core", "fields+mentions", "fields+seen")

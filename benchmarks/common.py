@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from flows.environment import command
-from schemas.document import Batch
-from workers.constraints.consistency import LabelConsistency
-from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
-from workers.learning.saved_consistency import saved_consistency
+from concord.flows.environment import command
+from concord.schemas.document import Batch
+from concord.workers.constraints.consistency import LabelConsistency
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
+from concord.workers.learning.saved_consistency import saved_consistency
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT.parent / "shared" / "data"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from workers.constraints.declared import DeclaredConstraints
-from workers.learning import mined_here
-from workers.learning.mining import MiningSettings, Rule, declared
-from workers.learning.penalties import COUNTED
-from workers.learning.rule_counts import RuleCounts
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.learning import mined_here
+from concord.workers.learning.mining import MiningSettings, Rule, declared
+from concord.workers.learning.penalties import COUNTED
+from concord.workers.learning.rule_counts import RuleCounts
 
 
 def mined(documents: Sequence[Document], labels: LabelSet, settings: MiningSettings) -> list[Rule]:

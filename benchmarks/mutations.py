@@ -23,7 +23,7 @@ from typing import NamedTuple
 from common import ROOT, save
 from mutants import MUTANTS, Mutant
 
-COPIED = ("schemas", "workers", "flows", "tests", "benchmarks", "infra")
+COPIED = ("concord", "schemas", "workers", "flows", "tests", "benchmarks", "infra")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 SECONDS = 900.0
 """A change that keeps its tests busy for longer is noticed, too."""
@@ -97,7 +97,7 @@ def _name(test: str) -> str:
 def copied(tree: Path) -> Path:
     """A copy of the project's code in ``tree``."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(ROOT / "pyproject.toml", tree / "pyproject.toml")
     return tree
 

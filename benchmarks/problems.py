@@ -10,21 +10,21 @@ from typing import NamedTuple
 import common
 import numpy as np
 
-from flows.sources import open_constraints, open_model
-from flows.tracking.tracking import Tracking
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.problem import Problem
-from schemas.settings import CitationSettings, CrfSettings
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import ConstraintSet, build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.readers.citations import read_citations
-from workers.labelling.report import with_gold
-from workers.learning.trainers import crfsuite
-from workers.models import crf
-from workers.models.model import Model
-from workers.synthesis.made_up import synthesize
+from concord.flows.sources import open_constraints, open_model
+from concord.flows.tracking.tracking import Tracking
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.problem import Problem
+from concord.schemas.settings import CitationSettings, CrfSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.labelling.report import with_gold
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.models import crf
+from concord.workers.models.model import Model
+from concord.workers.synthesis.made_up import synthesize
 
 CORA = common.REAL / "cora"
 CITATION_CONSTRAINTS = common.ROOT / "infra" / "constraints" / "citations.yaml"

@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from concord.runs import explain as explain
     from concord.runs import reprocess as reprocess
     from concord.runs import verify as verify
-    from schemas.document import Document as Document
-    from schemas.errors import InputError as InputError
-    from schemas.labels import LabelSet as LabelSet
-    from schemas.potentials import Potentials as Potentials
-    from schemas.problem import LinearRows as LinearRows
-    from schemas.problem import Problem as Problem
-    from schemas.problem import SpanAgreement as SpanAgreement
+    from concord.schemas.document import Document as Document
+    from concord.schemas.errors import InputError as InputError
+    from concord.schemas.labels import LabelSet as LabelSet
+    from concord.schemas.potentials import Potentials as Potentials
+    from concord.schemas.problem import LinearRows as LinearRows
+    from concord.schemas.problem import Problem as Problem
+    from concord.schemas.problem import SpanAgreement as SpanAgreement
 
 PLACES = {
     # One text, one document.
     "load": "concord.labelling",
     "Labeller": "concord.labelling",
-    "Document": "schemas.document",
+    "Document": "concord.schemas.document",
     # Corpora and models.
     "ingest": "concord.corpora",
     "synthesize": "concord.corpora",
@@ -67,13 +67,13 @@ PLACES = {
     "PredictedDocument": "concord.predictions",
     # Arrays of your own.
     "solve": "concord.problems",
-    "Problem": "schemas.problem",
-    "Potentials": "schemas.potentials",
-    "LabelSet": "schemas.labels",
-    "LinearRows": "schemas.problem",
-    "SpanAgreement": "schemas.problem",
+    "Problem": "concord.schemas.problem",
+    "Potentials": "concord.schemas.potentials",
+    "LabelSet": "concord.schemas.labels",
+    "LinearRows": "concord.schemas.problem",
+    "SpanAgreement": "concord.schemas.problem",
     # What all of them raise for input that cannot be used.
-    "InputError": "schemas.errors",
+    "InputError": "concord.schemas.errors",
 }
 """Each public name, and the module that it is imported from when it is used first."""
 

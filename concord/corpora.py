@@ -6,13 +6,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
+from concord.flows.options import OptionError
 from concord.options import checked
-from flows.commands.corpora import ingest_corpus, synthesize_corpus
-from flows.options import OptionError
-from schemas.settings import IngestSettings
-from workers.corpus.ingestion import IngestReport
-from workers.corpus.readers.registry import READERS
-from workers.synthesis.made_up import Kind
+from concord.schemas.settings import IngestSettings
+from concord.workers.corpus.ingestion import IngestReport
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.synthesis.made_up import Kind
 
 
 def ingest(

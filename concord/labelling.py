@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+from concord.flows.commands.label import TextLabeller, open_labeller
 from concord.rules import Rules, files_of
-from flows.commands.label import Labeller as Opened
-from flows.commands.label import open_labeller
-from schemas.audit import Explanation
-from schemas.document import Document
-from schemas.labelled import LabelledText
-from schemas.run import ConfidenceKind, RunSettings
+from concord.schemas.audit import Explanation
+from concord.schemas.document import Document
+from concord.schemas.labelled import LabelledText
+from concord.schemas.run import ConfidenceKind, RunSettings
 
 
 class Labeller:
@@ -23,7 +22,7 @@ class Labeller:
     ('O', 'B-LOC', 'I-LOC')
     """
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: TextLabeller) -> None:
         self._opened = opened
 
     def __repr__(self) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import Any
 
+from concord.flows.commands.calibrating import calibrate_model
 from concord.options import checked
-from flows.commands.calibrating import calibrate_model
-from schemas.reports import CalibrationReport
-from schemas.run import TrainReport
-from schemas.settings import CalibrationSettings
-from workers.learning.trainers.registry import DEFAULT, trainer_named
+from concord.schemas.reports import CalibrationReport
+from concord.schemas.run import TrainReport
+from concord.schemas.settings import CalibrationSettings
+from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 
 
 def train(
@@ -34,7 +34,7 @@ def train(
     >>> report.documents
     60
     """
-    from flows.train import train as flow
+    from concord.flows.train import train as flow
 
     name = trainer or DEFAULT
     checked(trainer_named(name).settings, options, owner=f"trainer {name}")

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from flows.errors import faults
-from flows.options import OptionError
-from schemas.settings import Settings
+from concord.flows.errors import faults
+from concord.flows.options import OptionError
+from concord.schemas.settings import Settings
 
 S = TypeVar("S", bound=Settings)
 

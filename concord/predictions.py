@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from flows.runfolder.published import Published, published
-from schemas.columns import PREDICTIONS
-from schemas.shown import fields_html, fields_text
-from workers.labelling.output import PREDICTIONS as FOLDER
+from concord.flows.runfolder.published import Published, published
+from concord.schemas.columns import PREDICTIONS
+from concord.schemas.shown import fields_html, fields_text
+from concord.workers.labelling.output import PREDICTIONS as FOLDER
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.decoded import Decoded
-from schemas.problem import Problem
-from workers.inference.registry import Decoder
+from concord.schemas.decoded import Decoded
+from concord.schemas.problem import Problem
+from concord.workers.inference.registry import Decoder
 
 
 def solve(

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from workers.constraints.constraint_file import ROOT, load_constraints, parse_constraints
-from workers.constraints.constraint_writer import constraints_text
-from workers.constraints.declared import DeclaredConstraints
-from workers.storage.files import write_whole
+from concord.workers.constraints.constraint_file import ROOT, load_constraints, parse_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.storage.files import write_whole
 
 
 class Constraints:

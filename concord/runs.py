@@ -7,10 +7,10 @@ from os import PathLike, fspath
 from typing import Any
 
 from concord.rules import Rules
-from schemas.audit import Explanation
-from schemas.reports import EvaluationReport, VerifyReport
-from schemas.run import ConfidenceKind, RunReport, RunSettings
-from schemas.settings import TextSettings
+from concord.schemas.audit import Explanation
+from concord.schemas.reports import EvaluationReport, VerifyReport
+from concord.schemas.run import ConfidenceKind, RunReport, RunSettings
+from concord.schemas.settings import TextSettings
 
 
 def reprocess(
@@ -43,7 +43,7 @@ def reprocess(
     >>> report.documents, report.rejected
     (20, 0)
     """
-    from flows.reprocess import reprocess as flow
+    from concord.flows.reprocess import reprocess as flow
 
     columns = {"text_column": text_column, "id_column": id_column}
     text = TextSettings.model_validate({name: value for name, value in columns.items() if value is not None})
@@ -83,7 +83,7 @@ def evaluate(
     >>> concord.evaluate("proven", gold="corpora/test").documents
     20
     """
-    from flows.commands.evaluate import evaluate as scored
+    from concord.flows.commands.evaluate import evaluate as scored
 
     other = None if against is None else fspath(against)
     return scored(fspath(run), fspath(gold), measures=measures, against=other).report
@@ -97,7 +97,7 @@ def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyRe
     >>> concord.verify("proven").failed
     ()
     """
-    from flows.commands.verify import verify as verified
+    from concord.flows.commands.verify import verify as verified
 
     return verified(fspath(run), tracking=tracking)
 

@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from flows.commands.evaluate import evaluate
-from flows.commands.examples import mended_name
-from schemas.columns import DOC_ID, LABELS, PREDICTIONS
-from schemas.document import Document
-from schemas.reports import MeasureReport
-from workers.corpus.parquet import read_tables
-from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
-from workers.labelling.shard import VITERBI_LABELS
+from concord.flows.commands.evaluate import evaluate
+from concord.flows.commands.examples import mended_name
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS
+from concord.schemas.document import Document
+from concord.schemas.reports import MeasureReport
+from concord.workers.corpus.parquet import read_tables
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
+from concord.workers.labelling.shard import VITERBI_LABELS
 
 DEMO = Path("demo")
 COLOURS = {"PER": "#4477aa", "LOC": "#228833", "ORG": "#ee6677", "MISC": "#ccbb44", "O": "#dddddd"}

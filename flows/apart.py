@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from workers.models.folder import MANIFEST, ModelError, parse_manifest
-from workers.storage.files import OutputError, make_folder, writing
+from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
+from concord.workers.storage.files import OutputError, make_folder, writing
 
 
 def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: bool = False) -> None:
@@ -56,7 +56,7 @@ def _local(given: str | Path | None) -> Path | None:
     if isinstance(given, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
         if not given.startswith("file://"):
             return None
-        from workers.corpus.parquet import resolve
+        from concord.workers.corpus.parquet import resolve
 
         given = resolve(given)[1]
     return Path(os.path.realpath(Path(given).expanduser()))

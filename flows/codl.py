@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flows.apart import check_apart
-from flows.jobs import check_sources, corpus_place, folder_place
-from flows.watched import watched
-from schemas.codl import CodlReport, CodlSettings
-from schemas.run import SHARD_BYTES, RunSettings
+from concord.flows.apart import check_apart
+from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.watched import watched
+from concord.schemas.codl import CodlReport, CodlSettings
+from concord.schemas.run import SHARD_BYTES, RunSettings
 
 CERTIFY = RunSettings(engine="certify")
 
@@ -38,15 +38,15 @@ def codl(
     """
     chosen = settings or CodlSettings()
     if chosen.em == "soft" and not labelling.n_best:
-        from workers.learning.trainers.trainer import TrainingError
+        from concord.workers.learning.trainers.trainer import TrainingError
 
         raise TrainingError("em=soft weighs the best labellings against each other: give --n-best as well")
     places = [corpus_place(given) for given in (corpus, pool, dev) if given is not None]
     check_sources(places, files=[] if constraints is None else [constraints])
     check_apart(folder_place(out), [*places, constraints])
 
-    from flows.learn_from_pool import Request, learn
-    from workers.labelling.labelled import check_settings
+    from concord.flows.learn_from_pool import Request, learn
+    from concord.workers.labelling.labelled import check_settings
 
     request = Request(
         corpus=corpus_place(corpus),

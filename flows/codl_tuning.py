@@ -15,20 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flows.progress import meter
-from schemas.codl import CodlSettings, GammaTrial
-from schemas.document import Batch, Document
-from schemas.run import RunSettings
-from workers.constraints.constraint_set import Unconstrained
-from workers.constraints.declared import DeclaredConstraints
-from workers.evaluation.bootstrap import paired_bootstraps
-from workers.evaluation.figures import recall
-from workers.evaluation.named_counts import Counts
-from workers.labelling.labelled import Labelled, label_batch
-from workers.learning.codl import Ranked, Weights, changed, ways_of
-from workers.learning.codl_learners import Learner, Parts, Way, learner_of
-from workers.learning.folds import fold_of, place_of
-from workers.learning.trainers.trainer import TrainingError, gold_of
+from concord.flows.progress import meter
+from concord.schemas.codl import CodlSettings, GammaTrial
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.figures import recall
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
+from concord.workers.learning.codl_learners import Learner, Parts, Way, learner_of
+from concord.workers.learning.folds import fold_of, place_of
+from concord.workers.learning.trainers.trainer import TrainingError, gold_of
 
 
 class Learned(NamedTuple):

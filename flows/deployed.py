@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import flows.codl
-import flows.reprocess
-import flows.train
-from flows.watched import flow_of
+import concord.flows.codl
+import concord.flows.reprocess
+import concord.flows.train
+from concord.flows.watched import flow_of
 
-reprocess = flow_of(flows.reprocess.reprocess)
-train = flow_of(flows.train.train)
-codl = flow_of(flows.codl.codl)
+reprocess = flow_of(concord.flows.reprocess.reprocess)
+train = flow_of(concord.flows.train.train)
+codl = flow_of(concord.flows.codl.codl)

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.errors import InputError, ServiceError, ShardsError
-from schemas.run import RunReport
+from concord.schemas.errors import InputError, ServiceError, ShardsError
+from concord.schemas.run import RunReport
 
 NAMED = 8
 """Failed shards that one message names; a report has them all."""

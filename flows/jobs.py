@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from flows.errors import RunFolderError
-from schemas.errors import CorpusError
-from schemas.run import REGISTRY
-from schemas.secrets import place_of
-from workers.models.folder import MANIFEST, ModelError, check_model_folder
-from workers.storage.files import naming
+from concord.flows.errors import RunFolderError
+from concord.schemas.errors import CorpusError
+from concord.schemas.run import REGISTRY
+from concord.schemas.secrets import place_of
+from concord.workers.models.folder import MANIFEST, ModelError, check_model_folder
+from concord.workers.storage.files import naming
 
 
 def corpus_place(corpus: str) -> str:
@@ -37,7 +37,7 @@ def _local(corpus: str) -> Path:
     """The path of a corpus that is no more than one, or a ``file://`` URI."""
     if "://" not in corpus:
         return Path(corpus).expanduser().absolute()
-    from workers.corpus.parquet import resolve
+    from concord.workers.corpus.parquet import resolve
 
     return Path(resolve(corpus)[1])
 

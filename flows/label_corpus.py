@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from flows.environment import tracking_uri
-from flows.errors import NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
-from flows.jobs import corpus_name, run_tags
-from flows.progress import meter, say
-from flows.runfolder.runfolder import (
+from concord.flows.environment import tracking_uri
+from concord.flows.errors import NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
+from concord.flows.jobs import corpus_name, run_tags
+from concord.flows.progress import meter, say
+from concord.flows.runfolder.runfolder import (
     STORE,
     Sources,
     claim,
@@ -24,25 +24,35 @@ from flows.runfolder.runfolder import (
     publish,
     write_sources,
 )
-from flows.runfolder.tracked import keep_tracked, tracked_run
-from flows.sources import LateRegistry, OpenModel, check_columns, first_document, open_constraints, open_model
-from schemas.decoded import Status
-from schemas.errors import CorpusError
-from schemas.run import REGISTRY, SHARD_BYTES, Counts, RunKey, RunReport, RunSettings, Seconds, ShardMarker, ShardReport
-from schemas.secrets import redact
-from schemas.settings import Settings
-from workers.compiling.code import code_digest
-from workers.constraints.constraint_set import ConstraintSet, Separable
-from workers.corpus.plan import distinct, survey
-from workers.corpus.shards import Shard
-from workers.evaluation.measures import MEASURES
-from workers.evaluation.measures import figures as measure_figures
-from workers.evaluation.named_counts import MatchCounts
-from workers.learning.known_weights import known_weights
-from workers.models.model import score_column
+from concord.flows.runfolder.tracked import keep_tracked, tracked_run
+from concord.flows.sources import LateRegistry, OpenModel, check_columns, first_document, open_constraints, open_model
+from concord.schemas.decoded import Status
+from concord.schemas.errors import CorpusError
+from concord.schemas.run import (
+    REGISTRY,
+    SHARD_BYTES,
+    Counts,
+    RunKey,
+    RunReport,
+    RunSettings,
+    Seconds,
+    ShardMarker,
+    ShardReport,
+)
+from concord.schemas.secrets import redact
+from concord.schemas.settings import Settings
+from concord.workers.compiling.code import code_digest
+from concord.workers.constraints.constraint_set import ConstraintSet, Separable
+from concord.workers.corpus.plan import distinct, survey
+from concord.workers.corpus.shards import Shard
+from concord.workers.evaluation.measures import MEASURES
+from concord.workers.evaluation.measures import figures as measure_figures
+from concord.workers.evaluation.named_counts import MatchCounts
+from concord.workers.learning.known_weights import known_weights
+from concord.workers.models.model import score_column
 
 if TYPE_CHECKING:
-    from flows.tracking.tracking import Outcome, Run, Tracking
+    from concord.flows.tracking.tracking import Outcome, Run, Tracking
 
 
 class Request(Settings):
@@ -114,8 +124,8 @@ class _Job(NamedTuple):
 
 def _label_tracked(job: _Job, done: dict[str, ShardMarker], started: float) -> RunReport:
     """Labels what is not done, and tells MLflow."""
-    from flows.tracking.tracking import Outcome, Tracking
-    from flows.tracking.untracked import catch_up
+    from concord.flows.tracking.tracking import Outcome, Tracking
+    from concord.flows.tracking.untracked import catch_up
 
     request, out = job.request, Path(job.request.out)
     tracking = Tracking(request.tracking)
@@ -187,7 +197,7 @@ def _failure(
 
 def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking, failure: Exception | None) -> None:
     """Tells MLflow how the run ended. Raises ``failure``, or `UntrackedError` where MLflow is gone."""
-    from flows.tracking.untracked import end_or_keep
+    from concord.flows.tracking.untracked import end_or_keep
 
     try:
         end_or_keep(run, tracking, outcome, Path(report.out))
@@ -217,8 +227,8 @@ def _label(job: _Job, done: dict[str, ShardMarker]) -> _Work:
     todo = distinct([shard for shard in shards if shard.id not in done])
     if not todo:
         return _Work(skipped=skipped)
-    from flows.cluster.cluster import cluster
-    from workers.remote.label import LABEL, LabelParts
+    from concord.flows.cluster.cluster import cluster
+    from concord.workers.remote.label import LABEL, LabelParts
 
     store = Path(request.out).absolute() / STORE
     given = LabelParts(model, job.constraints, key, store, first_document(todo, key.settings.text, model))

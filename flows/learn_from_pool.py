@@ -16,33 +16,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flows.codl_tuning import best_gamma, choose_gamma
-from flows.commands.evaluate import evaluate
-from flows.errors import RunFolderError
-from flows.jobs import corpus_name, run_tags
-from flows.label_corpus import Request as Labelling
-from flows.label_corpus import label_corpus
-from flows.progress import say
-from flows.runfolder.published import published
-from flows.runfolder.runfolder import LOCK, dataset_digest, locked
-from flows.sources import read_documents
-from flows.tracking.tracking import MODEL_FOLDER, PARENT, Outcome, Run, Tracking
-from schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
-from schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
-from schemas.document import Batch, Document
-from schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
-from schemas.settings import Settings
-from workers.compiling.code import code_digest
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_writer import constraints_text
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.plan import plan
-from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.labelling.output import remove
-from workers.learning.codl import Ranked, Weights, changed, ways_of
-from workers.learning.codl_learners import Learner, Way, learner_of
-from workers.learning.trainers.trainer import TrainingError
-from workers.storage.files import TEMPORARY, make_folder, staged, write_whole
+from concord.flows.codl_tuning import best_gamma, choose_gamma
+from concord.flows.commands.evaluate import evaluate
+from concord.flows.errors import RunFolderError
+from concord.flows.jobs import corpus_name, run_tags
+from concord.flows.label_corpus import Request as Labelling
+from concord.flows.label_corpus import label_corpus
+from concord.flows.progress import say
+from concord.flows.runfolder.published import published
+from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
+from concord.flows.sources import read_documents
+from concord.flows.tracking.tracking import MODEL_FOLDER, PARENT, Outcome, Run, Tracking
+from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
+from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
+from concord.schemas.settings import Settings
+from concord.workers.compiling.code import code_digest
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.plan import plan
+from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import remove
+from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
+from concord.workers.learning.codl_learners import Learner, Way, learner_of
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_whole
 
 SCORE = "score"
 MODEL, CONSTRAINTS, POOL, DEV, MARKER = "model", "constraints.yaml", "labels", "dev", "cycle.json"

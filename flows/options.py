@@ -10,12 +10,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from flows.errors import faults
-from schemas.errors import UsageError
-from schemas.names import closest
-from schemas.run import RunSettings
-from schemas.settings import Settings, TextReaderSettings, TextSettings
-from workers.inference.registry import solver_named
+from concord.flows.errors import faults
+from concord.schemas.errors import UsageError
+from concord.schemas.names import closest
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import Settings, TextReaderSettings, TextSettings
+from concord.workers.inference.registry import solver_named
 
 S = typing.TypeVar("S", bound=Settings)
 

@@ -22,8 +22,8 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
-from schemas.visible import visible
-from workers.compiling.told import LISTENERS, Compiling, listening
+from concord.schemas.visible import visible
+from concord.workers.compiling.told import LISTENERS, Compiling, listening
 
 LINE_SECONDS = 10.0
 """Without a terminal (a scheduled run's log) a line every so many seconds."""

@@ -17,21 +17,21 @@ from pathlib import Path
 
 from pydantic import Field
 
-from flows.cluster.cluster import cluster
-from flows.cluster.pool import Done
-from flows.errors import failed_message
-from flows.progress import meter, say
-from flows.tracking.tracking import Outcome, Tracking
-from schemas.document import Document
-from schemas.errors import ShardsError
-from schemas.run import SampleRow
-from schemas.settings import Settings
-from schemas.trigram import TrigramSettings
-from workers.compiling.code import workers_digest
-from workers.learning.progressive import LEAST, Round, Tally, rounds, sizes_of
-from workers.learning.trigram_trials import Sample, chosen_of, grid, together
-from workers.remote.trials import TRIALS, Trial, TrialParts, name_of
-from workers.storage.files import write_whole, writing
+from concord.flows.cluster.cluster import cluster
+from concord.flows.cluster.pool import Done
+from concord.flows.errors import failed_message
+from concord.flows.progress import meter, say
+from concord.flows.tracking.tracking import Outcome, Tracking
+from concord.schemas.document import Document
+from concord.schemas.errors import ShardsError
+from concord.schemas.run import SampleRow
+from concord.schemas.settings import Settings
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.compiling.code import workers_digest
+from concord.workers.learning.progressive import LEAST, Round, Tally, rounds, sizes_of
+from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, together
+from concord.workers.remote.trials import TRIALS, Trial, TrialParts, name_of
+from concord.workers.storage.files import write_whole, writing
 
 TABLE = "trials.json"
 """Artifact: every trial of a sample."""

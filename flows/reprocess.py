@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.apart import check_apart
-from flows.jobs import check_sources, corpus_place, folder_place
-from flows.watched import watched
-from schemas.run import SHARD_BYTES, RunReport, RunSettings
+from concord.flows.apart import check_apart
+from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.watched import watched
+from concord.schemas.run import SHARD_BYTES, RunReport, RunSettings
 
 GIBBS = RunSettings()
 
@@ -42,8 +42,8 @@ def reprocess(
     check_sources([place], model=model, files=constraints)
     check_apart(folder, [place, model, *constraints])
 
-    from flows.label_corpus import Request, label_corpus
-    from workers.labelling.labelled import check_settings
+    from concord.flows.label_corpus import Request, label_corpus
+    from concord.workers.labelling.labelled import check_settings
 
     request = Request(
         corpus=place,

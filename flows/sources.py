@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from flows.progress import meter, say
-from schemas.columns import LABELS, Reject, absent
-from schemas.document import Batch, Document, ScoreColumn
-from schemas.errors import CorpusError
-from schemas.run import REGISTRY
-from schemas.settings import TextSettings
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
-from workers.constraints.declared import JoinedConstraints
-from workers.corpus.plan import plan
-from workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
-from workers.learning.corpus_agreement import SUFFIX, read_agreement
-from workers.learning.saved_consistency import saved_consistency
-from workers.models.loaders import load_model
-from workers.models.model import Model, text_tokenizer
+from concord.flows.progress import meter, say
+from concord.schemas.columns import LABELS, Reject, absent
+from concord.schemas.document import Batch, Document, ScoreColumn
+from concord.schemas.errors import CorpusError
+from concord.schemas.run import REGISTRY
+from concord.schemas.settings import TextSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
+from concord.workers.constraints.declared import JoinedConstraints
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
+from concord.workers.learning.corpus_agreement import SUFFIX, read_agreement
+from concord.workers.learning.saved_consistency import saved_consistency
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model, text_tokenizer
 
 
 class Registry(Protocol):
@@ -38,7 +38,7 @@ class LateRegistry(NamedTuple):
 
     def fetch(self, reference: str) -> Path:
         """See `flows.tracking.tracking.Tracking.fetch`."""
-        from flows.tracking.tracking import Tracking
+        from concord.flows.tracking.tracking import Tracking
 
         return Tracking(self.uri).fetch(reference)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.apart import check_apart
-from flows.jobs import check_sources, corpus_place, folder_place
-from flows.watched import watched
-from schemas.run import ALIAS, TrainReport
-from schemas.settings import Validation
+from concord.flows.apart import check_apart
+from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.watched import watched
+from concord.schemas.run import ALIAS, TrainReport
+from concord.schemas.settings import Validation
 
 
 @watched("train", run_name="{corpus}")
@@ -44,9 +44,9 @@ def train(
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place])
 
-    from flows.progressive import Search
-    from flows.train_model import Request, check_search, inputs_of, train_model
-    from workers.learning.trainers.registry import DEFAULT, trainer_named
+    from concord.flows.progressive import Search
+    from concord.flows.train_model import Request, check_search, inputs_of, train_model
+    from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 
     request = Request(
         corpus=place,

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.errors import TrackingError
-from flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
-from flows.progress import meter
-from flows.progressive import Kept, Search, choose, forget, track
-from flows.runfolder.runfolder import LOCK, dataset_digest, locked
-from flows.sources import read_documents
-from flows.tracking.tracking import (
+from concord.flows.errors import TrackingError
+from concord.flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
+from concord.flows.progress import meter
+from concord.flows.progressive import Kept, Search, choose, forget, track
+from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
+from concord.flows.sources import read_documents
+from concord.flows.tracking.tracking import (
     MODEL_FOLDER,
     PARENT,
     PENALTIES_FILE,
@@ -25,25 +25,25 @@ from flows.tracking.tracking import (
     Run,
     Tracking,
 )
-from flows.tuning import Tuned, pair_counts, tune_consistency
-from schemas.document import Document
-from schemas.labels import LabelError
-from schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
-from schemas.settings import HmmSettings, Settings, TrainerSettings, Validation
-from schemas.trigram import TrigramSettings
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import ConstraintSet
-from workers.corpus.plan import plan
-from workers.learning.folds import held_out
-from workers.learning.known_weights import known_weights_text
-from workers.learning.saved_consistency import EXTRA, consistency_extra
-from workers.learning.selection import Trial, best_of, select
-from workers.learning.trainers.perceptron import CONSTRAINTS_FILE
-from workers.learning.trainers.registry import trainer_named
-from workers.learning.trainers.trainer import Iteration, TrainingError
-from workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
-from workers.models.model import Model
-from workers.storage.files import staged
+from concord.flows.tuning import Tuned, pair_counts, tune_consistency
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelError
+from concord.schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
+from concord.schemas.settings import HmmSettings, Settings, TrainerSettings, Validation
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.corpus.plan import plan
+from concord.workers.learning.folds import held_out
+from concord.workers.learning.known_weights import known_weights_text
+from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
+from concord.workers.learning.selection import Trial, best_of, select
+from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.trainers.trainer import Iteration, TrainingError
+from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
+from concord.workers.models.model import Model
+from concord.workers.storage.files import staged
 
 
 class Request(Settings):

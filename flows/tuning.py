@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from flows.progress import meter
-from schemas.document import Document
-from schemas.labels import LabelSet
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.learning.tuning import ScaleTrial, tune_scales
-from workers.models.model import Model
+from concord.flows.progress import meter
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.learning.tuning import ScaleTrial, tune_scales
+from concord.workers.models.model import Model
 
 
 class Tuned(NamedTuple):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
-from flows.errors import faults
-from flows.progress import compiling_told
-from schemas.errors import UsageError
-from schemas.secrets import masked_errors
+from concord.flows.errors import faults
+from concord.flows.progress import compiling_told
+from concord.schemas.errors import UsageError
+from concord.schemas.secrets import masked_errors
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -77,7 +77,7 @@ def watched(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Callable[
 
 def flow_of(called: Callable[P, R]) -> Flow[P, R]:
     """Prefect's own object for a function that `watched` has made a flow, such as a deployment needs."""
-    from flows.prefect.private_flow import private_flow
+    from concord.flows.prefect.private_flow import private_flow
 
     return private_flow(*WATCHED[called])
 
@@ -86,7 +86,7 @@ def is_watched() -> bool:
     """Is there somebody to look: an API that Prefect is configured with, or a flow that calls this one?"""
     if "prefect" not in sys.modules and not os.environ.get("PREFECT_API_URL") and not any(map(_mentions_api, _files())):
         return False
-    from flows.prefect.api import api_url, in_a_flow
+    from concord.flows.prefect.api import api_url, in_a_flow
 
     return in_a_flow() or api_url() is not None
 

@@ -8,17 +8,17 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from schemas.document import Batch, Document
-from schemas.run import RunSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-from workers.constraints.templates.linear import Legality
-from workers.inference.registry import SOLVERS
-from workers.labelling.labelled import check_settings
-from workers.labelling.warming import warm
-from workers.learning.trainers.registry import TRAINERS
-from workers.models.crf import load
-from workers.synthesis.made_up import synthesize
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates.linear import Legality
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.warming import warm
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.crf import load
+from concord.workers.synthesis.made_up import synthesize
 
 MODEL = "lbfgs"
 """The trainer whose model the engines label with."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.run import Figures
+from concord.schemas.run import Figures
 
 
 class Breaches(Figures):

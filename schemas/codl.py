@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.run import Figures
-from schemas.settings import Settings
+from concord.schemas.run import Figures
+from concord.schemas.settings import Settings
 
 
 class MixtureSettings(Settings):

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column, Document, ScoreColumn, SourceSpans
-from schemas.errors import InputError
-from schemas.names import nearest
-from schemas.potentials import LARGEST_WEIGHT
+from concord.schemas.document import TOKENS, Batch, Column, Document, ScoreColumn, SourceSpans
+from concord.schemas.errors import InputError
+from concord.schemas.names import nearest
+from concord.schemas.potentials import LARGEST_WEIGHT
 
 NAME_KEY = b"concord.schema"
 VERSION_KEY = b"concord.version"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
+from concord.schemas.labels import Labels
 
 
 class Status(StrEnum):

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Spans
+from concord.schemas.labels import Spans
 
 TOKENS = "tokens"
 

@@ -5,7 +5,7 @@ Their messages name addresses and quote other libraries, so passwords and keys a
 
 from __future__ import annotations
 
-from schemas.secrets import redact
+from concord.schemas.secrets import redact
 
 
 class _MaskedError(Exception):

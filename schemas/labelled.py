@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
-from schemas.audit import Explanation
-from schemas.run import Figures
-from schemas.shown import marked_html, marked_text
+from concord.schemas.audit import Explanation
+from concord.schemas.run import Figures
+from concord.schemas.shown import marked_html, marked_text
 
 NO_GAP = 1e-6
 """Nats: engines prove what is optimal to within this."""

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import InputError
+from concord.schemas.errors import InputError
 
 Labels = NDArray[np.int32]
 

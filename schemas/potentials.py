@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import DocumentError
-from schemas.labels import LabelSet
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import LabelSet
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.columns import (
+from concord.schemas.columns import (
     CERTIFICATES,
     DOC_ID,
     ENTITY,
@@ -28,9 +28,9 @@ from schemas.columns import (
     sentence_lists,
     stamp,
 )
-from schemas.decoded import Confidence, Decoded, Ranking
-from schemas.document import TOKENS, Batch, Column
-from schemas.labels import LabelSet
+from concord.schemas.decoded import Confidence, Decoded, Ranking
+from concord.schemas.document import TOKENS, Batch, Column
+from concord.schemas.labels import LabelSet
 
 
 def predictions_table(

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from schemas.run import Figures
-from schemas.shown import Shown
+from concord.schemas.run import Figures
+from concord.schemas.shown import Shown
 
 
 class Report(Shown, BaseModel):

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.settings import Settings, TextSettings
-from schemas.shown import Shown
+from concord.schemas.settings import Settings, TextSettings
+from concord.schemas.shown import Shown
 
 FORMAT: Final = 2
 """Version of the shard markers and the manifest; a change makes old output be done again."""

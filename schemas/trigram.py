@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.settings import CountingSettings
+from concord.schemas.settings import CountingSettings
 
 
 class Metric(StrEnum):

@@ -8,10 +8,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
+from concord.workers.certificates.checker import Ground
+from concord.workers.certificates.writer import prove
+from concord.workers.constraints.declared import DeclaredConstraints
 from tests.made_up_proofs import accepts, damaged, made_up_node
 from tests.naive_templates import BIO, CASES, PLAIN, WORDS
 from tests.oracle import (
@@ -24,9 +27,6 @@ from tests.oracle import (
     random_words,
 )
 from tests.test_templates import template
-from workers.certificates.checker import Ground
-from workers.certificates.writer import prove
-from workers.constraints.declared import DeclaredConstraints
 
 SCHEMES = {
     Scheme.BIO: LABEL_SETS[:2],

@@ -18,24 +18,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.commands.verify import verify
-from flows.runfolder.runfolder import CORPUS, MANIFEST, SOURCES
-from schemas.columns import DOC_ID, LABELS, MARGIN, MARGIN_STATUS, N_BEST, N_BEST_BOUND, PROBABILITY, SENTENCE_STARTS
-from schemas.decoded import Status
-from schemas.document import TOKENS, Batch
-from schemas.errors import InputError
-from schemas.predictions import entities_column
-from schemas.problem import Problem
-from schemas.run import RunKey
+from concord.flows.commands.verify import verify
+from concord.flows.runfolder.runfolder import CORPUS, MANIFEST, SOURCES
+from concord.schemas.columns import (
+    DOC_ID,
+    LABELS,
+    MARGIN,
+    MARGIN_STATUS,
+    N_BEST,
+    N_BEST_BOUND,
+    PROBABILITY,
+    SENTENCE_STARTS,
+)
+from concord.schemas.decoded import Status
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.errors import InputError
+from concord.schemas.predictions import entities_column
+from concord.schemas.problem import Problem
+from concord.schemas.run import RunKey
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.corpus.parquet import table_bytes
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, shard_key
+from concord.workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
+from concord.workers.storage.sealed import seal, unseal
 from tests.made_folders import MadeRun
-from workers.constraints.constraint_set import build_problems
-from workers.corpus.parquet import table_bytes
-from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
-from workers.inference.registry import SOLVERS
-from workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, shard_key
-from workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
-from workers.storage.sealed import seal, unseal
 
 Row = dict[str, Any]
 

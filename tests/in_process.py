@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from flows.cluster.pool import Done
-from workers.corpus.plan import U
-from workers.remote.task import P, R, Task
+from concord.flows.cluster.pool import Done
+from concord.workers.corpus.plan import U
+from concord.workers.remote.task import P, R, Task
 
 
 class Here:

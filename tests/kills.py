@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from schemas.errors import InputError
+from concord.schemas.errors import InputError
 
 FREEING = ("os.rename", "os.remove", "os.rmdir")
 """Changes that need no room."""

@@ -14,24 +14,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.commands import verify as flow
-from flows.runfolder.runfolder import STORE, Sources, find_done, publish, write_sources
-from flows.sources import OpenModel
-from schemas.columns import table_from_documents
-from schemas.document import TOKENS, Batch, Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Floats, Potentials
-from schemas.run import RunKey, RunSettings
-from workers.compiling.code import code_digest
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import Separable
-from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-from workers.constraints.templates.runs import AtMostRuns
-from workers.constraints.templates.template import Template, TokenTest
-from workers.constraints.templates.words import Lexicon
-from workers.corpus.plan import plan
-from workers.labelling.labelled import check_settings
-from workers.labelling.shard import label_shard
+from concord.flows.commands import verify as flow
+from concord.flows.runfolder.runfolder import STORE, Sources, find_done, publish, write_sources
+from concord.flows.sources import OpenModel
+from concord.schemas.columns import table_from_documents
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.run import RunKey, RunSettings
+from concord.workers.compiling.code import code_digest
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import Separable
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates.runs import AtMostRuns
+from concord.workers.constraints.templates.template import Template, TokenTest
+from concord.workers.constraints.templates.words import Lexicon
+from concord.workers.corpus.plan import plan
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.shard import label_shard
 
 BIO = LabelSet.bio(["PER", "LOC"])
 SCHEMES = {

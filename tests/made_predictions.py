@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.runfolder.runfolder import MANIFEST
-from schemas.columns import PREDICTIONS
-from schemas.run import RunKey, RunManifest, RunSettings, ShardReport
-from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.storage.sealed import seal
+from concord.flows.runfolder.runfolder import MANIFEST
+from concord.schemas.columns import PREDICTIONS
+from concord.schemas.run import RunKey, RunManifest, RunSettings, ShardReport
+from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.storage.sealed import seal
 
 
 def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, list[str]]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.document import Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import Problem
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import build_problem
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import build_problem
 
 LABELS = LabelSet.bio(["PER", "ORG", "LOC", "MISC"])
 

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import Reject
-from schemas.document import TOKENS, Batch
-from schemas.labels import LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.run import RunKey, RunSettings, ShardReport
+from concord.schemas.columns import Reject
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.run import RunKey, RunSettings, ShardReport
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import ConstraintSet, Ground, Unconstrained
+from concord.workers.corpus.shards import Shard
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.shard import label_shard
+from concord.workers.synthesis.made_up import synthesize
 from tests.oracle import impossible_rows
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import ConstraintSet, Ground, Unconstrained
-from workers.corpus.shards import Shard
-from workers.labelling.labelled import check_settings
-from workers.labelling.shard import label_shard
-from workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from flows.tracking.tracking import Outcome
+from concord.flows.tracking.tracking import Outcome
 
 
 def untracked(

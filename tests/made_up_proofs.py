@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.problem import Problem
-from workers.certificates.checker import BITS, CertificateError, Ground, Item, check
+from concord.schemas.problem import Problem
+from concord.workers.certificates.checker import BITS, CertificateError, Ground, Item, check
 
 UNIT = 1 << BITS
 """Of a nat."""

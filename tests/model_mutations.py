@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Document
-from schemas.errors import InputError
-from schemas.run import RunSettings
-from workers.constraints.constraint_set import Unconstrained
-from workers.constraints.declared import JoinedConstraints
-from workers.labelling.labelled import check_settings, label_batch
-from workers.learning.saved_consistency import saved_consistency
-from workers.models.arrays_file import read_arrays, write_arrays
-from workers.models.crf import ARRAYS, WEIGHTS_FILE
-from workers.models.folder import MANIFEST, file_digest
-from workers.models.loaders import load_model
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import InputError
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.constraints.declared import JoinedConstraints
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.learning.saved_consistency import saved_consistency
+from concord.workers.models.arrays_file import read_arrays, write_arrays
+from concord.workers.models.crf import ARRAYS, WEIGHTS_FILE
+from concord.workers.models.folder import MANIFEST, file_digest
+from concord.workers.models.loaders import load_model
 
 WORDS = [["Ada", "Byron", "said", "Basel"], ["Ems", "Öl", "AG", "in", "1996"], ["Byron"]]
 SAMPLE = Batch.of([Document.build(f"d{i}", WORDS[i:], pos=[["X"] * len(s) for s in WORDS[i:]]) for i in range(3)])

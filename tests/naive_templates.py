@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
-from schemas.labels import LabelSet, Scheme
+from concord.schemas.labels import LabelSet, Scheme
 
 BIO = LabelSet.bio(["PER", "ORG"])
 PLAIN = LabelSet(("O", "author", "title", "date"), Scheme.PLAIN)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet, Scheme, Spans
-from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
+from concord.schemas.labels import Labels, LabelSet, Scheme, Spans
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import ANY, NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 
 LABEL_SETS = (
     LabelSet.bio(["PER"]),

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from schemas.columns import table_from_documents
-from schemas.document import Document
+from concord.schemas.columns import table_from_documents
+from concord.schemas.document import Document
 
 LISTS = pa.list_(pa.list_(pa.float64()))
 

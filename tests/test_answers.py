@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import TOKENS, Batch, Document
-from schemas.labels import OUTSIDE, LabelSet
-from schemas.settings import StackedSettings
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.labels import OUTSIDE, LabelSet
+from concord.schemas.settings import StackedSettings
+from concord.workers.features.mentions import NOTHING
+from concord.workers.features.templates import ANSWER_COLUMNS
+from concord.workers.learning.trainers import sgd, stacked
+from concord.workers.learning.trainers.stacked import train
+from concord.workers.models.answers import WIDTH, answer_columns
+from concord.workers.models.folder import MANIFEST, ModelError
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import viterbi_labels
+from concord.workers.models.two_stage_crf import SECOND, TwoStageModel
 from tests.test_crf import corpus
-from workers.features.mentions import NOTHING
-from workers.features.templates import ANSWER_COLUMNS
-from workers.learning.trainers import sgd, stacked
-from workers.learning.trainers.stacked import train
-from workers.models.answers import WIDTH, answer_columns
-from workers.models.folder import MANIFEST, ModelError
-from workers.models.loaders import load_model
-from workers.models.model import viterbi_labels
-from workers.models.two_stage_crf import SECOND, TwoStageModel
 
 BIO = LabelSet.bio(["LOC", "PER"])
 PLAIN = LabelSet.infer(["city", "road"])

@@ -14,15 +14,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from flows.apart import check_apart
-from flows.cli.app import app
-from flows.prefect.private_flow import PrivateFlow
-from schemas.settings import CrfSettings, IngestSettings
-from workers.corpus.ingestion import write_corpus
-from workers.features.clusters import Clusters, write_clusters
-from workers.learning.trainers import crfsuite
-from workers.storage.files import OutputError
-from workers.synthesis.made_up import synthesize
+from concord.flows.apart import check_apart
+from concord.flows.cli.app import app
+from concord.flows.prefect.private_flow import PrivateFlow
+from concord.schemas.settings import CrfSettings, IngestSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.features.clusters import Clusters, write_clusters
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.storage.files import OutputError
+from concord.workers.synthesis.made_up import synthesize
 
 OUT = "out"
 READ = {

@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 
-from flows.cluster.aside import Aside, StoppedError, aside
+from concord.flows.cluster.aside import Aside, StoppedError, aside
 
 
 @pytest.fixture

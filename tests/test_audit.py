@@ -8,22 +8,22 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from schemas.audit import CheckReport, ConstraintCheck
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Floats, Potentials
-from workers.audit.auditing import check, explain
-from workers.audit.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.rows import ConstraintError
-from workers.constraints.templates.features import TokenFeature
-from workers.constraints.templates.presence import MustAppear, StartsWith
-from workers.constraints.templates.repeats import Consistent
-from workers.constraints.templates.runs import AppearsOnce, AtMostRuns
-from workers.constraints.templates.template import Template, TokenTest
-from workers.constraints.templates.words import Lexicon, ShouldBeTagged
-from workers.inference.registry import Decoder
-from workers.models.model import LocalScores
+from concord.schemas.audit import CheckReport, ConstraintCheck
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Floats, Potentials
+from concord.workers.audit.auditing import check, explain
+from concord.workers.audit.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import ConstraintError
+from concord.workers.constraints.templates.features import TokenFeature
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith
+from concord.workers.constraints.templates.repeats import Consistent
+from concord.workers.constraints.templates.runs import AppearsOnce, AtMostRuns
+from concord.workers.constraints.templates.template import Template, TokenTest
+from concord.workers.constraints.templates.words import Lexicon, ShouldBeTagged
+from concord.workers.inference.registry import Decoder
+from concord.workers.models.model import LocalScores
 
 LABELS = LabelSet(("author", "title", "date"), Scheme.PLAIN)
 HARD = float("inf")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workers.evaluation import bootstrap
-from workers.evaluation.bootstrap import paired_bootstrap, paired_bootstraps
-from workers.evaluation.figures import FIGURES, f1_of_counts
+from concord.workers.evaluation import bootstrap
+from concord.workers.evaluation.bootstrap import paired_bootstrap, paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES, f1_of_counts
 
 
 def some_counts(documents: int, hit_rate: float, seed: int) -> np.ndarray:

@@ -19,7 +19,7 @@ SUBSET = ("tests/test_key_tables.py",)
 
 BEYOND = """
 import numpy as np
-from workers.compiling.kernel import kernel
+from concord.workers.compiling.kernel import kernel
 
 @kernel
 def read(array, i):

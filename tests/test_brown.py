@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from schemas.document import Batch, Document
-from schemas.settings import BrownSettings
-from workers.learning.brown import bigrams, bigrams_of, brown_clusters, merged
+from concord.schemas.document import Batch, Document
+from concord.schemas.settings import BrownSettings
+from concord.workers.learning.brown import bigrams, bigrams_of, brown_clusters, merged
 
 Parts = list[list[int]]
 Times = NDArray[np.int64]

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.decoded import Budget, Decoded, Status
-from schemas.labels import Labels
-from schemas.problem import ANY, LinearRows, Problem
-from schemas.settings import EngineSettings, EvolutionSettings
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.schemas.settings import EngineSettings, EvolutionSettings
+from concord.workers.inference.core.engine import UNLIMITED, Engine, document_rng
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.inference.sampling import gibbs
 from tests.made_repeats import repeated
-from workers.inference.core.engine import UNLIMITED, Engine, document_rng
-from workers.inference.core.incumbent import Search
-from workers.inference.registry import SOLVERS
-from workers.inference.sampling import gibbs
 
 TOKENS = 200
 BIG = repeated(TOKENS)

@@ -16,22 +16,22 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.cli.failures import Exit
-from schemas.columns import table_from_documents
-from schemas.document import Batch, Document
-from schemas.labels import LabelError, LabelSet
-from schemas.settings import CalibrationSettings, ScoresSettings, SgdSettings
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.schemas.columns import table_from_documents
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelError, LabelSet
+from concord.schemas.settings import CalibrationSettings, ScoresSettings, SgdSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.learning.calibration import calibrate
+from concord.workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from concord.workers.learning.trainers.sgd import train
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from concord.workers.models.loaders import load_model
+from concord.workers.models.scores import ScoresModel, label_set, save, unary
 from tests.scored import scored, written
 from tests.test_crf import corpus
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.learning.calibration import calibrate
-from workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
-from workers.learning.trainers.sgd import train
-from workers.learning.trainers.trainer import TrainingError
-from workers.models.folder import MANIFEST, parse_manifest, update_manifest
-from workers.models.loaders import load_model
-from workers.models.scores import ScoresModel, label_set, save, unary
 
 BIO = ("O", "B-X", "I-X")
 SENTENCES = [["O", "B-X"], ["B-X", "I-X", "O"], ["O"], ["B-X", "B-X", "I-X"]]

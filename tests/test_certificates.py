@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
-from schemas.settings import CertifySettings
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.settings import CertifySettings
+from concord.workers.certificates import writer
+from concord.workers.certificates.checker import TOLERANCE, Ground, check
+from concord.workers.certificates.writer import prove
+from concord.workers.inference.certify import engine as certify
 from tests.made_up_proofs import accepts, damaged, made_up_node
 from tests.oracle import EVERY_SET, LABEL_SETS, enumerate_best, naive_keys, random_problem
 from tests.test_second_best import crowded, ranked
-from workers.certificates import writer
-from workers.certificates.checker import TOLERANCE, Ground, check
-from workers.certificates.writer import prove
-from workers.inference.certify import engine as certify
 
 SLACK = 1.1 * TOLERANCE
 

@@ -7,22 +7,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.decoded import Status
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
-from schemas.settings import CertifySettings, GibbsSettings
+from concord.schemas.decoded import Status
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.settings import CertifySettings, GibbsSettings
+from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.certify.components import Pruned, part_of
+from concord.workers.inference.core.chain import viterbi, viterbi_score
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.spans import candidate_spans
+from concord.workers.inference.relaxation.relaxation import relax
+from concord.workers.inference.sampling import gibbs
 from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.seeds import quick_seeds
-from workers.inference.certify import engine as certify
-from workers.inference.certify.components import Pruned, part_of
-from workers.inference.core.chain import viterbi, viterbi_score
-from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.spans import candidate_spans
-from workers.inference.relaxation.relaxation import relax
-from workers.inference.sampling import gibbs
 
 PEOPLE = LabelSet.bio(["PER", "ORG", "LOC"])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.workers.inference.core.chain import log_partition, marginals, max_marginals, viterbi, viterbi_score
 from tests.oracle import all_labellings, local_scores, random_potentials
-from workers.inference.core.chain import log_partition, marginals, max_marginals, viterbi, viterbi_score
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 

@@ -7,14 +7,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.cli.chains import LEVELS, WIDTH, picture
-from schemas.document import Document
-from schemas.reports import ChainsReport, DocumentChains
-from schemas.settings import CrfSettings, IngestSettings
-from workers.corpus.ingestion import write_corpus
-from workers.learning.trainers import crfsuite
-from workers.synthesis.made_up import synthesize
+from concord.flows.cli.app import app
+from concord.flows.cli.chains import LEVELS, WIDTH, picture
+from concord.schemas.document import Document
+from concord.schemas.reports import ChainsReport, DocumentChains
+from concord.schemas.settings import CrfSettings, IngestSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.synthesis.made_up import synthesize
 
 
 @pytest.fixture(scope="module")

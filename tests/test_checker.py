@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
+from concord.workers.certificates.checker import MOST, Alive, CertificateError, Ground, Item, Prices, Reader, check
 from tests.made_up_proofs import UNIT, accepts, belongs, made_up_stage
 from tests.oracle import EVERY_SET, all_labellings, local_scores, naive_keys, naive_spans, random_problem
-from workers.certificates.checker import MOST, Alive, CertificateError, Ground, Item, Prices, Reader, check
 
 X = LabelSet(("O", "x"), Scheme.PLAIN)
 ALMOST = 1 << 12

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.columns import Reject
-from schemas.document import Document
-from schemas.labels import LabelSet, Scheme
-from schemas.settings import CitationSettings
-from workers.corpus.readers.citations import read_citations
-from workers.corpus.readers.registry import READERS
+from concord.schemas.columns import Reject
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.settings import CitationSettings
+from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.corpus.readers.registry import READERS
 
 CORA = Path(__file__).parents[2] / "shared" / "data" / "cora"
 

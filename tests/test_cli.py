@@ -20,14 +20,14 @@ import typer
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.commands.mining import METHODS, method_named
-from flows.options import OptionError, option_values, parse_options
-from flows.progress import meter
-from flows.runfolder.runfolder import STORE
-from schemas.codl import CodlSettings
-from schemas.run import RunSettings
-from schemas.settings import (
+from concord.flows.cli.app import app
+from concord.flows.commands.mining import METHODS, method_named
+from concord.flows.options import OptionError, option_values, parse_options
+from concord.flows.progress import meter
+from concord.flows.runfolder.runfolder import STORE
+from concord.schemas.codl import CodlSettings
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import (
     AnytimeSettings,
     CertifySettings,
     ClusterSettings,
@@ -38,18 +38,18 @@ from schemas.settings import (
     SgdSettings,
     StackedSettings,
 )
+from concord.workers.constraints.constraint_file import parse_constraints
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.corpus.ingestion import ingest
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.measures import MEASURES, check_measures
+from concord.workers.features.templates import FEATURE_SETS, feature_set
+from concord.workers.inference.registry import SOLVERS, solver_named
+from concord.workers.labelling.output import MARKERS
+from concord.workers.learning.penalties import PENALTIES, penalty_named
+from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
+from concord.workers.storage.files import write_whole
 from tests.made_predictions import predictions
-from workers.constraints.constraint_file import parse_constraints
-from workers.constraints.templates.registry import TEMPLATES
-from workers.corpus.ingestion import ingest
-from workers.corpus.readers.registry import READERS
-from workers.evaluation.measures import MEASURES, check_measures
-from workers.features.templates import FEATURE_SETS, feature_set
-from workers.inference.registry import SOLVERS, solver_named
-from workers.labelling.output import MARKERS
-from workers.learning.penalties import PENALTIES, penalty_named
-from workers.learning.trainers.registry import TRAINERS, trainer_named
-from workers.storage.files import write_whole
 
 runner = CliRunner()
 
@@ -77,9 +77,7 @@ def test_every_command_has_help_with_an_example_or_commands(name: str) -> None:
 def test_help_lists_the_exit_codes_and_waits_for_no_heavy_library() -> None:
     text = " ".join(call("--help").output.split())
     assert "Exit codes: 0 done" in text
-    script = (
-        "import sys; from flows.cli.app import app; print({'ray', 'prefect', 'mlflow', 'numba'} & set(sys.modules))"
-    )
+    script = "import sys, concord.flows.cli.app; print({'ray', 'prefect', 'mlflow', 'numba'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "set()"
 

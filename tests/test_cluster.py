@@ -9,7 +9,7 @@ import sys
 import time
 
 SCRIPT = """
-from flows.cluster.cluster import ClusterError, cluster
+from concord.flows.cluster.cluster import ClusterError, cluster
 try:
     with cluster({address!r}, workers=1):
         pass
@@ -33,8 +33,9 @@ def test_another_service_at_the_address_is_one_message_within_the_time_limit() -
     with socket.create_server(("127.0.0.1", 0)) as mute:
         port = mute.getsockname()[1]
         started = time.monotonic()
-        script = "import flows.cluster.cluster; flows.cluster.cluster.PROBE_SECONDS = 8.0" + SCRIPT.format(
-            address=f"127.0.0.1:{port}"
+        script = (
+            "import concord.flows.cluster.cluster; concord.flows.cluster.cluster.PROBE_SECONDS = 8.0"
+            + SCRIPT.format(address=f"127.0.0.1:{port}")
         )
         env = os.environ | {"RAY_AUTH_TOKEN": "0" * 64}
         found = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, ROOT, files_behind, imports_of
+from concord.workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, PACKAGE, ROOT, files_behind, imports_of
+from tests.copied import copied
 
 OUT = {
     "schemas/audit.py": "reports of `concord constraints check`",
@@ -148,10 +148,11 @@ def test_what_labelling_does_not_import_is_known() -> None:
 def test_labelling_imports_nothing_that_the_files_do_not_show() -> None:
     """What Python really imports to label is among the files found by reading."""
     script = f"""
-import importlib, sys
+import importlib, pathlib, sys
 for name in {LABELLING}: importlib.import_module(name)
 for module in list(sys.modules.values()):
-    if (getattr(module, "__name__", "")).startswith(("workers", "schemas")): print(module.__file__)
+    if (getattr(module, "__name__", "")).startswith(("concord.workers", "concord.schemas")):
+        print(pathlib.Path(module.__file__).resolve())
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     imported = {Path(line) for line in run.stdout.splitlines()}
@@ -160,24 +161,21 @@ for module in list(sys.modules.values()):
 
 
 def test_every_library_that_labelling_imports_is_in_the_digest() -> None:
-    project = {"schemas", "workers", "flows"}
     roots = {name.split(".")[0] for path in files_behind(LABELLING) for name in imports_of(path)}
-    libraries = {DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - project - PARSERS}
+    libraries = {DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - {PACKAGE} - PARSERS}
     assert libraries | {"llvmlite"} == set(LIBRARIES)
     assert set(COMPILERS) <= set(LIBRARIES)
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    copy = tmp_path_factory.mktemp("tree")
-    for package in ("schemas", "workers"):
-        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
-    return copy
+    return copied(tmp_path_factory.mktemp("tree"))
 
 
 def digests(tree: Path) -> tuple[str, str]:
     script = (
-        "from workers.compiling.code import code_digest; from workers.compiling.definitions import kernel_digests; "
+        "from concord.workers.compiling.code import code_digest; "
+        "from concord.workers.compiling.definitions import kernel_digests; "
         "print(code_digest(), sum(int(digest, 16) for digest in kernel_digests().values()))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tree)

@@ -19,44 +19,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-import flows.cluster.cluster
-import flows.label_corpus
-import flows.learn_from_pool
-import flows.tracking.tracking
-from flows.codl import codl
-from flows.codl_tuning import best_gamma, choose_gamma, label_here, learn_here
-from flows.errors import NothingLabelledError, RunFolderError
-from flows.label_corpus import label_corpus
-from flows.learn_from_pool import CONSTRAINTS, DEV, MARKER, MODEL, POOL, TUNED, Request, learn
-from flows.runfolder.published import published
-from flows.tracking.tracking import Outcome
-from schemas.codl import CodlReport, CodlSettings, GammaTrial
-from schemas.columns import PREDICTIONS
-from schemas.document import Batch, Column, Document
-from schemas.errors import CorpusError
-from schemas.labels import Labels
-from schemas.potentials import Floats, Potentials
-from schemas.run import RunSettings
-from schemas.settings import HmmSettings, PerceptronSettings
+import concord.flows.cluster.cluster
+import concord.flows.label_corpus
+import concord.flows.learn_from_pool
+import concord.flows.tracking.tracking
+from concord.flows.codl import codl
+from concord.flows.codl_tuning import best_gamma, choose_gamma, label_here, learn_here
+from concord.flows.errors import NothingLabelledError, RunFolderError
+from concord.flows.label_corpus import label_corpus
+from concord.flows.learn_from_pool import CONSTRAINTS, DEV, MARKER, MODEL, POOL, TUNED, Request, learn
+from concord.flows.runfolder.published import published
+from concord.flows.tracking.tracking import Outcome
+from concord.schemas.codl import CodlReport, CodlSettings, GammaTrial
+from concord.schemas.columns import PREDICTIONS
+from concord.schemas.document import Batch, Column, Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import HmmSettings, PerceptronSettings
+from concord.workers.constraints.constraint_file import parse_constraints
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.learning.codl import Ranked, Weights, changed, counted_weights, ways_of
+from concord.workers.learning.codl_learners import HmmLearner, Parts, PerceptronLearner, Way, straight
+from concord.workers.learning.expectation import improved
+from concord.workers.learning.folds import place_of
+from concord.workers.learning.hmm_counts import counted, mixed
+from concord.workers.learning.penalties import declared_weights
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.models.crf import CrfModel
+from concord.workers.models.hmm import HmmModel, Tables
+from concord.workers.models.loaders import load_model
+from concord.workers.synthesis.made_up import synthesize
 from tests.in_process import Here
 from tests.kills import full_before, killed_before
 from tests.made_tracking import untracked
-from workers.constraints.constraint_file import parse_constraints
-from workers.corpus.ingestion import write_corpus
-from workers.inference.core.chain import viterbi
-from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.learning.codl import Ranked, Weights, changed, counted_weights, ways_of
-from workers.learning.codl_learners import HmmLearner, Parts, PerceptronLearner, Way, straight
-from workers.learning.expectation import improved
-from workers.learning.folds import place_of
-from workers.learning.hmm_counts import counted, mixed
-from workers.learning.penalties import declared_weights
-from workers.learning.trainers.registry import trainer_named
-from workers.learning.trainers.trainer import TrainingError
-from workers.models.crf import CrfModel
-from workers.models.hmm import HmmModel, Tables
-from workers.models.loaders import load_model
-from workers.synthesis.made_up import synthesize
 
 GOLD = list(synthesize(6, seed=1, kind="citations"))
 POOLED = [Document(d.doc_id, d.sentence_starts, d.columns) for d in synthesize(15, seed=2, kind="citations")]
@@ -243,10 +243,10 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     for name, documents in (("gold", GOLD), ("pool", POOLED), ("dev", list(synthesize(4, seed=3, kind="citations")))):
         write_corpus(documents, tmp_path / name, source="test")
     (tmp_path / "rules.yaml").write_text(RULES)
-    monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
-    monkeypatch.setattr(flows.learn_from_pool, "label_corpus", label_corpus)
+    monkeypatch.setattr(concord.flows.learn_from_pool, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(concord.flows.learn_from_pool, "label_corpus", label_corpus)
 
     def made(out: str, *, rules: bool = True, n_best: int = 0, tune: bool = False, **options: object) -> Request:
         return Request(
@@ -363,7 +363,7 @@ def test_gamma_is_chosen_by_documents_that_were_not_learned_from(
     """Each share against a plain loop over the documents, each left out once; a call again chooses nothing anew."""
     request = request_of("out", tune=True, folds=9, sample=5, shares=(0.2, 0.6, 1.0), cycles=1)
     ended: list[Outcome] = []
-    monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked(ended))
+    monkeypatch.setattr(concord.flows.learn_from_pool, "Tracking", untracked(ended))
     report = run(request)
     pool = sorted(POOLED, key=lambda d: place_of(d.doc_id))[:5]
     names = {label for d in GOLD if d.labels is not None for label in d.labels.strings()}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.columns import (
+from concord.schemas.columns import (
     CORPUS,
     INTEGERS,
     PREDICTIONS,
@@ -28,10 +28,10 @@ from schemas.columns import (
     table_from_batch,
     table_from_documents,
 )
-from schemas.decoded import Decoded, Status
-from schemas.document import Batch, Column, Document
-from schemas.labels import LabelSet
-from schemas.predictions import predictions_table, times_table
+from concord.schemas.decoded import Decoded, Status
+from concord.schemas.document import Batch, Column, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.predictions import predictions_table, times_table
 from tests.made_runs import rejects_in
 
 WORD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.workers.inference.certify.components import Pruned, part_of
+from concord.workers.inference.core.prepared import Prepared
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, random_problem
-from workers.inference.certify.components import Pruned, part_of
-from workers.inference.core.prepared import Prepared
 
 
 @settings(max_examples=120)

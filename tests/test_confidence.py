@@ -6,20 +6,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas.decoded import MarginStatus
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet, Scheme, Spans
-from schemas.potentials import Potentials
-from schemas.problem import Problem
-from schemas.run import RunSettings
+from concord.schemas.decoded import MarginStatus
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet, Scheme, Spans
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrained
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.span_marginals import span_marginals
+from concord.workers.labelling.confidence import Entity, Rival, _Prover, confidence, lacking
+from concord.workers.labelling.labelled import check_settings, label_batch, run_decoder
+from concord.workers.labelling.shard import answers_table
 from tests.made_runs import HashModel, Impossible, consistency
 from tests.oracle import EVERY_SET, LOOSE_SETS, Span, all_labellings, naive_spans, random_problem
-from workers.constraints.constraint_set import ConstraintSet, Unconstrained
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.span_marginals import span_marginals
-from workers.labelling.confidence import Entity, Rival, _Prover, confidence, lacking
-from workers.labelling.labelled import check_settings, label_batch, run_decoder
-from workers.labelling.shard import answers_table
 
 TOKENS = {2: 6, 3: 5, 5: 4}
 """Of a problem, by its number of labels."""

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales, document_keys
-from workers.constraints.constraint_set import build_problem
-from workers.corpus.readers.registry import READERS
-from workers.learning.saved_consistency import consistency_extra
-from workers.learning.tuning import ScaleTrial, tune_scales
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales, document_keys
+from concord.workers.constraints.constraint_set import build_problem
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.learning.saved_consistency import consistency_extra
+from concord.workers.learning.tuning import ScaleTrial, tune_scales
 
 LABELS = LabelSet.bio(["PER", "LOC", "ORG", "MISC"])
 TRAINING = Path(__file__).parents[2] / "shared/data/conll2003/eng.train"

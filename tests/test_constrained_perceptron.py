@@ -9,24 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats
-from schemas.settings import PerceptronSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats
+from concord.schemas.settings import PerceptronSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.constraints.templates.template import Template
+from concord.workers.inference.registry import Decoder, EngineError
+from concord.workers.learning.crf.chains import Bools, TrainingChains
+from concord.workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
+from concord.workers.learning.crf.perceptron import run_passes
+from concord.workers.learning.penalties import row_weights, with_weights
+from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.folder import ModelError
+from concord.workers.models.loaders import load_model
 from tests.test_crf_fitting import EVERYTHING, chains_of
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.registry import TEMPLATES
-from workers.constraints.templates.template import Template
-from workers.inference.registry import Decoder, EngineError
-from workers.learning.crf.chains import Bools, TrainingChains
-from workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
-from workers.learning.crf.perceptron import run_passes
-from workers.learning.penalties import row_weights, with_weights
-from workers.learning.trainers.perceptron import CONSTRAINTS_FILE
-from workers.learning.trainers.registry import TRAINERS
-from workers.models.folder import ModelError
-from workers.models.loaders import load_model
 
 NAMES = ["L", "O", "P"]
 LABELS = LabelSet.infer(NAMES)

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from workers.constraints.constraint_file import ConstraintFileError, load_constraints, parse_constraints
-from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-from workers.constraints.rows import ConstraintError
-from workers.constraints.templates.presence import MustAppear, StartsWith
-from workers.constraints.templates.template import TokenTest
-from workers.constraints.templates.words import Lexicon
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.workers.constraints.constraint_file import ConstraintFileError, load_constraints, parse_constraints
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.rows import ConstraintError
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith
+from concord.workers.constraints.templates.template import TokenTest
+from concord.workers.constraints.templates.words import Lexicon
 
 LABELS = LabelSet(("author", "title", "date", "no", "3"), Scheme.PLAIN)
 SHIPPED = Path(__file__).parents[1] / "infra" / "constraints"

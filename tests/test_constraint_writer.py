@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from concord.workers.constraints.constraint_file import load_constraints, parse_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.features import TokenFeature, TransitionFeature
+from concord.workers.constraints.templates.words import Lexicon
 from tests.naive_templates import CASES
 from tests.test_templates import template
-from workers.constraints.constraint_file import load_constraints, parse_constraints
-from workers.constraints.constraint_writer import constraints_text
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.features import TokenFeature, TransitionFeature
-from workers.constraints.templates.words import Lexicon
 
 SHIPPED = Path(__file__).parents[1] / "infra" / "constraints"
 

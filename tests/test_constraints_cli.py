@@ -13,22 +13,22 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-import flows.tracking.tracking
-from flows.cli.constraints_cli import app
-from flows.tracking.tracking import PENALTIES_FILE, Outcome
-from schemas.audit import CheckReport, Explanation, WeighReport
-from schemas.columns import table_from_documents
-from schemas.document import Document
-from schemas.settings import CrfSettings, IngestSettings, SgdSettings
+import concord.flows.tracking.tracking
+from concord.flows.cli.constraints_cli import app
+from concord.flows.tracking.tracking import PENALTIES_FILE, Outcome
+from concord.schemas.audit import CheckReport, Explanation, WeighReport
+from concord.schemas.columns import table_from_documents
+from concord.schemas.document import Document
+from concord.schemas.settings import CrfSettings, IngestSettings, SgdSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.shards import read_batch
+from concord.workers.learning.trainers import crfsuite, sgd
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_tracking import untracked
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.templates.registry import TEMPLATES
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import plan
-from workers.corpus.readers.registry import READERS
-from workers.corpus.shards import read_batch
-from workers.learning.trainers import crfsuite, sgd
-from workers.synthesis.made_up import synthesize
 
 FILE = """
 constraints:
@@ -191,7 +191,7 @@ def test_weights_are_tuned_on_held_out_documents_and_tracked(
 ) -> None:
     kept: dict[str, object] = {}
     ended: list[Outcome] = []
-    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked(ended, kept))
+    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(ended, kept))
     held_out = tmp_path / "held-out"
     write_corpus(synthesize(15, seed=4, kind="citations"), held_out, source="made up", layout=IngestSettings())
     out = tmp_path / "tuned.yaml"

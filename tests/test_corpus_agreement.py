@@ -16,17 +16,16 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.cli.app import app
-from flows.cli.corpus_cli import next_step
-from flows.sources import OpenModel, open_constraints
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.settings import AgreementSettings
-from tests.made_runs import HashModel
-from workers.constraints.constraint_set import build_problems
-from workers.inference.core.chain import viterbi
-from workers.learning.corpus_agreement import (
+from concord.flows.cli.app import app
+from concord.flows.cli.corpus_cli import next_step
+from concord.flows.sources import OpenModel, open_constraints
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.settings import AgreementSettings
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.corpus_agreement import (
     About,
     AgreementFileError,
     AnswerCounts,
@@ -34,7 +33,8 @@ from workers.learning.corpus_agreement import (
     read_agreement,
     write_agreement,
 )
-from workers.models.model import viterbi_labels
+from concord.workers.models.model import viterbi_labels
+from tests.made_runs import HashModel
 
 MODEL = HashModel()
 LABELS = MODEL.labels

@@ -19,22 +19,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-import flows.commands.corpus_stats
-from flows.cli.app import app
-from flows.cli.failures import Exit
-from flows.commands.corpus_stats import VocabularyError, corpus_stats
-from schemas.document import Batch, Document
-from schemas.errors import CorpusError
-from schemas.labels import Scheme
-from schemas.settings import CrfSettings
+import concord.flows.commands.corpus_stats
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.flows.commands.corpus_stats import VocabularyError, corpus_stats
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.labels import Scheme
+from concord.schemas.settings import CrfSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.evaluation.corpus_counts import CorpusCounts, Lengths
+from concord.workers.features.templates import FeatureSet, FeatureSetError, feature_set
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.models.crf import CrfModel
 from tests.in_process import Here
 from tests.made_runs import HashModel
 from tests.test_crf import corpus as named
-from workers.corpus.ingestion import write_corpus
-from workers.evaluation.corpus_counts import CorpusCounts, Lengths
-from workers.features.templates import FeatureSet, FeatureSetError, feature_set
-from workers.learning.trainers import crfsuite
-from workers.models.crf import CrfModel
 
 BIO = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
 FIELDS = st.sampled_from(["name", "street", "O"])
@@ -154,7 +154,7 @@ def test_features_without_the_word_know_none(model: CrfModel) -> None:
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(flows.commands.corpus_stats, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(concord.flows.commands.corpus_stats, "cluster", lambda *_, **__: nullcontext(Here(None)))
     for i in range(3):
         rows = [replace(document, doc_id=f"{i}-{document.doc_id}") for document in named(i, 4)]
         write_corpus(rows, tmp_path / "corpus" / str(i), source="test")
@@ -164,7 +164,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_command_prints_tables_or_one_object(
     corpus: Path, model: CrfModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.commands.corpus_stats, "_vocabulary", lambda *_: model)
+    monkeypatch.setattr(concord.flows.commands.corpus_stats, "_vocabulary", lambda *_: model)
     words = ["corpus", "stats", str(corpus), "--model", "m"]
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.output
@@ -178,7 +178,7 @@ def test_the_command_prints_tables_or_one_object(
 
 
 def test_a_shard_that_fails_is_named_and_the_others_are_counted(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.commands.corpus_stats, "cluster", lambda *_, **__: nullcontext(Here(1)))
+    monkeypatch.setattr(concord.flows.commands.corpus_stats, "cluster", lambda *_, **__: nullcontext(Here(1)))
     done = CliRunner().invoke(app, ["corpus", "stats", str(corpus), "--json"])
     assert done.exit_code == Exit.SHARDS
     report = json.loads(done.stdout)
@@ -191,6 +191,6 @@ def test_what_cannot_be_counted_is_one_line(tmp_path: Path, corpus: Path, monkey
     with pytest.raises(CorpusError):
         corpus_stats(str(tmp_path / "nowhere"))
     opened = SimpleNamespace(model=HashModel())
-    monkeypatch.setattr(flows.commands.corpus_stats, "open_model", lambda *_: opened)
+    monkeypatch.setattr(concord.flows.commands.corpus_stats, "open_model", lambda *_: opened)
     with pytest.raises(VocabularyError, match="does not tell which words it knows"):
         corpus_stats(str(corpus), model="m")

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from schemas.decoded import Budget, Status
-from schemas.problem import Problem
-from schemas.settings import CertifySettings, GibbsSettings
+from concord.schemas.decoded import Budget, Status
+from concord.schemas.problem import Problem
+from concord.schemas.settings import CertifySettings, GibbsSettings
+from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.certify.components import Pruned
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, workspace_for
+from concord.workers.inference.relaxation.relaxation import Relaxed, relax
+from concord.workers.inference.sampling import gibbs
 from tests.made_repeats import repeated
-from workers.inference.certify import engine as certify
-from workers.inference.certify.components import Pruned
-from workers.inference.core.chain import viterbi
-from workers.inference.core.effort import Effort
-from workers.inference.core.engine import document_rng
-from workers.inference.core.prepared import Prepared
-from workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, workspace_for
-from workers.inference.relaxation.relaxation import Relaxed, relax
-from workers.inference.sampling import gibbs
 
 
 def cpu_seconds(run: Callable[[], object]) -> float:

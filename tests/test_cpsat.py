@@ -7,19 +7,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from schemas.decoded import Budget, Status
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
-from schemas.settings import CpSatSettings
+from concord.schemas.decoded import Budget, Status
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.settings import CpSatSettings
+from concord.workers.inference.core.chain import max_marginals, viterbi, viterbi_score
+from concord.workers.inference.cpsat import engine as cpsat
+from concord.workers.inference.cpsat import lattice_spans
+from concord.workers.inference.cpsat.draft import TRUE, ModelDraft
+from concord.workers.inference.cpsat.engine import solve_model
+from concord.workers.inference.cpsat.lattice import NoLabellingError, build_model
 from tests import oracle
 from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, naive_keys, random_problem
-from workers.inference.core.chain import max_marginals, viterbi, viterbi_score
-from workers.inference.cpsat import engine as cpsat
-from workers.inference.cpsat import lattice_spans
-from workers.inference.cpsat.draft import TRUE, ModelDraft
-from workers.inference.cpsat.engine import solve_model
-from workers.inference.cpsat.lattice import NoLabellingError, build_model
 
 
 def solve(problem: Problem, **settings: float) -> tuple[Labels, float, float]:

@@ -12,18 +12,18 @@ import numpy as np
 import pycrfsuite
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.labels import Scheme
-from schemas.potentials import Potentials
-from schemas.settings import ConllSettings, CrfSettings
-from workers.corpus.readers.columns import read_columns
-from workers.features.attributes import AttributeMaker
-from workers.inference.core.chain import log_partition, viterbi
-from workers.learning.trainers.crfsuite import CRFSUITE_FILE, train
-from workers.learning.trainers.trainer import Iteration
-from workers.models.crf import KIND, WEIGHTS_FILE, CrfModel, load
-from workers.models.crfsuite_file import read_crfsuite
-from workers.models.folder import MANIFEST, ModelError, update_manifest
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.settings import ConllSettings, CrfSettings
+from concord.workers.corpus.readers.columns import read_columns
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.inference.core.chain import log_partition, viterbi
+from concord.workers.learning.trainers.crfsuite import CRFSUITE_FILE, train
+from concord.workers.learning.trainers.trainer import Iteration
+from concord.workers.models.crf import KIND, WEIGHTS_FILE, CrfModel, load
+from concord.workers.models.crfsuite_file import read_crfsuite
+from concord.workers.models.folder import MANIFEST, ModelError, update_manifest
 
 NAMES = ("Ada Byron", "Basel", "Cora Bank", "Delft", "Ems Öl AG")
 TYPES = ("PER", "LOC", "ORG", "LOC", "ORG")

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.potentials import Floats
-from schemas.settings import (
+from concord.schemas.document import Batch, Document
+from concord.schemas.potentials import Floats
+from concord.schemas.settings import (
     CitationSettings,
     ColumnsSettings,
     ConllSettings,
@@ -26,24 +26,24 @@ from schemas.settings import (
     ReaderSettings,
     SgdSettings,
 )
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.features.incidence import Lists, incidence
+from concord.workers.features.templates import feature_set
+from concord.workers.learning.crf import objective as module
+from concord.workers.learning.crf import perceptron, sgd
+from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.fit import Fitting
+from concord.workers.learning.crf.lbfgs import Limits, Step, minimise
+from concord.workers.learning.crf.objective import Objective
+from concord.workers.learning.selection import cross_validated
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.trainers.trainer import Iteration
+from concord.workers.models.attribute_names import read_names
+from concord.workers.models.crf import load
+from concord.workers.models.folder import MANIFEST, parse_manifest
 from tests.test_crf import corpus
-from workers.corpus.readers.registry import READERS
-from workers.evaluation.figures import f1_of_counts
-from workers.features.attributes import AttributeMaker
-from workers.features.incidence import Lists, incidence
-from workers.features.templates import feature_set
-from workers.learning.crf import objective as module
-from workers.learning.crf import perceptron, sgd
-from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
-from workers.learning.crf.fit import Fitting
-from workers.learning.crf.lbfgs import Limits, Step, minimise
-from workers.learning.crf.objective import Objective
-from workers.learning.selection import cross_validated
-from workers.learning.trainers.registry import TRAINERS
-from workers.learning.trainers.trainer import Iteration
-from workers.models.attribute_names import read_names
-from workers.models.crf import load
-from workers.models.folder import MANIFEST, parse_manifest
 
 CORA = Path(__file__).parents[2] / "shared" / "data" / "cora" / "citation_train.300.txt"
 EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)

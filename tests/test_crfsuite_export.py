@@ -9,17 +9,17 @@ import numpy as np
 import pycrfsuite
 import pytest
 
-from schemas.document import Batch
-from schemas.errors import InputError
+from concord.schemas.document import Batch
+from concord.schemas.errors import InputError
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.trainers.crfsuite import CRFSUITE_FILE
+from concord.workers.learning.trainers.crfsuite_writer import write_crfsuite
+from concord.workers.learning.trainers.export import export_crfsuite
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.crf import load
+from concord.workers.models.crfsuite_file import CrfsuiteWeights, read_crfsuite
 from tests.test_crf import corpus
-from workers.features.attributes import AttributeMaker
-from workers.inference.core.chain import viterbi
-from workers.learning.trainers.crfsuite import CRFSUITE_FILE
-from workers.learning.trainers.crfsuite_writer import write_crfsuite
-from workers.learning.trainers.export import export_crfsuite
-from workers.learning.trainers.registry import TRAINERS
-from workers.models.crf import load
-from workers.models.crfsuite_file import CrfsuiteWeights, read_crfsuite
 
 
 def test_what_is_written_reads_back(tmp_path: Path) -> None:

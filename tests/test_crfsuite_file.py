@@ -9,7 +9,7 @@ import numpy as np
 import pycrfsuite
 import pytest
 
-from workers.models.crfsuite_file import HEADER, ModelFileError, read_crfsuite
+from concord.workers.models.crfsuite_file import HEADER, ModelFileError, read_crfsuite
 
 LABELS = ("O", "B-X", "I-X", "ß")
 

@@ -18,18 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.cli.failures import Exit
-from schemas.document import Batch, Document
-from schemas.run import RunSettings
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.inference.core.chain import log_partition, viterbi
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.models.crfsuite import FUNCTIONS_FILE, MODEL_FILE, TRUST, CrfsuiteModel, attributes
+from concord.workers.models.folder import ModelError
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model
 from tests.model_mutations import mend_hashes
-from workers.constraints.constraint_set import Unconstrained
-from workers.inference.core.chain import log_partition, viterbi
-from workers.labelling.labelled import check_settings, label_batch
-from workers.models.crfsuite import FUNCTIONS_FILE, MODEL_FILE, TRUST, CrfsuiteModel, attributes
-from workers.models.folder import ModelError
-from workers.models.loaders import load_model
-from workers.models.model import Model
 
 FEATURES = "tests.test_crfsuite_model:features"
 WORDS = ["Ada", "12", "Main", "St", "é", "x y", "", ":"]
@@ -137,7 +137,9 @@ def test_a_folder_alone_has_nothing_imported(folder: Path, tmp_path: Path) -> No
         json.dumps({"features": content["features"] | {"name": "evil:features", "package": "evil"}})
     )
     mend_hashes(copy)
-    script = "from pathlib import Path; from workers.models.loaders import load_model; load_model(Path('model'))"
+    script = (
+        "from pathlib import Path; from concord.workers.models.loaders import load_model; load_model(Path('model'))"
+    )
     root = str(Path(__file__).parents[1])
     for trust in ("", FEATURES, "evil", "evil:feature", "evil:features "):
         done = subprocess.run(

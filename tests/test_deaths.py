@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cluster.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, GivenUpError, Work
-from workers.corpus.parquet import ParquetLocation
-from workers.corpus.shards import Shard
+from concord.flows.cluster.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, GivenUpError, Work
+from concord.workers.corpus.parquet import ParquetLocation
+from concord.workers.corpus.shards import Shard
 
 FIRST_ROW = 1000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli import demo
+from concord.flows.cli import demo
 
 
 def test_printed_commands_work_in_a_shell_that_knows_nothing(

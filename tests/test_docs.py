@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 import typer
 
-from flows.cli.app import app
-from flows.commands.mining import METHODS
-from flows.options import OptionError, option_values, parse_options
-from schemas.codl import CodlSettings
-from schemas.settings import AgreementSettings, BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
-from workers.constraints.constraint_file import parse_constraints
-from workers.corpus.readers.registry import READERS
-from workers.features.templates import SUMMARIES
-from workers.inference.registry import SOLVERS
-from workers.learning.penalties import PENALTIES
-from workers.learning.trainers.registry import TRAINERS
+from concord.flows.cli.app import app
+from concord.flows.commands.mining import METHODS
+from concord.flows.options import OptionError, option_values, parse_options
+from concord.schemas.codl import CodlSettings
+from concord.schemas.settings import AgreementSettings, BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
+from concord.workers.constraints.constraint_file import parse_constraints
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.features.templates import SUMMARIES
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.penalties import PENALTIES
+from concord.workers.learning.trainers.registry import TRAINERS
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")

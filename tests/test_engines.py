@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded, Status
-from schemas.labels import Labels
-from schemas.problem import Problem
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import UNLIMITED, document_rng
+from concord.workers.inference.registry import SOLVERS
 from tests.oracle import LABEL_SETS, enumerate_best, random_labelling, random_problem
-from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import UNLIMITED, document_rng
-from workers.inference.registry import SOLVERS
 
 TOLERANCE = 1e-6
 SEEDS = range(60)

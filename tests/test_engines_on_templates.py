@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.decoded import Status
-from schemas.document import Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import Problem
+from concord.schemas.decoded import Status
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.workers.constraints.constraint_set import build_problem
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.template import Template
+from concord.workers.inference.registry import SOLVERS
 from tests.naive_templates import BIO, CASES, PLAIN
 from tests.oracle import enumerate_best
 from tests.test_engines import EXACT, check_answer, run
 from tests.test_templates import random_text, template
-from workers.constraints.constraint_set import build_problem
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.template import Template
-from workers.inference.registry import SOLVERS
 
 SHAPES = ((1,), (3,), (2, 1), (5,), (3, 2))
 ALL = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.environment import applied
+from concord.flows.environment import applied
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"mlflow", "numba", "ortools", "prefect", "pyarrow", "ray", "scipy", "sklearn", "spacy", "sqlalchemy"}
@@ -67,9 +67,9 @@ def test_settings_end_with_the_last_block_and_never_take_the_place_of_the_users(
 @pytest.mark.parametrize(
     "script",
     [
-        "import flows.reprocess, flows.train, flows.codl",
-        "from flows.reprocess import reprocess\ntry: reprocess('nope', 'model', 'out')\nexcept ValueError: pass",
-        "from flows.train import train\ntry: train('nope', 'out')\nexcept ValueError: pass",
+        "import concord.flows.reprocess, concord.flows.train, concord.flows.codl",
+        "from concord.flows.reprocess import reprocess\ntry: reprocess('no', 'model', 'out')\nexcept ValueError: pass",
+        "from concord.flows.train import train\ntry: train('nope', 'out')\nexcept ValueError: pass",
     ],
 )
 def test_flows_are_imported_and_told_a_wrong_path_without_anything_heavy(script: str, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ COMMANDS = {
 def test_a_command_tells_a_wrong_path_before_anything_heavy_is_imported(name: str, tmp_path: Path) -> None:
     script = (
         f"import sys; sys.argv = ['concord', *{COMMANDS[name]!r}]\n"
-        "from flows.cli.app import app\n"
+        "from concord.flows.cli.app import app\n"
         "try: app()\n"
         f"except SystemExit as left: print(left.code, {HEAVY!r} & set(sys.modules))"
     )
@@ -109,5 +109,5 @@ def test_prefect_watches_where_an_api_is_configured_and_nowhere_else(
 ) -> None:
     if profile is not None:
         (tmp_path / "profiles.toml").write_text(profile)
-    script = "from flows.watched import is_watched; print(is_watched())"
+    script = "from concord.flows.watched import is_watched; print(is_watched())"
     assert said(script, folder=tmp_path, PREFECT_HOME=str(tmp_path), **env) == str(watched)

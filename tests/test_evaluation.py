@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import accuracy_score, precision_recall_fscore_support
 
-from schemas.document import Batch, Column, SourceSpans
-from schemas.labels import Labels, LabelSet, Scheme
-from workers.evaluation.changes import EntityChanges, TokenChanges
-from workers.evaluation.conlleval import EntityCounts
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.label_ids import shared_label_ids
-from workers.evaluation.measures import MEASURES, Pair
-from workers.evaluation.named_counts import MatchCounts
-from workers.evaluation.tally import Tally
+from concord.schemas.document import Batch, Column, SourceSpans
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.workers.evaluation.changes import EntityChanges, TokenChanges
+from concord.workers.evaluation.conlleval import EntityCounts
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.label_ids import shared_label_ids
+from concord.workers.evaluation.measures import MEASURES, Pair
+from concord.workers.evaluation.named_counts import MatchCounts
+from concord.workers.evaluation.tally import Tally
 
 BIO = LabelSet.bio(["PER", "LOC", "ORG"])
 PLAIN = LabelSet(("author", "date", "title"), Scheme.PLAIN)

@@ -10,20 +10,20 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from schemas.document import TOKENS, Batch, Document
-from schemas.errors import CorpusError
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Floats, Potentials
-from schemas.settings import HmmSettings
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.settings import HmmSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.expectation import EXPECT, Words, added, improved
+from concord.workers.learning.hmm_counts import Counts, Evidence, evidence, likeliest
+from concord.workers.learning.trainers import hmm
+from concord.workers.learning.trainers.trainer import Iteration, TrainingError
+from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.hmm import HmmModel, Tables, load
 from tests.oracle import all_labellings, local_scores
-from workers.corpus.ingestion import write_corpus
-from workers.inference.core.chain import viterbi
-from workers.learning.expectation import EXPECT, Words, added, improved
-from workers.learning.hmm_counts import Counts, Evidence, evidence, likeliest
-from workers.learning.trainers import hmm
-from workers.learning.trainers.trainer import Iteration, TrainingError
-from workers.models.folder import MANIFEST, parse_manifest
-from workers.models.hmm import HmmModel, Tables, load
 
 PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 SETS = (PLAIN, LabelSet.bio(["PER"]))

@@ -10,21 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.run import RunKey, RunSettings
-from schemas.settings import CrfSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunKey, RunSettings
+from concord.schemas.settings import CrfSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_file import parse_constraints
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.constraints.declared import JoinedConstraints
+from concord.workers.corpus.plan import plan
+from concord.workers.features import scorer
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.labelling.shard import label_shard
+from concord.workers.learning.trainers.crfsuite import train
+from concord.workers.models.crf import CrfModel
 from tests.test_crf import corpus
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_file import parse_constraints
-from workers.constraints.constraint_set import ConstraintSet
-from workers.constraints.declared import JoinedConstraints
-from workers.corpus.plan import plan
-from workers.features import scorer
-from workers.labelling.labelled import check_settings
-from workers.labelling.output import PREDICTIONS
-from workers.labelling.shard import label_shard
-from workers.learning.trainers.crfsuite import train
-from workers.models.crf import CrfModel
 
 Form = dict[str, Any]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 import typer
 
-from flows.cli.failures import Exit, HungUp, Terminated, reported
-from flows.options import OptionError
-from schemas.errors import CorpusError, ServiceError
-from workers.constraints.constraint_file import ConstraintFileError
+from concord.flows.cli.failures import Exit, HungUp, Terminated, reported
+from concord.flows.options import OptionError
+from concord.schemas.errors import CorpusError, ServiceError
+from concord.workers.constraints.constraint_file import ConstraintFileError
 
 
 @pytest.mark.parametrize(

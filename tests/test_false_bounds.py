@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import Problem, Relation
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem, Relation
+from concord.workers.certificates.checker import check
+from concord.workers.certificates.writer import prove
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.constraints.templates.template import FeatureTemplate
 from tests.false_bounds import SCHEMES, Case, Tried, cases, tried
 from tests.made_up_proofs import accepts
-from workers.certificates.checker import check
-from workers.certificates.writer import prove
-from workers.constraints.templates.registry import TEMPLATES
-from workers.constraints.templates.template import FeatureTemplate
 
 PERSON = LabelSet(("O", "B-PER", "I-PER"), Scheme.LOOSE)
 

@@ -10,27 +10,27 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.decoded import Status
-from schemas.document import TOKENS, Batch, Document
-from schemas.errors import DocumentError
-from schemas.labels import LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.problem import Problem
-from schemas.run import RunKey, RunSettings
+from concord.schemas.decoded import Status
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.run import RunKey, RunSettings
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates import template
+from concord.workers.constraints.templates.order import PresencePrecedence
+from concord.workers.constraints.templates.repeats import Consistent
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.labelling.output import PREDICTIONS, in_place
+from concord.workers.labelling.shard import label_shard
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel
-from workers.constraints.constraint_set import ConstraintSet
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates import template
-from workers.constraints.templates.order import PresencePrecedence
-from workers.constraints.templates.repeats import Consistent
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import plan
-from workers.inference.core.engine import document_rng
-from workers.inference.registry import SOLVERS
-from workers.labelling.labelled import check_settings, label_batch
-from workers.labelling.output import PREDICTIONS, in_place
-from workers.labelling.shard import label_shard
-from workers.synthesis.made_up import synthesize
 
 FAULTS = (np.nan, -np.nan, np.inf)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from workers.features import scorer as scorer_module
-from workers.features.attributes import AttributeMaker
-from workers.features.derived import (
+from concord.schemas.document import Batch, Document
+from concord.workers.features import scorer as scorer_module
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.features.derived import (
     DERIVED,
     document_place,
     document_topic,
@@ -22,10 +22,10 @@ from workers.features.derived import (
     sentence_opening,
     sentence_size,
 )
-from workers.features.extractors import EXTRACTORS, SEPARATOR, Pieces, clean, kind, pattern, shape
-from workers.features.gazetteers import Gazetteer
-from workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
-from workers.features.templates import (
+from concord.workers.features.extractors import EXTRACTORS, SEPARATOR, Pieces, clean, kind, pattern, shape
+from concord.workers.features.gazetteers import Gazetteer
+from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
+from concord.workers.features.templates import (
     ANSWER_COLUMNS,
     FEATURE_SETS,
     LOWER,
@@ -39,7 +39,7 @@ from workers.features.templates import (
     feature_set,
     lists_of,
 )
-from workers.verification.plain_crf import PlainScorer
+from concord.workers.verification.plain_crf import PlainScorer
 
 LABELS = 5
 # Few letters, so that words and n-grams recur; the rest are the awkward ones.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from concord.workers.storage.files import TEMPORARY, OutputError, point, staged, write_whole
 from tests.kills import killed_before
-from workers.storage.files import TEMPORARY, OutputError, point, staged, write_whole
 
 
 def write_folder(target: Path, text: str) -> None:

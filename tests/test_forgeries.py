@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.commands.verify import verify
-from schemas.labels import Scheme
+from concord.flows.commands.verify import verify
+from concord.schemas.labels import Scheme
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS
 from tests.forgeries import OF_MANIFESTS, OF_ROWS, Found, forge_rows, opened, refused
 from tests.made_folders import MadeRun, made_run
-from workers.inference.registry import SOLVERS
-from workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS
 
 EVERYTHING: dict[str, Any] = {"confidence": "margin", "n_best": 3}
 POLICIES = ("viterbi", "relax", "reject")

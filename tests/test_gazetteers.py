@@ -14,22 +14,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.settings import CrfSettings, FeatureSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.settings import CrfSettings, FeatureSettings
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries, read_gazetteer, write_gazetteer
+from concord.workers.features.gazetteers import (
+    CASES,
+    ENTITIES,
+    GAZETTEER,
+    LONGEST,
+    SEEN,
+    Entry,
+    Gazetteer,
+    column_names,
+)
+from concord.workers.features.incidence import incidence
+from concord.workers.features.scorer import Scorer, compile_weights
+from concord.workers.features.templates import FeatureSetError, feature_set
+from concord.workers.learning.given_features import features_of
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.models.feature_files import LIST_FILES
+from concord.workers.models.folder import ModelError
+from concord.workers.models.loaders import load_model
 from tests.test_incidence import rows_of
-from workers.features.attributes import AttributeMaker
-from workers.features.gazetteer_files import GazetteerFileError, read_entries, read_gazetteer, write_gazetteer
-from workers.features.gazetteers import CASES, ENTITIES, GAZETTEER, LONGEST, SEEN, Entry, Gazetteer, column_names
-from workers.features.incidence import incidence
-from workers.features.scorer import Scorer, compile_weights
-from workers.features.templates import FeatureSetError, feature_set
-from workers.learning.given_features import features_of
-from workers.learning.trainers import crfsuite
-from workers.learning.trainers.registry import TRAINERS
-from workers.learning.trainers.trainer import TrainingError
-from workers.models.feature_files import LIST_FILES
-from workers.models.folder import ModelError
-from workers.models.loaders import load_model
 
 Said = list[tuple[Entry, str | None]]
 

@@ -7,20 +7,20 @@ import sys
 import numpy as np
 import pytest
 
-from schemas.decoded import Budget, Status
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.problem import Problem
-from schemas.settings import GibbsSettings
+from concord.schemas.decoded import Budget, Status
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.problem import Problem
+from concord.schemas.settings import GibbsSettings
+from concord.workers.inference.core.agreement import codec, count_labels, labels_cost
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.rows import row_penalty, row_state, set_label
+from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.sampling.diagnostics import diagnose, effective_samples, split_rhat
+from concord.workers.inference.sampling.names import sites_of
+from concord.workers.inference.sampling.state import WORK, Chain
+from concord.workers.inference.sampling.sweep import anneal
 from tests.oracle import enumerate_best, enumerate_marginals, random_labelling, random_problem
-from workers.inference.core.agreement import codec, count_labels, labels_cost
-from workers.inference.core.chain import viterbi
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.rows import row_penalty, row_state, set_label
-from workers.inference.sampling import gibbs
-from workers.inference.sampling.diagnostics import diagnose, effective_samples, split_rhat
-from workers.inference.sampling.names import sites_of
-from workers.inference.sampling.state import WORK, Chain
-from workers.inference.sampling.sweep import anneal
 
 HARD = 30.0
 

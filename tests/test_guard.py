@@ -14,7 +14,7 @@ import pytest
 DRIVER = """
 import sys, time
 from pathlib import Path
-from flows.cluster.guard import guarded
+from concord.flows.cluster.guard import guarded
 with guarded(Path(sys.argv[1])):
     print("guarded", flush=True)
     time.sleep({seconds})

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.settings import HmmSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.settings import HmmSettings
+from concord.workers.features.extractors import shape
+from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.hmm_counts import counted, estimated
+from concord.workers.learning.trainers import hmm
+from concord.workers.models.folder import MANIFEST, ModelError
+from concord.workers.models.hmm import STRINGS_FILE, HmmModel, load, save
 from tests.model_mutations import mend_hashes
-from workers.features.extractors import shape
-from workers.learning.crf.chains import Gold
-from workers.learning.hmm_counts import counted, estimated
-from workers.learning.trainers import hmm
-from workers.models.folder import MANIFEST, ModelError
-from workers.models.hmm import STRINGS_FILE, HmmModel, load, save
 
 SENTENCES = [["Ada", "wrote", "to", "Bob"], ["7", "Main"], ["Ada"]]
 FIELDS = [["n", "o", "o", "n"], ["d", "n"], ["o"]]

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.settings import Hmm2Settings
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.settings import Hmm2Settings
+from concord.workers.inference.core.chain import best_labels
+from concord.workers.inference.core.second_order import best_second_order, earlier
+from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.trainers import hmm2
+from concord.workers.learning.trainers.hmm2 import after_two
+from concord.workers.models.folder import ModelError
+from concord.workers.models.hmm2 import SECOND_FILE, Hmm2Model, load, save
 from tests.model_mutations import mend_hashes
 from tests.oracle import LABEL_SETS, all_labellings
-from workers.inference.core.chain import best_labels
-from workers.inference.core.second_order import best_second_order, earlier
-from workers.learning.crf.chains import Gold
-from workers.learning.trainers import hmm2
-from workers.learning.trainers.hmm2 import after_two
-from workers.models.folder import ModelError
-from workers.models.hmm2 import SECOND_FILE, Hmm2Model, load, save
 
 
 def scored(unary: Floats, second: Floats, labels: Labels) -> float:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Batch
+from concord.schemas.document import Batch
+from concord.workers.features import incidence as module
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.features.incidence import Incidence, Lists, end_to_end, incidence, side_by_side
+from concord.workers.features.scorer import Scorer, compile_weights
+from concord.workers.features.templates import FEATURE_SETS, FeatureSet, feature_set
 from tests.test_features import LABELS, Nested, _documents, _expected, documents, example
-from workers.features import incidence as module
-from workers.features.attributes import AttributeMaker
-from workers.features.incidence import Incidence, Lists, end_to_end, incidence, side_by_side
-from workers.features.scorer import Scorer, compile_weights
-from workers.features.templates import FEATURE_SETS, FeatureSet, feature_set
 
 
 def rows_of(found: Incidence) -> list[list[str]]:

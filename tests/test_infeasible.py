@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.run import OnInfeasible, RunKey, RunSettings, ShardReport
-from schemas.settings import IngestSettings
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.order import ShouldNotPrecede
-from workers.constraints.templates.presence import MustAppear, StartsWith
-from workers.constraints.templates.words import Lexicon
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import plan
-from workers.labelling.labelled import check_settings, label_batch
-from workers.labelling.output import MARKERS, PREDICTIONS, read_marker
-from workers.labelling.shard import label_shard
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.run import OnInfeasible, RunKey, RunSettings, ShardReport
+from concord.schemas.settings import IngestSettings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.order import ShouldNotPrecede
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith
+from concord.workers.constraints.templates.words import Lexicon
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.labelling.output import MARKERS, PREDICTIONS, read_marker
+from concord.workers.labelling.shard import label_shard
 
 LABELS = LabelSet(("author", "note", "title"), Scheme.PLAIN)
 HARD = DeclaredConstraints(
@@ -121,7 +121,7 @@ def test_relaxing_touches_hard_rows_and_hard_costs_only() -> None:
     settings = check_settings(RunSettings(engine="viterbi"))
     decoded = label_batch(Batch.of(DOCUMENTS), model=FlatModel(), constraints=declared, settings=settings)
     assert decoded.infeasible == 3  # Viterbi knows no constraints: it proves nothing
-    from workers.constraints.constraint_set import build_problem
+    from concord.workers.constraints.constraint_set import build_problem
 
     problem = build_problem(DOCUMENTS[0], FlatModel().potentials(Batch.of(DOCUMENTS[:1])), LABELS, declared)
     soft = problem.relaxed(7.0)

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.columns import REJECTS, Misfit, Reject, SchemaError, batch_from_table
-from schemas.document import Document
-from schemas.errors import CorpusError
-from schemas.settings import ColumnsSettings, IngestSettings
+from concord.schemas.columns import REJECTS, Misfit, Reject, SchemaError, batch_from_table
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.settings import ColumnsSettings, IngestSettings
+from concord.workers.corpus.ingestion import Ceiling, IngestError, IngestReport, ingest, write_corpus
+from concord.workers.corpus.parquet import read_tables
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
 from tests.made_runs import rejects_in
-from workers.corpus.ingestion import Ceiling, IngestError, IngestReport, ingest, write_corpus
-from workers.corpus.parquet import read_tables
-from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
 
 SMALL = IngestSettings(group_documents=3, group_tokens=12, part_bytes=4000)
 

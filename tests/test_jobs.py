@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.corpora import ingest_corpus, synthesize_corpus
-from flows.errors import NAMED, RunFolderError, ShardsFailedError
-from flows.jobs import corpus_name, corpus_place, folder_place
-from schemas.run import RunReport
-from schemas.settings import IngestSettings, TextSettings
+from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
+from concord.flows.errors import NAMED, RunFolderError, ShardsFailedError
+from concord.flows.jobs import corpus_name, corpus_place, folder_place
+from concord.schemas.run import RunReport
+from concord.schemas.settings import IngestSettings, TextSettings
 
 
 def test_paths_become_absolute_and_uris_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

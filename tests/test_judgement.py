@@ -11,35 +11,35 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import flows.commands.mining
-from flows.cli.app import app
-from flows.cli.failures import Exit
-from schemas.audit import MineReport
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Floats, Potentials
-from schemas.settings import IngestSettings, SgdSettings
+import concord.flows.commands.mining
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.schemas.audit import MineReport
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.settings import IngestSettings, SgdSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.features import TokenFeature
+from concord.workers.constraints.templates.order import Adjacency, ShouldNotPrecede
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith
+from concord.workers.constraints.templates.runs import AppearsOnce
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.evaluation.randomization import chances_of_best
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.crf.constrained import degrees
+from concord.workers.learning.judgement import JudgedSettings, Judgement, Source, judged
+from concord.workers.learning.penalties import with_weights
+from concord.workers.learning.pools import Pools
+from concord.workers.learning.trainers import sgd
+from concord.workers.learning.unseen import Answers, Unseen
+from concord.workers.synthesis.made_up import synthesize
 from tests.in_process import Here
 from tests.oracle import all_labellings, local_scores
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.features import TokenFeature
-from workers.constraints.templates.order import Adjacency, ShouldNotPrecede
-from workers.constraints.templates.presence import MustAppear, StartsWith
-from workers.constraints.templates.runs import AppearsOnce
-from workers.corpus.ingestion import write_corpus
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.named_counts import Counts
-from workers.evaluation.randomization import chances_of_best
-from workers.inference.registry import Decoder
-from workers.learning.crf.constrained import degrees
-from workers.learning.judgement import JudgedSettings, Judgement, Source, judged
-from workers.learning.penalties import with_weights
-from workers.learning.pools import Pools
-from workers.learning.trainers import sgd
-from workers.learning.unseen import Answers, Unseen
-from workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
 RULES = DeclaredConstraints(
@@ -213,7 +213,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray's part is that of every count, and tested there."""
-    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
 
 
 def run(*words: str | Path, code: int = 0) -> str:

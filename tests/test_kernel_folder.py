@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from workers.compiling import kernel_folder as module
-from workers.compiling.code import ROOT
-from workers.compiling.kernel_folder import KEPT_DAYS, LETTERS, PREFIX, kernel_folder, known_digests
-from workers.compiling.kernel_folder import _can_be_written as can_be_written
+from concord.workers.compiling import kernel_folder as module
+from concord.workers.compiling.kernel_folder import KEPT_DAYS, LETTERS, PREFIX, kernel_folder, known_digests
+from concord.workers.compiling.kernel_folder import _can_be_written as can_be_written
+from tests.copied import copied
 
 CALLED = """
-from workers.compiling.kernel import kernel
+from concord.workers.compiling.kernel import kernel
 
 @kernel
 def called(x):
@@ -26,9 +25,9 @@ def called(x):
 """
 
 CALLING = """
-from workers.called import called
-from workers.compiling.kernel import kernel
-from workers.compiling.kernel_folder import kernel_folder
+from concord.workers.called import called
+from concord.workers.compiling.kernel import kernel
+from concord.workers.compiling.kernel_folder import kernel_folder
 
 @kernel
 def calling(x):
@@ -41,8 +40,7 @@ print(calling(1), sum(calling.stats.cache_hits.values()), kernel_folder())
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The project with two kernels more, one of which calls the other."""
-    for package in ("schemas", "workers"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copied(tmp_path)
     (tmp_path / "workers" / "called.py").write_text(CALLED)
     (tmp_path / "workers" / "calling.py").write_text(CALLING)
     return tmp_path
@@ -52,7 +50,7 @@ def run(tree: Path, **variables: str) -> tuple[int, int, Path]:
     """What `calling(1)` gives in a process of its own, whether it was compiled before, and the folder."""
     left = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
     ended = subprocess.run(
-        [sys.executable, "-B", "-c", "import workers.calling"],
+        [sys.executable, "-B", "-c", "import concord.workers.calling"],
         capture_output=True,
         text=True,
         check=False,

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from numba.core.dispatcher import Dispatcher
 
-import workers
-from workers.compiling import definitions
+import concord.workers
+from concord.workers.compiling import definitions
 
 
 def kernels() -> Iterator[Dispatcher]:
     """All kernels of the project, each once."""
-    for found in pkgutil.walk_packages(workers.__path__, "workers."):
+    for found in pkgutil.walk_packages(concord.workers.__path__, "concord.workers."):
         for value in vars(importlib.import_module(found.name)).values():
             if isinstance(value, Dispatcher) and value.py_func.__module__ == found.name:
                 yield value
@@ -65,7 +65,7 @@ def reached(kernel: Dispatcher) -> set[tuple[str, str]]:
                 if isinstance(value, Dispatcher):
                     found.add((value.py_func.__module__, value.py_func.__name__))
                     waiting.append(value.py_func)
-                elif isinstance(value, type) and value.__module__.startswith(("schemas", "workers")):
+                elif isinstance(value, type) and value.__module__.startswith(("concord.schemas.", "concord.workers.")):
                     found.add((value.__module__, value.__name__))
     return found
 

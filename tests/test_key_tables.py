@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.decoded import Status
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.decoded import Status
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.workers.constraints.consistency import span_keys
+from concord.workers.inference.core.agreement import codec, labels_cost
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.spans import candidate_spans
+from concord.workers.inference.relaxation.ascent import BEST, ascend, ascent_from
+from concord.workers.inference.relaxation.groups import PricedGroups
+from concord.workers.inference.relaxation.relaxation import chains_of, relax
 from tests.oracle import enumerate_best, naive_keys, naive_objective, random_labelling
 from tests.referees.problems import Kind, problem_of_kind
 from tests.test_engines import EXACT, check_answer, run
-from workers.constraints.consistency import span_keys
-from workers.inference.core.agreement import codec, labels_cost
-from workers.inference.core.chain import viterbi
-from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.spans import candidate_spans
-from workers.inference.relaxation.ascent import BEST, ascend, ascent_from
-from workers.inference.relaxation.groups import PricedGroups
-from workers.inference.relaxation.relaxation import chains_of, relax
 
 LABELS = LabelSet(("x", "y"), Scheme.PLAIN)
 

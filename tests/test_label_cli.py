@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.cli.label_cli import _texts
-from flows.commands.label import open_labeller
-from schemas.document import Batch, Document
-from schemas.errors import CorpusError, DocumentError
-from schemas.labelled import LabelledText
-from schemas.run import RunSettings
-from schemas.settings import CrfSettings, TextReaderSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.labelling.labelled import check_settings, label_batch
-from workers.learning.saved_consistency import EXTRA, consistency_extra
-from workers.learning.trainers import crfsuite
-from workers.models.crf import KIND
-from workers.models.folder import update_manifest
-from workers.synthesis.made_up import synthesize
+from concord.flows.cli.app import app
+from concord.flows.cli.label_cli import _texts
+from concord.flows.commands.label import open_labeller
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import CorpusError, DocumentError
+from concord.schemas.labelled import LabelledText
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import CrfSettings, TextReaderSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.models.crf import KIND
+from concord.workers.models.folder import update_manifest
+from concord.workers.synthesis.made_up import synthesize
 
 MADE = list(synthesize(30, seed=2, kind="news"))
 TEXT = " ".join(MADE[0].tokens[:60]) + "\n\nÉtude — naïve."
@@ -156,7 +156,7 @@ def test_explanations_show_what_constraints_change(model: Path, tmp_path: Path) 
 
 def test_nothing_that_takes_long_to_import_is_imported_without_need(model: Path) -> None:
     script = (
-        "import sys; from flows.cli.app import app\n"
+        "import sys; from concord.flows.cli.app import app\n"
         f"try: app(['label', '--model', {str(model)!r}, '--explain', 'Ada wrote to Charles.'])\n"
         "except SystemExit as left: assert not left.code\n"
         "print({'ray', 'prefect', 'mlflow', 'ortools', 'sklearn', 'matplotlib'} & set(sys.modules))"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.labels import broken_span, to_bio
+from concord.schemas.labels import broken_span, to_bio
 
 TYPES = ("X", "Y")
 SCHEMES = {"bio": "BII", "iob1": "III", "bioes": "BIES", "bilou": "BILU"}

@@ -8,22 +8,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schemas.decoded import Status
-from schemas.document import Batch
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from schemas.problem import ANY, LinearRows, Problem
-from schemas.settings import CertifySettings
+from concord.schemas.decoded import Status
+from concord.schemas.document import Batch
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.schemas.settings import CertifySettings
+from concord.workers.certificates.checker import CertificateError, check
+from concord.workers.certificates.writer import prove
+from concord.workers.constraints.constraint_file import ConstraintFileError, parse_constraints
+from concord.workers.inference.certify import engine as certify
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel, consistency, key_of
 from tests.made_up_proofs import UNIT, accepts
 from tests.oracle import EVERY_SET, enumerate_best, random_problem
 from tests.test_certificates import names
-from workers.certificates.checker import CertificateError, check
-from workers.certificates.writer import prove
-from workers.constraints.constraint_file import ConstraintFileError, parse_constraints
-from workers.inference.certify import engine as certify
-from workers.labelling.labelled import check_settings, label_batch
-from workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet(("O", "x"), Scheme.PLAIN)
 

@@ -13,30 +13,30 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.constraints_cli import app
-from schemas.audit import WeighReport
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Floats, Potentials
-from schemas.problem import Problem
-from schemas.settings import IngestSettings, SgdSettings
+from concord.flows.cli.constraints_cli import app
+from concord.schemas.audit import WeighReport
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import IngestSettings, SgdSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.features import TokenFeature
+from concord.workers.constraints.templates.order import Adjacency
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith
+from concord.workers.constraints.templates.runs import AppearsOnce
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.crf.constrained import degrees
+from concord.workers.learning.learned_weights import PassDone, PenaltyPerceptron, learn_weights
+from concord.workers.learning.penalties import LearnedSettings
+from concord.workers.learning.trainers import sgd
+from concord.workers.learning.trainers.trainer import Progress
+from concord.workers.learning.unseen import Answers, Unseen
+from concord.workers.synthesis.made_up import synthesize
 from tests.oracle import all_labellings, local_scores
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_set import build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.features import TokenFeature
-from workers.constraints.templates.order import Adjacency
-from workers.constraints.templates.presence import MustAppear, StartsWith
-from workers.constraints.templates.runs import AppearsOnce
-from workers.corpus.ingestion import write_corpus
-from workers.inference.registry import Decoder
-from workers.learning.crf.constrained import degrees
-from workers.learning.learned_weights import PassDone, PenaltyPerceptron, learn_weights
-from workers.learning.penalties import LearnedSettings
-from workers.learning.trainers import sgd
-from workers.learning.trainers.trainer import Progress
-from workers.learning.unseen import Answers, Unseen
-from workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
 RULES = DeclaredConstraints(

@@ -15,25 +15,25 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-import flows.commands.mining
-from flows.cli.app import app
-from flows.cli.failures import Exit
-from schemas.document import Batch, Document
-from schemas.labels import OUTSIDE, LabelSet, Scheme
+import concord.flows.commands.mining
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
+from concord.workers.constraints.constraint_file import load_constraints, parse_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.template import RowTemplate, Site, TokenTest, Vocabulary
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
+from concord.workers.learning.logic.kept import TriedClause, implies, kept_clauses, remarks_on, tried, written
+from concord.workers.learning.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
+from concord.workers.learning.logic.search import Learned, LogicSettings, Samples, cheapest, clauses_of
+from concord.workers.learning.logic.templates import Unsaid, other_than, template_of
+from concord.workers.learning.mining import passing
+from concord.workers.learning.run_order import Runs
 from tests.in_process import Here
 from tests.test_mining import ANY, BIO, NESTED, plain_runs, plainly, shuffled_corpus, spelled
-from workers.constraints.constraint_file import load_constraints, parse_constraints
-from workers.constraints.constraint_writer import constraints_text
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.template import RowTemplate, Site, TokenTest, Vocabulary
-from workers.corpus.ingestion import write_corpus
-from workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
-from workers.learning.logic.kept import TriedClause, implies, kept_clauses, remarks_on, tried, written
-from workers.learning.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
-from workers.learning.logic.search import Learned, LogicSettings, Samples, cheapest, clauses_of
-from workers.learning.logic.templates import Unsaid, other_than, template_of
-from workers.learning.mining import passing
-from workers.learning.run_order import Runs
 
 QUICK = LogicSettings(held_out=0.5, literals=2, clauses=1, orders=8, mixed=5, deterministic_seconds=0.02)
 
@@ -292,7 +292,7 @@ def test_why_no_constraint_says_a_clause() -> None:
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Documents that begin with a and know b only behind a mark, in three shards that are counted in this process."""
-    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
     rng = np.random.default_rng(1)
     documents = [spelled(f"{i}", ["a", *rng.permutation(list("bcd")).tolist()], rng) for i in range(90)]
     for i in range(3):
@@ -340,5 +340,5 @@ def test_methods_and_failures_are_named(corpus: Path, monkeypatch: pytest.Monkey
     nothing = run(*given, place, "--method", "logic", "--option", "support=1000")
     assert "no rule was found" in nothing
     assert load_constraints(out).templates == ()
-    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
+    monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
     assert "1 of 3 shards failed" in run("mine", "--all", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.commands.evaluate import evaluate
-from schemas.columns import CORPUS, DOC_ID, LABELS, Misfit, Reject
-from schemas.document import Document
-from schemas.labels import LabelSet
-from schemas.settings import PubtatorSettings
+from concord.flows.cli.app import app
+from concord.flows.commands.evaluate import evaluate
+from concord.schemas.columns import CORPUS, DOC_ID, LABELS, Misfit, Reject
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.settings import PubtatorSettings
+from concord.workers.corpus.ingestion import ingest
+from concord.workers.corpus.parquet import read_tables
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.readers.spans import CUT, EMPTY, OVERLAP, UNFIT, WIDENED, CharSpan, marked_document
+from concord.workers.corpus.readers.umass import nested_fault, nested_to_bio
 from tests.made_predictions import predictions
-from workers.corpus.ingestion import ingest
-from workers.corpus.parquet import read_tables
-from workers.corpus.readers.registry import READERS
-from workers.corpus.readers.spans import CUT, EMPTY, OVERLAP, UNFIT, WIDENED, CharSpan, marked_document
-from workers.corpus.readers.umass import nested_fault, nested_to_bio
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Column, Document, SourceSpans
-from schemas.errors import UsageError
-from schemas.labels import LabelSet, Scheme
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import (
+from concord.schemas.document import Batch, Column, Document, SourceSpans
+from concord.schemas.errors import UsageError
+from concord.schemas.labels import LabelSet, Scheme
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import (
     DEFAULTS,
     MEASURES,
     Items,
@@ -27,7 +27,7 @@ from workers.evaluation.measures import (
     measured,
     suggested,
 )
-from workers.evaluation.named_counts import MatchCounts
+from concord.workers.evaluation.named_counts import MatchCounts
 
 BIO = LabelSet.bio(["PER", "LOC"])
 PLAIN = LabelSet(("O", "author", "date"), Scheme.PLAIN)

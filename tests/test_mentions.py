@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from workers.features.mentions import MENTION_COLUMNS, mention_columns
+from concord.schemas.document import Batch, Document
+from concord.workers.features.mentions import MENTION_COLUMNS, mention_columns
 
 WORDS = ["New", "York", "NEW", "new", "NYT", "Times", "times", "NY", "of", "1996", "X", "ẞ", "中", "n", "E", "IBM", ""]
 documents = st.lists(

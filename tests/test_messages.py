@@ -15,10 +15,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import flows.cli.failures
-from flows.cli.app import app
-from flows.commands.calibrating import calibrate_model
-from schemas.settings import (
+import concord.flows.cli.failures
+from concord.flows.cli.app import app
+from concord.flows.commands.calibrating import calibrate_model
+from concord.schemas.settings import (
     BrownSettings,
     CalibrationSettings,
     ClusterSettings,
@@ -27,11 +27,11 @@ from schemas.settings import (
     IngestSettings,
     Settings,
 )
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.synthesis.made_up import synthesize
 from tests.test_apart import WRITERS
 from tests.test_paths_cli import full_disk
-from workers.corpus.ingestion import write_corpus
-from workers.learning.trainers import crfsuite
-from workers.synthesis.made_up import synthesize
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ def test_only_what_goes_on_after_an_interruption_says_so(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(flows.cli.failures, "masked_errors", interrupted)
+    monkeypatch.setattr(concord.flows.cli.failures, "masked_errors", interrupted)
     for name, writer in WRITERS.items():
         words = writer.words(made, None, tmp_path / "o")
         said = CliRunner().invoke(app, words).stderr

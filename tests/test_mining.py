@@ -17,16 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-import flows.commands.mining
-from flows.cli.app import app
-from flows.cli.failures import Exit
-from schemas.document import Batch, Document
-from schemas.labels import OUTSIDE, LabelSet, Scheme
-from tests.in_process import Here
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.templates.template import levels
-from workers.corpus.ingestion import write_corpus
-from workers.learning.mining import (
+import concord.flows.commands.mining
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.templates.template import levels
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.mining import (
     DEALT,
     MiningSettings,
     Rule,
@@ -38,10 +37,11 @@ from workers.learning.mining import (
     kept_of,
     significant,
 )
-from workers.learning.penalties import COUNTED
-from workers.learning.rule_counts import Kind, RuleCounts, order_verdicts
-from workers.learning.run_order import Runs
-from workers.synthesis.made_up import synthesize
+from concord.workers.learning.penalties import COUNTED
+from concord.workers.learning.rule_counts import Kind, RuleCounts, order_verdicts
+from concord.workers.learning.run_order import Runs
+from concord.workers.synthesis.made_up import synthesize
+from tests.in_process import Here
 
 PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 BIO = LabelSet.bio(["a", "b", "c"])
@@ -369,7 +369,7 @@ def test_weights_are_those_of_documents(penalty: str) -> None:
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Citations in three shards, counted in this process."""
-    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
     documents = list(synthesize(60, seed=4, kind="citations"))
     for i in range(3):
         write_corpus(documents[20 * i : 20 * (i + 1)], tmp_path / "corpus" / str(i), source="test")
@@ -417,5 +417,5 @@ def test_a_corpus_that_fails_or_has_no_gold_is_said_so(
     out = tmp_path / "mined.yaml"
     assert "has no gold labels" in run("mine", "--all", tmp_path / "bare", "--out", out, code=Exit.INPUT)
     assert "no penalty is called" in run("mine", "--all", corpus, "--out", out, "--penalty", "x", code=Exit.USAGE)
-    monkeypatch.setattr(flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
+    monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
     assert "1 of 3 shards failed" in run("mine", "--all", corpus, "--out", out, code=Exit.SHARDS)

@@ -14,19 +14,19 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from schemas.settings import CrfSettings
+from concord.schemas.settings import CrfSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.corpus.parquet import table_bytes
+from concord.workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from concord.workers.learning.trainers.crfsuite import train
+from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
+from concord.workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE, CrfModel
+from concord.workers.models.feature_files import LIST_FILES
+from concord.workers.models.folder import MANIFEST, ModelError, update_manifest
+from concord.workers.models.loaders import load_model
 from tests.model_mutations import mend_hashes
 from tests.test_crf import corpus
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.corpus.parquet import table_bytes
-from workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
-from workers.learning.trainers.crfsuite import train
-from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
-from workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE, CrfModel
-from workers.models.feature_files import LIST_FILES
-from workers.models.folder import MANIFEST, ModelError, update_manifest
-from workers.models.loaders import load_model
 
 NAMES = [kind.name for kind in ARRAYS]
 MUTANTS = 250

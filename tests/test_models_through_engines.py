@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.problem import Problem
-from schemas.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings, TrainerSettings
-from schemas.trigram import TrigramSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.problem import Problem
+from concord.schemas.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings, TrainerSettings
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.model import Model, local_scores
 from tests.naive_templates import BIO, PLAIN
 from tests.test_engines_on_templates import judge, random_mixture
 from tests.test_templates import random_text
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.ingestion import write_corpus
-from workers.inference.registry import SOLVERS
-from workers.learning.trainers.registry import TRAINERS
-from workers.models.model import Model, local_scores
 
 LEARNED: dict[str, Callable[[str], TrainerSettings]] = {
     "hmm": lambda _: HmmSettings(),

@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.decoded import Budget, Ranking
-from schemas.document import Batch, Document
-from schemas.labels import Labels
-from schemas.potentials import Floats, Potentials
-from schemas.problem import Problem
-from schemas.run import RunSettings
+from concord.schemas.decoded import Budget, Ranking
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.inference.chains.list_viterbi import list_viterbi
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.nbest.engine import Found, n_best
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.labelling.shard import answers_table
 from tests.made_runs import HashModel, Impossible, consistency, key_of
 from tests.oracle import LABEL_SETS, all_labellings, impossible_rows, local_scores, naive_objective, random_problem
-from workers.constraints.constraint_set import ConstraintSet
-from workers.inference.chains.list_viterbi import list_viterbi
-from workers.inference.core.chain import viterbi
-from workers.inference.core.prepared import Prepared
-from workers.inference.nbest.engine import Found, n_best
-from workers.labelling.labelled import check_settings, label_batch
-from workers.labelling.shard import answers_table
 
 TOKENS = {2: 7, 3: 5, 5: 3}
 """Of a problem, by its number of labels."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import Problem, Relation, SpanAgreement
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem, Relation, SpanAgreement
+from concord.workers.constraints.consistency import span_keys
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.sampling.names import sites_of
+from concord.workers.inference.sampling.settling import settle
 from tests.oracle import enumerate_best, random_labelling, random_problem
-from workers.constraints.consistency import span_keys
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search
-from workers.inference.sampling.names import sites_of
-from workers.inference.sampling.settling import settle
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 HARD = 50.0

@@ -8,10 +8,10 @@ import re
 import numpy as np
 import pytest
 
-from schemas.problem import SLACK_TOLERANCE
-from schemas.settings import CertifySettings, CpSatSettings, TwoStageSettings
-from workers.compiling.code import ROOT
-from workers.inference.numerics import (
+from concord.schemas.problem import SLACK_TOLERANCE
+from concord.schemas.settings import CertifySettings, CpSatSettings, TwoStageSettings
+from concord.workers.compiling.code import ROOT
+from concord.workers.inference.numerics import (
     INTEGRAL_DRIFT,
     MULTIPLIER_ROUNDING,
     NEGLIGIBLE_GAP,

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli.failures import Exit
-from flows.commands.label import open_labeller
-from flows.sources import first_document
-from schemas.errors import DocumentError
+from concord.flows.cli.failures import Exit
+from concord.flows.commands.label import open_labeller
+from concord.flows.sources import first_document
+from concord.schemas.errors import DocumentError
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
+from concord.workers.corpus.shards import DEFAULT_TEXT, read_batch
+from concord.workers.models.crfsuite import TRUST
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import text_tokenizer
+from concord.workers.remote.answers import ANSWERS, AnswersParts
 from tests.test_crfsuite_model import FEATURES, LABELS, SENTENCES, call, features
-from workers.corpus.plan import plan
-from workers.corpus.readers.own_tokenizer import OwnTokenizer
-from workers.corpus.shards import DEFAULT_TEXT, read_batch
-from workers.models.crfsuite import TRUST
-from workers.models.loaders import load_model
-from workers.models.model import text_tokenizer
-from workers.remote.answers import ANSWERS, AnswersParts
 
 TOKENIZER = "tests.test_own_tokenizer:tokenizer"
 WRONG: dict[str, Any] = {"none": [], "other": ["else"], "twice": ["twice", "twice"], "number": [3], "empty": [""]}

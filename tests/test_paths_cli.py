@@ -14,18 +14,18 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import flows.label_corpus
-import flows.tracking.tracking
-import flows.train_model
-from flows.cli.app import app
-from flows.cli.failures import Exit, reported
-from schemas.run import RunSettings
-from schemas.settings import CrfSettings, IngestSettings
+import concord.flows.label_corpus
+import concord.flows.tracking.tracking
+import concord.flows.train_model
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit, reported
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import CrfSettings, IngestSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.trainers import crfsuite
+from concord.workers.storage.files import naming, staged
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_tracking import untracked
-from workers.corpus.ingestion import write_corpus
-from workers.learning.trainers import crfsuite
-from workers.storage.files import naming, staged
-from workers.synthesis.made_up import synthesize
 
 CONSTRAINTS = "constraints: [{template: legality, weight: hard}]\n"
 
@@ -140,8 +140,8 @@ def command(*arguments: str) -> Run:
 
 
 def train(paths: Paths) -> None:
-    flows.train_model.train_model(
-        flows.train_model.Request(
+    concord.flows.train_model.train_model(
+        concord.flows.train_model.Request(
             corpus=str(paths["corpus"]),
             out=str(paths["out"]),
             trainer=crfsuite.NAME,
@@ -152,8 +152,8 @@ def train(paths: Paths) -> None:
 
 
 def reprocess(paths: Paths) -> None:
-    flows.label_corpus.label_corpus(
-        flows.label_corpus.Request(
+    concord.flows.label_corpus.label_corpus(
+        concord.flows.label_corpus.Request(
             corpus=str(paths["corpus"]),
             model=str(paths["model"]),
             out=str(paths["out"]),
@@ -208,7 +208,7 @@ def test_a_path_that_cannot_be_used_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    for module in (flows.train_model, flows.tracking.tracking):
+    for module in (concord.flows.train_model, concord.flows.tracking.tracking):
         monkeypatch.setattr(module, "Tracking", untracked([]))
     bad = wrong(tmp_path)
     paths = good._asdict() | {"out": tmp_path / "out"} | {kind: bad}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.patterns import PatternError, Strings, matches, translated
-from workers.constraints.templates.template import TokenTest
-from workers.constraints.templates.words import Lexicon
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.patterns import PatternError, Strings, matches, translated
+from concord.workers.constraints.templates.template import TokenTest
+from concord.workers.constraints.templates.words import Lexicon
 
 WORDS = [
     "",

@@ -12,28 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.audit import KnownWeight
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from tests.oracle import naive_spans
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.features import TokenFeature
-from workers.constraints.templates.order import Adjacency
-from workers.constraints.templates.presence import StartsWith
-from workers.constraints.templates.repeats import (
+from concord.schemas.audit import KnownWeight
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.features import TokenFeature
+from concord.workers.constraints.templates.order import Adjacency
+from concord.workers.constraints.templates.presence import StartsWith
+from concord.workers.constraints.templates.repeats import (
     Consistent,
     ConsistentSubsequence,
     ConsistentUnlabelled,
     ConsistentValue,
 )
-from workers.constraints.templates.runs import AppearsOnce
-from workers.constraints.templates.template import TokenTest
-from workers.constraints.templates.words import Lexicon, OnlyIn, ShouldBeTagged
-from workers.learning.climbing import alike, climb
-from workers.learning.known_weights import known_weights
-from workers.learning.penalties import (
+from concord.workers.constraints.templates.runs import AppearsOnce
+from concord.workers.constraints.templates.template import TokenTest
+from concord.workers.constraints.templates.words import Lexicon, OnlyIn, ShouldBeTagged
+from concord.workers.learning.climbing import alike, climb
+from concord.workers.learning.known_weights import known_weights
+from concord.workers.learning.penalties import (
     PENALTIES,
     OddsSettings,
     PenaltySettings,
@@ -46,7 +45,8 @@ from workers.learning.penalties import (
     wilson,
     with_weights,
 )
-from workers.learning.tuned_weights import tune_weights
+from concord.workers.learning.tuned_weights import tune_weights
+from tests.oracle import naive_spans
 
 LABELS = LabelSet(("author", "date", "title"), Scheme.PLAIN)
 DECLARED = DeclaredConstraints(

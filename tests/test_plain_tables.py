@@ -12,17 +12,17 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from flows.cli.catalogue import engines, listing, readers, templates
-from flows.cli.chains import chains_table
-from flows.cli.constraints_tables import check_table, effects_table, labels_table, templates_table
-from flows.cli.tables import against_table, measure_table
-from flows.commands.evaluate import Evaluation
-from schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
-from schemas.reports import AgainstReport, ChainsReport, Difference, DocumentChains
-from workers.constraints.constraint_file import load_constraints
-from workers.evaluation.measures import MEASURES
-from workers.evaluation.named_counts import MatchCounts
-from workers.evaluation.tally import Tally
+from concord.flows.cli.catalogue import engines, listing, readers, templates
+from concord.flows.cli.chains import chains_table
+from concord.flows.cli.constraints_tables import check_table, effects_table, labels_table, templates_table
+from concord.flows.cli.tables import against_table, measure_table
+from concord.flows.commands.evaluate import Evaluation
+from concord.schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
+from concord.schemas.reports import AgainstReport, ChainsReport, Difference, DocumentChains
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.evaluation.measures import MEASURES
+from concord.workers.evaluation.named_counts import MatchCounts
+from concord.workers.evaluation.tally import Tally
 
 CITATIONS = Path(__file__).parents[1] / "infra" / "constraints" / "citations.yaml"
 WIDTHS = (40, 60, 80, 200)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.decoded import Decoded, Status
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import LinearRows, Problem
+from concord.schemas.decoded import Decoded, Status
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, Problem
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.registry import SOLVERS, Decoder
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, random_problem
-from workers.inference.core.engine import document_rng
-from workers.inference.registry import SOLVERS, Decoder
 
 
 def answer(problem: Problem) -> Decoded:

@@ -19,11 +19,11 @@ from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.errors import PrefectError, UnwatchedError
-from flows.prefect import api, private_flow
-from flows.prefect.api import check_api
-from flows.watched import watched
+from concord.flows.cli.app import app
+from concord.flows.errors import PrefectError, UnwatchedError
+from concord.flows.prefect import api, private_flow
+from concord.flows.prefect.api import check_api
+from concord.flows.watched import watched
 
 ran: list[Sequence[str]] = []
 
@@ -72,7 +72,7 @@ def gone_after(flow: Flow[..., object], *args: object, **kwargs: object) -> obje
 @pytest.fixture
 def dying(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_flow, "check_api", lambda: None)
-    monkeypatch.setattr("flows.watched.is_watched", lambda: True)
+    monkeypatch.setattr("concord.flows.watched.is_watched", lambda: True)
     monkeypatch.setattr(Flow, "__call__", gone_after)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from prefect import Flow
 
-import flows.deployed
-from flows.watched import FlowError, flow_of, watched
-from schemas.run import RunSettings
-from schemas.settings import Settings
+import concord.flows.deployed
+from concord.flows.watched import FlowError, flow_of, watched
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import Settings
 
 
 @watched("read", run_name="reads {corpus}")
@@ -61,7 +61,7 @@ def test_parameters_are_validated_and_errors_masked_where_nobody_watches_too() -
 @pytest.mark.parametrize(("name", "settings"), [("reprocess", {"engine": "certify"}), ("train", None), ("codl", {})])
 def test_a_deployment_validates_the_parameters_that_prefect_has_stored(name: str, settings: Any) -> None:
     """Settings come back from its database as mappings; the names of their types are of the flow's own module."""
-    flow = getattr(flows.deployed, name)
+    flow = getattr(concord.flows.deployed, name)
     stored = {key: "x" for key, value in signature(flow.fn).parameters.items() if value.default is value.empty}
     checked = flow.validate_parameters(stored if settings is None else {**stored, "settings": settings})
     assert {key: checked[key] for key in stored} == stored

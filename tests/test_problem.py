@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.workers.constraints.consistency import span_keys
 from tests.oracle import (
     LABEL_SETS,
     all_labellings,
@@ -19,7 +20,6 @@ from tests.oracle import (
     random_problem,
     random_words,
 )
-from workers.constraints.consistency import span_keys
 
 
 @pytest.mark.parametrize("seed", range(150))

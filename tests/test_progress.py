@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import ray
 
-from flows.cluster import cluster
-from flows.cluster.aside import aside
-from flows.cluster.pool import Pool
-from flows.progress import COMPILING, compiling_told, explained
-from workers.compiling.told import LISTENERS, Compiling
-from workers.remote.count import COUNT, CountParts
+from concord.flows.cluster import cluster
+from concord.flows.cluster.aside import aside
+from concord.flows.cluster.pool import Pool
+from concord.flows.progress import COMPILING, compiling_told, explained
+from concord.workers.compiling.told import LISTENERS, Compiling
+from concord.workers.remote.count import COUNT, CountParts
 
 
 def test_a_long_wait_is_explained_and_a_short_one_is_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,21 +47,21 @@ def test_what_is_compiled_is_told_once_it_takes_long_and_then_now_and_then(capsy
     with compiling_told(), compiling_told():
         for seconds in (0.0, 3.9, 4.0, 13.9, 14.0, 15.0):
             for listener in LISTENERS:
-                listener(Compiling(f"workers.a.at_{seconds}", int(seconds), seconds))
+                listener(Compiling(f"concord.workers.a.at_{seconds}", int(seconds), seconds))
     assert LISTENERS == []
     assert capsys.readouterr().err.splitlines() == [
-        f"{COMPILING}: 4 done in 4 s, now workers.a.at_4.0",
-        f"{COMPILING}: 14 done in 14 s, now workers.a.at_14.0",
+        f"{COMPILING}: 4 done in 4 s, now concord.workers.a.at_4.0",
+        f"{COMPILING}: 14 done in 14 s, now concord.workers.a.at_14.0",
     ]
 
 
 COLD = """
 import numpy as np
-from workers.compiling.told import listening
+from concord.workers.compiling.told import listening
 heard = []
 with listening(heard.append):
-    from workers.inference.core.chain import best_labels
-    from schemas.potentials import Potentials
+    from concord.workers.inference.core.chain import best_labels
+    from concord.schemas.potentials import Potentials
     best_labels(Potentials(np.zeros((2, 3)), np.zeros((3, 3)), np.zeros(1, np.int64)))
 print(len(heard), sorted(one.kernel.split(".")[0] for one in heard)[-1:], sum(one.done for one in heard) >= 0)
 """

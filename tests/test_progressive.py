@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.trigram import Decay, Metric, TrigramSettings, Weighting, Window
-from tests.test_trigram import made_up
-from workers.inference.core.engine import document_rng
-from workers.learning.folds import fold_of
-from workers.learning.progressive import (
+from concord.schemas.document import Batch, Document
+from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting, Window
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.progressive import (
     LEAST,
     Round,
     Tally,
@@ -28,9 +27,10 @@ from workers.learning.progressive import (
     sizes_of,
     survivors,
 )
-from workers.learning.trainers import trigram
-from workers.learning.trainers.trainer import TrainingError
-from workers.learning.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
+from concord.workers.learning.trainers import trigram
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.learning.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
+from tests.test_trigram import made_up
 
 needs_timbl = pytest.mark.skipif(
     find_spec("timblapi") is None, reason="the extra memory is not installed: python3-timbl"

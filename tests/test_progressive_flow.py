@@ -13,27 +13,27 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import flows.progressive
-import flows.train_model
-from flows.cli.tables import samples_table
-from flows.progressive import KEPT, TABLE, Kept, Search, choose
-from flows.tracking.tracking import Outcome
-from flows.train_model import Request, check_search, train_model
-from schemas.errors import ShardsError
-from schemas.run import SampleRow, TrainReport
-from schemas.settings import SgdSettings
-from schemas.trigram import TrigramSettings
+import concord.flows.progressive
+import concord.flows.train_model
+from concord.flows.cli.tables import samples_table
+from concord.flows.progressive import KEPT, TABLE, Kept, Search, choose
+from concord.flows.tracking.tracking import Outcome
+from concord.flows.train_model import Request, check_search, train_model
+from concord.schemas.errors import ShardsError
+from concord.schemas.run import SampleRow, TrainReport
+from concord.schemas.settings import SgdSettings
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.progressive import LEAST, Tally, rounds, sizes_of
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, tried
+from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.remote import trials
+from concord.workers.remote.trials import TRIALS, Trial, TrialParts, name_of
+from concord.workers.storage.files import OutputError
 from tests.in_process import Here
 from tests.made_tracking import untracked
 from tests.test_progressive import DOCUMENTS, plain
-from workers.corpus.ingestion import write_corpus
-from workers.learning.progressive import LEAST, Tally, rounds, sizes_of
-from workers.learning.trainers.trainer import TrainingError
-from workers.learning.trigram_trials import Sample, chosen_of, grid, tried
-from workers.models.folder import MANIFEST, parse_manifest
-from workers.remote import trials
-from workers.remote.trials import TRIALS, Trial, TrialParts, name_of
-from workers.storage.files import OutputError
 
 SETTINGS = TrigramSettings.model_validate({"metric": "overlap", "decay": "none"})
 
@@ -54,7 +54,7 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
         done.extend(name_of(one, size) for one in group)
         return tried(sample, group, size)
 
-    monkeypatch.setattr(flows.progressive, "cluster", here)
+    monkeypatch.setattr(concord.flows.progressive, "cluster", here)
     monkeypatch.setattr(trials, "tried", counted)
     told = lambda *_: None  # noqa: E731
     found = choose(DOCUMENTS, SETTINGS, search=Search(), kept=kept(folder), told=told)
@@ -101,7 +101,7 @@ def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
 
 def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(tmp_path).add(Trial((SETTINGS,), LEAST), [Tally(1, 2)])
-    monkeypatch.setattr(flows.progressive, "workers_digest", lambda: "other code")
+    monkeypatch.setattr(concord.flows.progressive, "workers_digest", lambda: "other code")
     assert kept(tmp_path).tallies == {}
 
 
@@ -132,7 +132,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, told = list[Outcome](), dict[str, object]()
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked(ended, told))
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked(ended, told))
     expected, count = chosen(tmp_path, monkeypatch)
     write_corpus(DOCUMENTS, tmp_path / "corpus", source="test")
     request = Request(

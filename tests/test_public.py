@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import concord
-from schemas.labelled import LabelledText
+from concord.schemas.labelled import LabelledText
 
 ANSWER = LabelledText.model_validate(
     {

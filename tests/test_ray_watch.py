@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.cluster import ray_watch
-from flows.cluster.deaths import ClusterError
-from flows.cluster.ray_watch import Door, Watch, host_and_port
+from concord.flows.cluster import ray_watch
+from concord.flows.cluster.deaths import ClusterError
+from concord.flows.cluster.ray_watch import Door, Watch, host_and_port
 
 
 @pytest.fixture(params=["tcp", "unix"])
@@ -45,7 +45,7 @@ def test_an_answer_in_between_begins_the_count_anew() -> None:
 
 def test_a_watch_knocks_when_it_is_due_and_names_what_has_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     now = 0.0
-    monkeypatch.setattr("flows.cluster.ray_watch.time.monotonic", lambda: now)
+    monkeypatch.setattr("concord.flows.cluster.ray_watch.time.monotonic", lambda: now)
     watch = Watch("at 10.0.0.1:6379", [Door("head", str(tmp_path / "nowhere"), 2)])
     watch.check()
     now = ray_watch.EVERY_SECONDS

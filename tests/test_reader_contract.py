@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from schemas.columns import REJECTS, Misfit, Reject, batch_from_table, table_from_documents
-from schemas.document import Document
-from schemas.errors import CorpusError
+from concord.flows.cli.app import app
+from concord.schemas.columns import REJECTS, Misfit, Reject, batch_from_table, table_from_documents
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError
+from concord.workers.corpus.ingestion import REJECTS_NAME, ingest
+from concord.workers.corpus.parquet import read_tables
+from concord.workers.corpus.readers.registry import READERS
 from tests.made_runs import rejects_in
-from workers.corpus.ingestion import REJECTS_NAME, ingest
-from workers.corpus.parquet import read_tables
-from workers.corpus.readers.registry import READERS
 
 
 class Sample(NamedTuple):

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from spacy.lang.char_classes import HYPHENS
 
-from schemas.columns import Reject, SchemaError
-from schemas.document import Document
-from schemas.errors import CorpusError, UsageError
-from schemas.settings import ColumnsSettings
-from workers.corpus.readers import tokenizer
-from workers.corpus.readers.reader import NOTHING
-from workers.corpus.readers.registry import READERS
-from workers.corpus.readers.tokenizer import RUN_LIMIT, Tokenizer, load_tokenizer
-from workers.synthesis.made_up import synthesize
+from concord.schemas.columns import Reject, SchemaError
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.settings import ColumnsSettings
+from concord.workers.corpus.readers import tokenizer
+from concord.workers.corpus.readers.reader import NOTHING
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.readers.tokenizer import RUN_LIMIT, Tokenizer, load_tokenizer
+from concord.workers.synthesis.made_up import synthesize
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 
@@ -337,7 +337,7 @@ def test_a_tokenizer_made_anew_cuts_the_same(monkeypatch: pytest.MonkeyPatch) ->
     tokenizer = Tokenizer("en", 500)
     texts = ["She's here, isn't she? Yes—at 5 p.m.", "U.S. towns"]
     before = tokenizer(texts)
-    monkeypatch.setattr("workers.corpus.readers.tokenizer.STRING_LIMIT", 0)
+    monkeypatch.setattr("concord.workers.corpus.readers.tokenizer.STRING_LIMIT", 0)
     after = tokenizer(texts)
     assert after.tokens.strings() == before.tokens.strings()
     assert after.sentence_starts.tolist() == before.sentence_starts.tolist()

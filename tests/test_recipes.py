@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.copied import copied
+
 SETTINGS = "schemas/settings.py"
 
 
@@ -27,8 +27,8 @@ ENGINE = Recipe(
     "workers/inference/chains/best_token.py",
     '''
 """The best label of each token, whatever stands beside it."""
-from schemas.decoded import Status
-from workers.inference.core.engine import UNLIMITED
+from concord.schemas.decoded import Status
+from concord.workers.inference.core.engine import UNLIMITED
 
 def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
     """Labels every token by itself, shifted by ``config.shift``."""
@@ -50,16 +50,17 @@ def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
         (
             "workers/inference/registry.py",
             "SOLVERS: dict",
-            "from schemas.settings import BestTokenSettings\nfrom workers.inference.chains import best_token\n",
+            "from concord.schemas.settings import BestTokenSettings\n"
+            "from concord.workers.inference.chains import best_token\n",
         ),
     ),
     """
 from tests.oracle import random_problem
-from workers.inference.registry import Decoder
+from concord.workers.inference.registry import Decoder
 import numpy as np
 problem = random_problem(np.random.default_rng(0))
 assert Decoder.of("best-token")(problem, "d").labels.shape == (len(problem),)
-from flows.cli.catalogue import engines
+from concord.flows.cli.catalogue import engines
 assert any(entry.name == "best-token" and "shift" in str(entry) for entry in engines())
 """,
 )
@@ -68,8 +69,8 @@ TEMPLATE = Recipe(
     "workers/constraints/templates/ends_with.py",
     '''
 """Which labels a document ends with."""
-from workers.constraints.rows import Draft, forbidden_labels
-from workers.constraints.templates.template import Names, RowTemplate, Scope, Site
+from concord.workers.constraints.rows import Draft, forbidden_labels
+from concord.workers.constraints.templates.template import Names, RowTemplate, Scope, Site
 
 class EndsWith(RowTemplate):
     """The last token has one of the labels. Degree: 0 or 1 a document."""
@@ -85,12 +86,12 @@ class EndsWith(RowTemplate):
         (
             "workers/constraints/templates/registry.py",
             "TEMPLATES: dict",
-            "from workers.constraints.templates.ends_with import EndsWith\n",
+            "from concord.workers.constraints.templates.ends_with import EndsWith\n",
         ),
     ),
     """
 import pathlib
-from workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_file import load_constraints
 file = pathlib.Path("rules.yaml")
 file.write_text("constraints:\\n  - template: ends_with\\n    labels: [O]\\n    weight: 2.5\\n")
 assert [type(t).__name__ for t in load_constraints(file).templates if type(t).__name__ == "EndsWith"]
@@ -101,8 +102,8 @@ READER = Recipe(
     "workers/corpus/readers/words.py",
     '''
 """A document a file, words apart by spaces."""
-from schemas.document import Document
-from workers.corpus.readers.reader import source_files
+from concord.schemas.document import Document
+from concord.workers.corpus.readers.reader import source_files
 
 def read_words(source, settings):
     """Each file is a document of one sentence."""
@@ -125,12 +126,13 @@ def read_words(source, settings):
         (
             "workers/corpus/readers/registry.py",
             "READERS: dict",
-            "from schemas.settings import WordsSettings\nfrom workers.corpus.readers.words import read_words\n",
+            "from concord.schemas.settings import WordsSettings\n"
+            "from concord.workers.corpus.readers.words import read_words\n",
         ),
     ),
     """
 import pathlib
-from flows.cli.app import app
+from concord.flows.cli.app import app
 from typer.testing import CliRunner
 pathlib.Path("source").mkdir()
 pathlib.Path("source/a.txt").write_text("Ada Lovelace wrote")
@@ -147,9 +149,9 @@ MODEL = Recipe(
 """Every label is as good as every other."""
 import json
 import numpy as np
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from workers.models.folder import MANIFEST, Manifest
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.workers.models.folder import MANIFEST, Manifest
 
 KIND = "flat"
 
@@ -170,13 +172,17 @@ def load(folder):
 ''',
     (
         ("workers/models/loaders.py", "def load_model(", "LOADERS[flat.KIND] = flat.load\n"),
-        ("workers/models/loaders.py", "from workers.models import crf", "from workers.models import flat\n"),
+        (
+            "workers/models/loaders.py",
+            "from concord.workers.models import crf",
+            "from concord.workers.models import flat\n",
+        ),
     ),
     """
 import pathlib
-from schemas.document import Batch, Document
-from workers.models.folder import Manifest
-from workers.models.loaders import load_model
+from concord.schemas.document import Batch, Document
+from concord.workers.models.folder import Manifest
+from concord.workers.models.loaders import load_model
 folder = pathlib.Path("flat"); folder.mkdir()
 names = ("O", "B-PER", "I-PER")
 manifest = Manifest(kind="flat", labels=names, scheme="bio", settings={}, versions={}, training={}, files={})
@@ -192,12 +198,12 @@ TRAINER = Recipe(
 """A CRF that knows which labels follow each other, and nothing of words."""
 from itertools import pairwise
 import numpy as np
-from schemas.labels import LabelSet
-from workers.features.scorer import compile_weights
-from workers.features.templates import feature_set
-from workers.learning.trainers.trainer import Seen
-from workers.models.crf import Learned, save
-from workers.models.folder import begin
+from concord.schemas.labels import LabelSet
+from concord.workers.features.scorer import compile_weights
+from concord.workers.features.templates import feature_set
+from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.models.crf import Learned, save
+from concord.workers.models.folder import begin
 
 NAME = "transitions"
 
@@ -233,15 +239,16 @@ def train(documents, *, settings, out, progress=None):
         (
             "workers/learning/trainers/registry.py",
             "DEFAULT = ",
-            "from schemas.settings import TransitionsSettings\nfrom workers.learning.trainers import transitions\n\n",
+            "from concord.schemas.settings import TransitionsSettings\n"
+            "from concord.workers.learning.trainers import transitions\n\n",
         ),
     ),
     """
 import pathlib
-from flows.cli.catalogue import trainers
+from concord.flows.cli.catalogue import trainers
 from tests.test_crf import corpus
-from workers.learning.trainers.registry import TRAINERS
-from workers.models.loaders import load_model
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.loaders import load_model
 trainer = TRAINERS["transitions"]
 model = trainer.train(corpus(0, 8), settings=trainer.settings(prior=0.5), out=pathlib.Path("made"))
 assert load_model(pathlib.Path("made")).digest == model.digest
@@ -264,8 +271,7 @@ RECIPES = {
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_works_and_touches_no_other_file(name: str, tmp_path: Path) -> None:
     recipe, expected = RECIPES[name]
-    for package in ("schemas", "workers", "flows", "tests"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copied(tmp_path, "flows", "tests")
     assert not (tmp_path / recipe.file).exists()
     (tmp_path / recipe.file).write_text(recipe.code)
     for file, before, text in recipe.lines:

@@ -9,23 +9,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.labels import LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.problem import LinearRows, Problem, Relation, SpanAgreement
-from schemas.settings import CpSatSettings
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.settings import CpSatSettings
+from concord.workers.inference.core.chain import viterbi, viterbi_score
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.spans import candidate_spans
+from concord.workers.inference.cpsat import engine as cpsat
+from concord.workers.inference.relaxation import relaxation
+from concord.workers.inference.relaxation.block_descent import descend, finish, start_at
+from concord.workers.inference.relaxation.groups import (
+    MOST_BOXES,
+    PricedGroups,
+    group_cost,
+    member_losses,
+    workspace_for,
+)
+from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, chains_of, relax
 from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.seeds import quick_seeds
 from tests.test_certify import names_in_sentences
-from workers.inference.core.chain import viterbi, viterbi_score
-from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.spans import candidate_spans
-from workers.inference.cpsat import engine as cpsat
-from workers.inference.relaxation import relaxation
-from workers.inference.relaxation.block_descent import descend, finish, start_at
-from workers.inference.relaxation.groups import MOST_BOXES, PricedGroups, group_cost, member_losses, workspace_for
-from workers.inference.relaxation.relaxation import UNLIMITED_WORK, chains_of, relax
 
 
 @pytest.mark.parametrize("seed", quick_seeds(32, slow=9))  # seed 9 has by far the most labellings

@@ -15,28 +15,28 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-import flows.cluster.cluster
-import flows.label_corpus
-import flows.tracking.tracking
-from flows.cli.failures import Exit, reported
-from flows.cluster.pool import Done
-from flows.errors import NothingLabelledError, ShardsFailedError
-from flows.label_corpus import Request, label_corpus, weights_of
-from flows.runfolder.published import published
-from flows.tracking.tracking import Outcome
-from schemas.columns import REJECTS as REJECTS_LAYOUT
-from schemas.run import RunReport, RunSettings
+import concord.flows.cluster.cluster
+import concord.flows.label_corpus
+import concord.flows.tracking.tracking
+from concord.flows.cli.failures import Exit, reported
+from concord.flows.cluster.pool import Done
+from concord.flows.errors import NothingLabelledError, ShardsFailedError
+from concord.flows.label_corpus import Request, label_corpus, weights_of
+from concord.flows.runfolder.published import published
+from concord.flows.tracking.tracking import Outcome
+from concord.schemas.columns import REJECTS as REJECTS_LAYOUT
+from concord.schemas.run import RunReport, RunSettings
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates.presence import StartsWith
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import U
+from concord.workers.labelling.output import REJECTS
+from concord.workers.learning.known_weights import known_weights
+from concord.workers.remote.task import P, R, Task
+from concord.workers.storage.files import OutputError
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel, consistency, rejects_in
 from tests.made_tracking import untracked
-from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-from workers.constraints.templates.presence import StartsWith
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import U
-from workers.labelling.output import REJECTS
-from workers.learning.known_weights import known_weights
-from workers.remote.task import P, R, Task
-from workers.storage.files import OutputError
-from workers.synthesis.made_up import synthesize
 
 CONSTRAINTS = consistency()
 
@@ -60,10 +60,10 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     told: list[Outcome] = []
 
     opened = SimpleNamespace(model=HashModel())
-    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked(told))
-    monkeypatch.setattr(flows.label_corpus, "open_model", lambda *_: opened)
-    monkeypatch.setattr(flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
-    monkeypatch.setattr(flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here()))
+    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told))
+    monkeypatch.setattr(concord.flows.label_corpus, "open_model", lambda *_: opened)
+    monkeypatch.setattr(concord.flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here()))
     return told
 
 

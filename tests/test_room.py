@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from flows.cluster.deaths import ClusterError
-from flows.cluster.room import check_room
-from schemas.trigram import TrigramSettings
+from concord.flows.cluster.deaths import ClusterError
+from concord.flows.cluster.room import check_room
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.learning.trigram_trials import Sample
+from concord.workers.remote.count import COUNT, CountParts
+from concord.workers.remote.memory import BASE, GROWTH, memory_of
+from concord.workers.remote.trials import REMEMBERED, TRIALS, TrialParts
 from tests.test_progressive import DOCUMENTS
-from workers.learning.trigram_trials import Sample
-from workers.remote.count import COUNT, CountParts
-from workers.remote.memory import BASE, GROWTH, memory_of
-from workers.remote.trials import REMEMBERED, TRIALS, TrialParts
 
 MIB = 1 << 20
 

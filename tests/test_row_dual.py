@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.problem import Problem
+from concord.schemas.problem import Problem
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.numerics import MULTIPLIER_ROUNDING
+from concord.workers.inference.relaxation import row_dual
+from concord.workers.inference.relaxation.row_dual import dual_bound, prove_rows
 from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search
-from workers.inference.numerics import MULTIPLIER_ROUNDING
-from workers.inference.relaxation import row_dual
-from workers.inference.relaxation.row_dual import dual_bound, prove_rows
 
 SEEDS = range(60)
 

@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.inference.relaxation.row_dual import dual_bound
 from tests.oracle import enumerate_best
 from tests.test_engines import EXACT, check_answer, run
-from workers.inference.registry import SOLVERS
-from workers.inference.relaxation.row_dual import dual_bound
 
 ENGINES = tuple(SOLVERS)
 LABELS = LabelSet(("O", "x"), Scheme.PLAIN)

@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from flows.errors import RunFolderError
-from flows.runfolder.published import PublishedError, published
-from flows.runfolder.runfolder import (
+from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.published import PublishedError, published
+from concord.flows.runfolder.runfolder import (
     CORPUS,
     CURRENT,
     LOCK,
@@ -28,16 +28,14 @@ from flows.runfolder.runfolder import (
     find_done,
     publish,
 )
-from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
-from schemas.columns import TEXT, table_from_documents
-from schemas.document import Document
-from schemas.run import RowReject, RunKey, ShardMarker, ShardReport
-from tests.kills import killed_before
-from tests.made_runs import consistency, key_of, run
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import plan
-from workers.corpus.shards import Shard, read_shard
-from workers.labelling.output import (
+from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
+from concord.schemas.columns import TEXT, table_from_documents
+from concord.schemas.document import Document
+from concord.schemas.run import RowReject, RunKey, ShardMarker, ShardReport
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import Shard, read_shard
+from concord.workers.labelling.output import (
     MARKERS,
     PREDICTIONS,
     REJECTS,
@@ -47,9 +45,11 @@ from workers.labelling.output import (
     write_marker,
     write_table,
 )
-from workers.storage.files import TEMPORARY, OutputError
-from workers.storage.sealed import seal, unseal
-from workers.synthesis.made_up import synthesize
+from concord.workers.storage.files import TEMPORARY, OutputError
+from concord.workers.storage.sealed import seal, unseal
+from concord.workers.synthesis.made_up import synthesize
+from tests.kills import killed_before
+from tests.made_runs import consistency, key_of, run
 
 CONSTRAINTS = consistency()
 KEY = key_of(CONSTRAINTS)

@@ -11,27 +11,27 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schemas.document import Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
-from schemas.settings import GibbsSettings
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
+from concord.schemas.settings import GibbsSettings
+from concord.workers.constraints.constraint_file import parse_constraints
+from concord.workers.constraints.constraint_set import build_problem
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import ConstraintError
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.constraints.templates.template import AgreementTemplate, Template
+from concord.workers.inference.core.agreement import count_labels
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.sampling import gibbs, names
+from concord.workers.inference.sampling.drift import DriftError
+from concord.workers.inference.sampling.names import Groups, sites_of
+from concord.workers.inference.sampling.state import NOW, ROWS, SPANS
+from concord.workers.inference.sampling.sweep import anneal
 from tests.naive_templates import BIO, CASES, PLAIN
 from tests.oracle import LABEL_SETS, enumerate_marginals, naive_keys, random_potentials, random_rows
 from tests.test_templates import random_text, template
-from workers.constraints.constraint_file import parse_constraints
-from workers.constraints.constraint_set import build_problem
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.rows import ConstraintError
-from workers.constraints.templates.registry import TEMPLATES
-from workers.constraints.templates.template import AgreementTemplate, Template
-from workers.inference.core.agreement import count_labels
-from workers.inference.core.prepared import Prepared
-from workers.inference.sampling import gibbs, names
-from workers.inference.sampling.drift import DriftError
-from workers.inference.sampling.names import Groups, sites_of
-from workers.inference.sampling.state import NOW, ROWS, SPANS
-from workers.inference.sampling.sweep import anneal
 
 LOOSE = LabelSet(BIO.names, Scheme.LOOSE)
 STEADY = GibbsSettings(sweeps=600, cooling="none", start="random")

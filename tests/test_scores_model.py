@@ -17,30 +17,26 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.cli.failures import Exit
-from schemas.columns import SchemaError, batch_from_table, table_from_documents
-from schemas.document import Batch, Document, ScoreColumn
-from schemas.labels import LabelError, LabelSet, Scheme
-from schemas.run import RunKey, RunSettings, ShardReport
-from schemas.settings import ScoresSettings, SgdSettings
-from tests.made_runs import LABELS, HashModel
-from tests.model_mutations import mend_hashes
-from tests.scored import LISTS, scored, with_column, written
-from tests.test_crf import corpus
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import Unconstrained
-from workers.corpus.plan import plan
-from workers.corpus.row_digests import row_digests
-from workers.corpus.shards import read_batch
-from workers.inference.core.chain import viterbi
-from workers.labelling.labelled import check_settings, label_batch
-from workers.labelling.shard import label_shard
-from workers.learning.trainers.sgd import train
-from workers.models.folder import ModelError
-from workers.models.loaders import load_model
-from workers.models.model import ReadsScores, score_column
-from workers.models.scores import (
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.schemas.columns import SchemaError, batch_from_table, table_from_documents
+from concord.schemas.document import Batch, Document, ScoreColumn
+from concord.schemas.labels import LabelError, LabelSet, Scheme
+from concord.schemas.run import RunKey, RunSettings, ShardReport
+from concord.schemas.settings import ScoresSettings, SgdSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.row_digests import row_digests
+from concord.workers.corpus.shards import read_batch
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.labelling.shard import label_shard
+from concord.workers.learning.trainers.sgd import train
+from concord.workers.models.folder import ModelError
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import ReadsScores, score_column
+from concord.workers.models.scores import (
     SCORES_FILE,
     TRANSITION_FILE,
     MissingScoresError,
@@ -50,7 +46,11 @@ from workers.models.scores import (
     save,
     unary,
 )
-from workers.synthesis.made_up import synthesize
+from concord.workers.synthesis.made_up import synthesize
+from tests.made_runs import LABELS, HashModel
+from tests.model_mutations import mend_hashes
+from tests.scored import LISTS, scored, with_column, written
+from tests.test_crf import corpus
 
 WIDTH = len(LABELS)
 COLUMN = ScoreColumn("scores", WIDTH)

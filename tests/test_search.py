@@ -8,12 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from schemas.decoded import Budget, Decoded, Status
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, LinearRows, Problem
-from schemas.settings import (
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.schemas.settings import (
     AnytimeSettings,
     AstarSettings,
     BeamSettings,
@@ -23,6 +23,22 @@ from schemas.settings import (
     EvolutionSettings,
     TwoStageSettings,
 )
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.order import PresencePrecedence
+from concord.workers.inference.chains import constrained_viterbi
+from concord.workers.inference.core.agreement import codec
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import UNLIMITED, document_rng
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
+from concord.workers.inference.search.incremental_score import evaluate, incremental_score
+from concord.workers.inference.search.partial import Partial, chain_loss, expand, pop, push, start_partial
+from concord.workers.inference.search.variation import DRAWS, breed
+from concord.workers.inference.two_stage import engine as two_stage
+from concord.workers.inference.two_stage.price import Band
+from concord.workers.inference.two_stage.violations import Violations, most_degrees
 from tests.oracle import (
     LABEL_SETS,
     all_labellings,
@@ -36,22 +52,6 @@ from tests.oracle import (
     random_rows,
     random_words,
 )
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.order import PresencePrecedence
-from workers.inference.chains import constrained_viterbi
-from workers.inference.core.agreement import codec
-from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import UNLIMITED, document_rng
-from workers.inference.core.incumbent import Search
-from workers.inference.core.prepared import Prepared
-from workers.inference.registry import SOLVERS
-from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
-from workers.inference.search.incremental_score import evaluate, incremental_score
-from workers.inference.search.partial import Partial, chain_loss, expand, pop, push, start_partial
-from workers.inference.search.variation import DRAWS, breed
-from workers.inference.two_stage import engine as two_stage
-from workers.inference.two_stage.price import Band
-from workers.inference.two_stage.violations import Violations, most_degrees
 
 SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")
 

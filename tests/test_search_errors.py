@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Batch
-from schemas.labels import Labels, LabelSet
-from schemas.run import RunSettings, ShardReport
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.run import RunSettings, ShardReport
+from concord.workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
+from concord.workers.inference.registry import EngineError
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.labelling.report import report_of
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import LABELS, HashModel, consistency
-from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
-from workers.inference.registry import EngineError
-from workers.labelling.labelled import check_settings, label_batch
-from workers.labelling.report import report_of
-from workers.synthesis.made_up import synthesize
 
 SMALL = LabelSet.bio(["ORG", "PER"])
 START = np.zeros(1, np.int64)

@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, LinearRows, Problem, Relation, Score, SpanAgreement
-from schemas.settings import CertifySettings
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import ANY, LinearRows, Problem, Relation, Score, SpanAgreement
+from concord.schemas.settings import CertifySettings
+from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.core.chain import viterbi_score
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.spans import candidate_spans
+from concord.workers.inference.relaxation import relaxation
+from concord.workers.inference.relaxation.ascent import SPAN
+from concord.workers.inference.relaxation.relaxation import relax
+from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
 from tests.oracle import LABEL_SETS, all_labellings, local_scores, naive_keys, random_labelling, random_problem
-from workers.inference.certify import engine as certify
-from workers.inference.core.chain import viterbi_score
-from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.spans import candidate_spans
-from workers.inference.relaxation import relaxation
-from workers.inference.relaxation.ascent import SPAN
-from workers.inference.relaxation.relaxation import relax
-from workers.inference.search.partial import chain_loss, root_loss, start_partial
 
 PEOPLE, NAMES = LabelSet.bio(["PER"]), LabelSet.bio(["PER", "ORG"])
 CLOSE = 1e-4

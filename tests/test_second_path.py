@@ -9,30 +9,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.runfolder.runfolder import STORE, Sources, find_done, publish, write_sources
-from flows.sources import OpenModel, open_constraints
-from schemas.document import Batch
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.run import RunKey, RunSettings
-from schemas.settings import CrfSettings, HmmSettings, StackedSettings
+from concord.flows.runfolder.runfolder import STORE, Sources, find_done, publish, write_sources
+from concord.flows.sources import OpenModel, open_constraints
+from concord.schemas.document import Batch
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.run import RunKey, RunSettings
+from concord.schemas.settings import CrfSettings, HmmSettings, StackedSettings
+from concord.workers.compiling.code import code_digest
+from concord.workers.compiling.interpreted import interpreted
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, span_keys
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.shard import label_shard
+from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.models.crf import KIND
+from concord.workers.models.folder import update_manifest
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import local_scores as model_scores
+from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
+from concord.workers.verification.second_path import second_path
 from tests.oracle import all_labellings, local_scores
 from tests.test_crf import corpus
-from workers.compiling.code import code_digest
-from workers.compiling.interpreted import interpreted
-from workers.constraints.consistency import LabelConsistency, PairCounts, span_keys
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import plan
-from workers.labelling.labelled import check_settings
-from workers.labelling.shard import label_shard
-from workers.learning.saved_consistency import EXTRA, consistency_extra
-from workers.learning.trainers.registry import trainer_named
-from workers.models.crf import KIND
-from workers.models.folder import update_manifest
-from workers.models.loaders import load_model
-from workers.models.model import local_scores as model_scores
-from workers.verification.plain_chain import best_labels, best_without, span_probabilities
-from workers.verification.second_path import second_path
 
 TYPES = LabelSet.bio(["X", "Y"])
 SETS = (
@@ -123,7 +123,7 @@ def test_kernels_of_grounding_say_the_same_uncompiled() -> None:
 CHECK = """
 import gc, sys
 from numba.core.dispatcher import Dispatcher
-from flows.commands.verify import verify
+from concord.flows.commands.verify import verify
 report = verify(sys.argv[1])
 assert not report.failed, report.failed
 called = [d for d in gc.get_objects() if isinstance(d, Dispatcher) and d.overloads]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError, ServiceError, UsageError
-from schemas.secrets import masked_errors, place_of, redact
+from concord.schemas.errors import InputError, ServiceError, UsageError
+from concord.schemas.secrets import masked_errors, place_of, redact
 
 secret_text = st.text(st.sampled_from("aZ9~!$'()*,;:/@+%=-._é"), min_size=1, max_size=12).map(lambda s: f"S3CR{s}ET")
 schemes = st.sampled_from(["s3", "S3", "https", "postgresql", "mysql+pymysql", "gs", "abfs", "redis"])

@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas.document import TOKENS, Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings, Validation
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings, Validation
+from concord.workers.evaluation.conlleval import EntityCounts
+from concord.workers.features.clusters import Clusters, write_clusters
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.folds import fold_of, held_out, is_held_out, rounds
+from concord.workers.learning.selection import FOLDS, Trial, best_of, cross_validated, select
+from concord.workers.learning.trainers.trainer import Progress, TrainingError
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import LABELS
-from workers.evaluation.conlleval import EntityCounts
-from workers.features.clusters import Clusters, write_clusters
-from workers.inference.core.chain import viterbi
-from workers.learning.folds import fold_of, held_out, is_held_out, rounds
-from workers.learning.selection import FOLDS, Trial, best_of, cross_validated, select
-from workers.learning.trainers.trainer import Progress, TrainingError
-from workers.synthesis.made_up import synthesize
 
 Share = Callable[[Any], float]
 

@@ -13,18 +13,16 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.settings import SemiCrfSettings
-from tests.model_mutations import mend_hashes
-from tests.test_crf import corpus
-from workers.features.extractors import pattern
-from workers.features.incidence import Attributes, incidence
-from workers.features.segments import WholeSegments, first_features, last_features
-from workers.features.templates import PATTERN, FeatureSet, Single
-from workers.inference.core import chain
-from workers.inference.core.segments import (
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.settings import SemiCrfSettings
+from concord.workers.features.extractors import pattern
+from concord.workers.features.incidence import Attributes, incidence
+from concord.workers.features.segments import WholeSegments, first_features, last_features
+from concord.workers.features.templates import PATTERN, FeatureSet, Single
+from concord.workers.inference.core import chain
+from concord.workers.inference.core.segments import (
     Counts,
     Segments,
     SegmentScores,
@@ -33,15 +31,17 @@ from workers.inference.core.segments import (
     marginals,
     max_marginals,
 )
-from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
-from workers.learning.crf.fit import Given
-from workers.learning.crf.objective import Objective
-from workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
-from workers.learning.trainers import semicrf
-from workers.models.arrays_file import read_arrays, write_arrays
-from workers.models.folder import ModelError
-from workers.models.model import viterbi_labels
-from workers.models.semicrf import ARRAYS, WEIGHTS_FILE, SemiCrfModel, load
+from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.fit import Given
+from concord.workers.learning.crf.objective import Objective
+from concord.workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
+from concord.workers.learning.trainers import semicrf
+from concord.workers.models.arrays_file import read_arrays, write_arrays
+from concord.workers.models.folder import ModelError
+from concord.workers.models.model import viterbi_labels
+from concord.workers.models.semicrf import ARRAYS, WEIGHTS_FILE, SemiCrfModel, load
+from tests.model_mutations import mend_hashes
+from tests.test_crf import corpus
 
 Segmentation = list[tuple[int, int, int]]
 """First token, end (exclusive) and label of each segment."""

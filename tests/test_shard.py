@@ -10,21 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelError
-from schemas.run import ConstraintFigures, RunSettings, ShardReport
-from schemas.settings import IngestSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelError
+from concord.schemas.run import ConstraintFigures, RunSettings, ShardReport
+from concord.schemas.settings import IngestSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.inference.registry import EngineError
+from concord.workers.labelling import labelled as labelled_module
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
+from concord.workers.labelling.report import report_of
+from concord.workers.storage.files import OutputError
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import LABELS, HashModel, consistency, key_of, run
-from workers.constraints.constraint_set import Unconstrained
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import plan
-from workers.inference.registry import EngineError
-from workers.labelling import labelled as labelled_module
-from workers.labelling.labelled import check_settings, label_batch
-from workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
-from workers.labelling.report import report_of
-from workers.storage.files import OutputError
-from workers.synthesis.made_up import synthesize
 
 
 @pytest.fixture

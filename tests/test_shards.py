@@ -15,24 +15,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.sources import check_columns
-from schemas.columns import Reject, SchemaError, table_from_documents
-from schemas.document import Document
-from schemas.errors import CorpusError
-from schemas.run import SHARD_BYTES
-from schemas.settings import TextSettings
+from concord.flows.sources import check_columns
+from concord.schemas.columns import Reject, SchemaError, table_from_documents
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.run import SHARD_BYTES
+from concord.schemas.settings import TextSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.linear import Linear, Term
+from concord.workers.constraints.templates.runs import TransitionOn
+from concord.workers.constraints.templates.template import TokenTest
+from concord.workers.corpus.parquet import WRITE_OPTIONS
+from concord.workers.corpus.plan import largest_first, plan, survey
+from concord.workers.corpus.row_digests import row_digests
+from concord.workers.corpus.row_runs import cut
+from concord.workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch
+from concord.workers.labelling.output import in_place, without_place
 from tests.made_runs import HashModel
-from workers.constraints.constraint_set import Unconstrained
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.linear import Linear, Term
-from workers.constraints.templates.runs import TransitionOn
-from workers.constraints.templates.template import TokenTest
-from workers.corpus.parquet import WRITE_OPTIONS
-from workers.corpus.plan import largest_first, plan, survey
-from workers.corpus.row_digests import row_digests
-from workers.corpus.row_runs import cut
-from workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch
-from workers.labelling.output import in_place, without_place
 
 
 def table(first: int, count: int, *, word: str = "w") -> pa.Table:

@@ -12,11 +12,21 @@ from typing import cast
 import numpy as np
 import pytest
 
-from schemas.document import Document
-from schemas.labels import LabelSet, Scheme
-from workers.synthesis.made_up import Kind, synthesize
-from workers.synthesis.names import COUNTRIES, FIRMS, GIVEN, PLACES, SURNAMES, Draws, Inventory, adjective, words
-from workers.synthesis.text import TAG_OF, WORD_TAGS
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.workers.synthesis.made_up import Kind, synthesize
+from concord.workers.synthesis.names import (
+    COUNTRIES,
+    FIRMS,
+    GIVEN,
+    PLACES,
+    SURNAMES,
+    Draws,
+    Inventory,
+    adjective,
+    words,
+)
+from concord.workers.synthesis.text import TAG_OF, WORD_TAGS
 
 KINDS: tuple[Kind, ...] = ("news", "citations")
 FIELDS = frozenset(

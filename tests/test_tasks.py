@@ -15,27 +15,27 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from schemas.document import Document
-from schemas.labels import LabelSet
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.workers.compiling.code import LABELLING, WORKERS, files_behind, imports_of
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.runs import AppearsOnce
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.parquet import ParquetLocation
+from concord.workers.corpus.plan import distinct, plan
+from concord.workers.corpus.shards import Shard, split
+from concord.workers.learning.logic.clauses import Clause
+from concord.workers.learning.logic.openings import Literal, Place
+from concord.workers.learning.word_counts import Contexts
+from concord.workers.remote.answers import AnswersParts
+from concord.workers.remote.count import CountParts
+from concord.workers.remote.label import LabelParts
+from concord.workers.remote.mining import ClausesParts, OpeningsParts, RowsParts, RulesParts
+from concord.workers.remote.registry import TASKS
+from concord.workers.remote.task import AnyTask
+from concord.workers.remote.words import ContextsParts, WordsParts
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel, consistency, key_of
-from workers.compiling.code import LABELLING, WORKERS, files_behind, imports_of
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.runs import AppearsOnce
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.parquet import ParquetLocation
-from workers.corpus.plan import distinct, plan
-from workers.corpus.shards import Shard, split
-from workers.learning.logic.clauses import Clause
-from workers.learning.logic.openings import Literal, Place
-from workers.learning.word_counts import Contexts
-from workers.remote.answers import AnswersParts
-from workers.remote.count import CountParts
-from workers.remote.label import LabelParts
-from workers.remote.mining import ClausesParts, OpeningsParts, RowsParts, RulesParts
-from workers.remote.registry import TASKS
-from workers.remote.task import AnyTask
-from workers.remote.words import ContextsParts, WordsParts
-from workers.synthesis.made_up import synthesize
 
 NEWS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Document
-from schemas.errors import DocumentError
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import LinearRows, Problem, Relation
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, Problem, Relation
+from concord.workers.constraints import constraint_set
+from concord.workers.constraints.constraint_set import build_problem
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import edges_in
+from concord.workers.constraints.templates.order import Precedence, PresencePrecedence
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.constraints.templates.repeats import Value, minutes, value_keys
+from concord.workers.constraints.templates.template import MOST_ENTRIES, FeatureTemplate, Site, Template
 from tests.naive_templates import BIO, CASES, PLAIN, WORDS, Sentences
-from workers.constraints import constraint_set
-from workers.constraints.constraint_set import build_problem
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.rows import edges_in
-from workers.constraints.templates.order import Precedence, PresencePrecedence
-from workers.constraints.templates.presence import MustAppear, StartsWith
-from workers.constraints.templates.registry import TEMPLATES
-from workers.constraints.templates.repeats import Value, minutes, value_keys
-from workers.constraints.templates.template import MOST_ENTRIES, FeatureTemplate, Site, Template
 
 FEATURES = {"transition_feature", "token_feature"}
 

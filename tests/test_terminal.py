@@ -13,16 +13,16 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from flows.cli.app import app
-from flows.cli.clusters_cli import _show as show_clusters
-from flows.cli.corpus_cli import _show as show_corpus
-from flows.progress import Terminal, say, tell
-from schemas.document import Document
-from schemas.reports import ClusterReport, CorpusReport, LengthFigures, SpanFigures
-from schemas.settings import CrfSettings, IngestSettings
-from schemas.visible import visible
-from workers.corpus.ingestion import write_corpus
-from workers.learning.trainers import crfsuite
+from concord.flows.cli.app import app
+from concord.flows.cli.clusters_cli import _show as show_clusters
+from concord.flows.cli.corpus_cli import _show as show_corpus
+from concord.flows.progress import Terminal, say, tell
+from concord.schemas.document import Document
+from concord.schemas.reports import ClusterReport, CorpusReport, LengthFigures, SpanFigures
+from concord.schemas.settings import CrfSettings, IngestSettings
+from concord.schemas.visible import visible
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.trainers import crfsuite
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b1m\x7f\u202egnp.\x08\r[/bold][link=x]"
 """Colours, a title, a bell, an eight-bit sequence, a turn of direction, and what would be markup."""

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.decoded import Budget, Decoded, Status
-from schemas.problem import Problem
-from schemas.settings import EngineSettings
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.problem import Problem
+from concord.schemas.settings import EngineSettings
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
+from concord.workers.inference.registry import SOLVERS
 from tests.referees.problems import PARTS, Kind, problem_of_kind
-from workers.inference.core.chain import viterbi
-from workers.inference.core.engine import UNLIMITED, Solver, document_rng
-from workers.inference.registry import SOLVERS
 
 TOLERANCE = 1e-6
 

@@ -12,18 +12,18 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import flows.train_model
-from flows.cli.app import _show_training, app
-from flows.cli.failures import Exit
-from flows.cli.tables import selection_table
-from flows.errors import RunFolderError
-from flows.runfolder.runfolder import locked
-from flows.tracking.tracking import PENALTIES_FILE
-from flows.train_model import Request, train_model
-from schemas.document import Document
-from schemas.errors import CorpusError
-from schemas.run import TrainReport
-from schemas.settings import (
+import concord.flows.train_model
+from concord.flows.cli.app import _show_training, app
+from concord.flows.cli.failures import Exit
+from concord.flows.cli.tables import selection_table
+from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.runfolder import locked
+from concord.flows.tracking.tracking import PENALTIES_FILE
+from concord.flows.train_model import Request, train_model
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.run import TrainReport
+from concord.schemas.settings import (
     CrfSettings,
     HmmSettings,
     PerceptronSettings,
@@ -32,17 +32,17 @@ from schemas.settings import (
     TrainerSettings,
     Validation,
 )
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.learning.known_weights import known_weights
+from concord.workers.learning.saved_consistency import saved_consistency
+from concord.workers.learning.selection import FOLDS, cross_validated
+from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS
+from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
+from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel
 from tests.made_tracking import untracked
-from workers.corpus.ingestion import write_corpus
-from workers.evaluation.figures import f1_of_counts
-from workers.learning.known_weights import known_weights
-from workers.learning.saved_consistency import saved_consistency
-from workers.learning.selection import FOLDS, cross_validated
-from workers.learning.trainers.registry import DEFAULT, TRAINERS
-from workers.learning.trainers.trainer import Progress, Seen, Trainer
-from workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
-from workers.synthesis.made_up import synthesize
 
 
 def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
@@ -52,7 +52,7 @@ def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
 
 
 def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
     model, nowhere = tmp_path / "model", tmp_path / "nowhere"
     link = tmp_path / "link"
     model.mkdir()
@@ -86,7 +86,7 @@ def nameless(
 def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
     monkeypatch.setitem(TRAINERS, "nameless", Trainer(nameless, TrainerSettings))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
@@ -101,7 +101,7 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[str, object] = {}
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked([], kept))
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([], kept))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     settings = SgdSettings(features="finkel-nopos", passes=1)
     request = Request(corpus=str(tmp_path / "corpus"), out=str(tmp_path / "m"), trainer="sgd", settings=settings)
@@ -152,7 +152,7 @@ def test_the_trainers_are_listed_with_their_options() -> None:
 
 
 def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1)
     request = Request(
@@ -178,7 +178,7 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
 def test_segments_that_were_cut_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(12, seed=0, kind="news"), tmp_path / "corpus", source="test")
     for longest, told in ((1, "gold segments had more than 1 tokens, and were cut"), (100, "")):
         settings = SemiCrfSettings(features="fersini", longest=longest, max_iterations=2)
@@ -192,7 +192,7 @@ def test_segments_that_were_cut_are_told_of(
 
 def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = list[dict[str, Any]]()
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked([], read=read))
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([], read=read))
     for name, seed in (("corpus", 0), ("pool", 1)):
         write_corpus(synthesize(12, seed=seed, kind="news"), tmp_path / name, source="test")
     settings = HmmSettings(unlabelled=str(tmp_path / "pool"), iterations=2)
@@ -216,8 +216,8 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
     def tuned_on(documents: Sequence[Document], *_: object) -> None:
         raise StoppedError([document.doc_id for document in documents])
 
-    monkeypatch.setattr(flows.train_model, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.train_model, "tune_consistency", tuned_on)
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.train_model, "tune_consistency", tuned_on)
     documents = list(synthesize(30, seed=0, kind="news"))
     write_corpus(documents, tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1, min_freq=0.0, c2=0.1)

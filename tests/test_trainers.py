@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from schemas.document import Batch, Document
-from schemas.errors import InputError
-from schemas.labels import Scheme
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import InputError
+from concord.schemas.labels import Scheme
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS, TrainerError, trainer_named
+from concord.workers.learning.trainers.trainer import Iteration, TrainingError
+from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import Model
 from tests.test_crf import corpus
-from workers.inference.core.chain import viterbi
-from workers.learning.trainers.registry import DEFAULT, TRAINERS, TrainerError, trainer_named
-from workers.learning.trainers.trainer import Iteration, TrainingError
-from workers.models.folder import MANIFEST, ModelError, parse_manifest
-from workers.models.loaders import load_model
-from workers.models.model import Model
 
 trainers = pytest.mark.parametrize("name", TRAINERS)
 DOCUMENTS = corpus(0, 40)

@@ -17,29 +17,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import LinearRows, Problem
-from schemas.trigram import Decay, Metric, TrigramSettings, Weighting, Window
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import LinearRows, Problem
+from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting, Window
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.constraints.rows import ConstraintError, selected
+from concord.workers.features.derived import ColumnError
+from concord.workers.features.windows import BEYOND, NUMBER, Windows, gains, sign
+from concord.workers.inference.registry import SOLVERS, Decoder
+from concord.workers.learning.trainers import trigram as trainer
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.learning.unseen import Unseen
+from concord.workers.models.folder import ModelError
+from concord.workers.models.memory.nearest import NEAR, Nearest, Vote
+from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked, told_once
+from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
+from concord.workers.models.memory.timbl import TimblError
+from concord.workers.models.model import LocalScores, local_scores
+from concord.workers.models.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load
 from tests.model_mutations import mend_hashes
 from tests.oracle import all_labellings, enumerate_best, random_problem
-from workers.constraints.consistency import LabelConsistency, PairCounts
-from workers.constraints.constraint_set import Unconstrained
-from workers.constraints.rows import ConstraintError, selected
-from workers.features.derived import ColumnError
-from workers.features.windows import BEYOND, NUMBER, Windows, gains, sign
-from workers.inference.registry import SOLVERS, Decoder
-from workers.learning.trainers import trigram as trainer
-from workers.learning.trainers.trainer import TrainingError
-from workers.learning.unseen import Unseen
-from workers.models.folder import ModelError
-from workers.models.memory.nearest import NEAR, Nearest, Vote
-from workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked, told_once
-from workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
-from workers.models.memory.timbl import TimblError
-from workers.models.model import LocalScores, local_scores
-from workers.models.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load
 
 BIO = LabelSet.bio(["PER", "LOC"])
 ABC = LabelSet(("a", "b", "c"), Scheme.PLAIN)

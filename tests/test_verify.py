@@ -11,21 +11,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.cli.verified import counts_line
-from flows.commands import verify as flow
-from flows.commands.verify import VerifyError, verify
-from flows.runfolder.runfolder import MANIFEST, STORE, Sources, find_done, publish, write_sources
-from flows.sources import OpenModel
-from schemas.run import RunKey
-from schemas.settings import IngestSettings
+from concord.flows.cli.verified import counts_line
+from concord.flows.commands import verify as flow
+from concord.flows.commands.verify import VerifyError, verify
+from concord.flows.runfolder.runfolder import MANIFEST, STORE, Sources, find_done, publish, write_sources
+from concord.flows.sources import OpenModel
+from concord.schemas.run import RunKey
+from concord.schemas.settings import IngestSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.parquet import table_bytes
+from concord.workers.corpus.plan import plan
+from concord.workers.inference.registry import EngineError
+from concord.workers.labelling.output import CERTIFICATES
+from concord.workers.storage.sealed import seal, unseal
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel, consistency, key_of, run
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.parquet import table_bytes
-from workers.corpus.plan import plan
-from workers.inference.registry import EngineError
-from workers.labelling.output import CERTIFICATES
-from workers.storage.sealed import seal, unseal
-from workers.synthesis.made_up import synthesize
 
 KEY: dict[str, object] = {"engine": "certify", "options": {}, "certificates": True}
 

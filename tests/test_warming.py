@@ -10,18 +10,18 @@ import pytest
 SCRIPT = """
 import sys
 from numba.core.dispatcher import Dispatcher
-from schemas.document import Batch, Document
-from schemas.run import RunSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunSettings
 from tests.made_runs import LABELS, HashModel, consistency
-from workers.labelling.labelled import check_settings, label_batch
-from workers.synthesis.made_up import synthesize
-from workers.labelling.warming import warm
+from concord.workers.labelling.labelled import check_settings, label_batch
+from concord.workers.synthesis.made_up import synthesize
+from concord.workers.labelling.warming import warm
 
 def compiled():
     kernels = {
         value
         for name, module in list(sys.modules.items())
-        if name.startswith("workers.")
+        if name.startswith("concord.workers.")
         for value in vars(module).values()
         if isinstance(value, Dispatcher)
     }

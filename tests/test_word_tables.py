@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Batch, Document
-from schemas.errors import DocumentError
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import DocumentError
+from concord.workers.models import crfsuite, word_tables
+from concord.workers.models.crfsuite import CrfsuiteModel
+from concord.workers.models.folder import ModelError
+from concord.workers.models.word_tables import Scored, WordTables, departure
 from tests.test_crfsuite_model import LABELS, SENTENCES, call
 from tests.test_crfsuite_model import features as by_word
-from workers.models import crfsuite, word_tables
-from workers.models.crfsuite import CrfsuiteModel
-from workers.models.folder import ModelError
-from workers.models.word_tables import Scored, WordTables, departure
 
 HERE = "tests.test_word_tables"
 WORDS = ["Ada", "12", "Main", "St", "é", "x y", ":", "many", "a", "refused", "Rome", "Rome,"]

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.document import Batch
-from schemas.labels import Labels
-from schemas.potentials import Potentials
-from schemas.problem import Problem
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.workers.inference.core import prepared
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.two_stage.price import FIRST_PRICE, Band
+from concord.workers.inference.two_stage.violations import Violations
+from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel, consistency, key_of
 from tests.test_search import all_rows
-from workers.inference.core import prepared
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search
-from workers.inference.two_stage.price import FIRST_PRICE, Band
-from workers.inference.two_stage.violations import Violations
-from workers.labelling.labelled import Labelled, label_batch
-from workers.synthesis.made_up import synthesize
 
 DERIVED = ("best_labels", "max_messages", "codec", "uncounted")
 

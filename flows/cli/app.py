@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.cli.arguments import (
+from concord.flows.cli.arguments import (
     Consistency,
     Constraints,
     Corpus,
@@ -26,24 +26,24 @@ from flows.cli.arguments import (
     Workers,
     print_json,
 )
-from flows.cli.clusters_cli import app as clusters_app
-from flows.cli.codl_cli import EXAMPLE, codl
-from flows.cli.constraints_cli import app as constraints_app
-from flows.cli.corpus_cli import app as corpus_app
-from flows.cli.failures import Exit, reported
-from flows.cli.import_cli import app as import_app
-from flows.cli.label_cli import label
-from flows.cli.settings_options import takes
-from flows.cli.verified import show_verified
-from flows.environment import PREFECT
-from flows.progress import Terminal, say, tell
-from schemas.errors import InputError
-from schemas.reports import CalibrationReport
-from schemas.run import RunReport, RunSettings, TrainReport
-from schemas.settings import CalibrationSettings, Validation
+from concord.flows.cli.clusters_cli import app as clusters_app
+from concord.flows.cli.codl_cli import EXAMPLE, codl
+from concord.flows.cli.constraints_cli import app as constraints_app
+from concord.flows.cli.corpus_cli import app as corpus_app
+from concord.flows.cli.failures import Exit, reported
+from concord.flows.cli.import_cli import app as import_app
+from concord.flows.cli.label_cli import label
+from concord.flows.cli.settings_options import takes
+from concord.flows.cli.verified import show_verified
+from concord.flows.environment import PREFECT
+from concord.flows.progress import Terminal, say, tell
+from concord.schemas.errors import InputError
+from concord.schemas.reports import CalibrationReport
+from concord.schemas.run import RunReport, RunSettings, TrainReport
+from concord.schemas.settings import CalibrationSettings, Validation
 
 if TYPE_CHECKING:
-    from workers.corpus.ingestion import IngestReport
+    from concord.workers.corpus.ingestion import IngestReport
 
 app = typer.Typer(
     name="concord",
@@ -97,8 +97,8 @@ def synthesize(
 ) -> None:
     """Make up a corpus with gold labels, of any size."""
     with reported():
-        from flows.commands.corpora import synthesize_corpus
-        from schemas.settings import IngestSettings
+        from concord.flows.commands.corpora import synthesize_corpus
+        from concord.schemas.settings import IngestSettings
 
         report = synthesize_corpus(
             out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
@@ -120,11 +120,11 @@ def ingest(
 ) -> None:
     """Turn files of other formats into a Parquet corpus; what cannot be read becomes a counted reject."""
     with reported():
-        from flows.commands.corpora import first_reason, ingest_corpus
-        from flows.options import OptionError, parse_options
-        from schemas.names import unknown
-        from schemas.settings import IngestSettings
-        from workers.corpus.readers.registry import READERS
+        from concord.flows.commands.corpora import first_reason, ingest_corpus
+        from concord.flows.options import OptionError, parse_options
+        from concord.schemas.names import unknown
+        from concord.schemas.settings import IngestSettings
+        from concord.workers.corpus.readers.registry import READERS
 
         if reader not in READERS:
             raise OptionError(unknown("reader", reader, READERS))
@@ -197,14 +197,14 @@ def train(
 ) -> None:
     """Train a model and its label consistency on a labelled corpus."""
     with reported(resumes=tune and trainer == "trigram"):
-        from flows.errors import UnwatchedError
-        from flows.jobs import check_sources
-        from flows.train import train as run_training
+        from concord.flows.errors import UnwatchedError
+        from concord.flows.jobs import check_sources
+        from concord.flows.train import train as run_training
 
         check_sources([corpus])
 
-        from flows.options import parse_options
-        from workers.learning.trainers.registry import trainer_named
+        from concord.flows.options import parse_options
+        from concord.workers.learning.trainers.registry import trainer_named
 
         named = {"features": features, "clusters": clusters, "start_from": start_from, "unlabelled": unlabelled}
         named["gazetteers"] = ",".join(gazetteer) if gazetteer else None
@@ -237,8 +237,8 @@ def train(
 
 def _check_flags(trainer: str, given: set[str]) -> None:
     """Raises `OptionError` for a flag of `train` that stands for an option which this trainer does not have."""
-    from flows.options import OptionError
-    from workers.learning.trainers.registry import TRAINERS
+    from concord.flows.options import OptionError
+    from concord.workers.learning.trainers.registry import TRAINERS
 
     for name in sorted(given - TRAINERS[trainer].settings.model_fields.keys()):
         able = ", ".join(other for other, entry in TRAINERS.items() if name in entry.settings.model_fields)
@@ -251,11 +251,11 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
         print_json(report.model_dump_json())
         return
     if report.selection:
-        from flows.cli.tables import selection_table
+        from concord.flows.cli.tables import selection_table
 
         Terminal().print(selection_table(report.selection))
     if report.samples:
-        from flows.cli.tables import samples_table
+        from concord.flows.cli.tables import samples_table
 
         Terminal().print(samples_table(report.samples))
         trials, seconds = (sum(figure) for figure in zip(*((s.tried, s.seconds) for s in report.samples), strict=True))
@@ -290,7 +290,7 @@ def calibrate(
 ) -> None:
     """Fit a model to labelled documents: label consistency, and temperature and transitions where it is of scores."""
     with reported():
-        from flows.commands.calibrating import calibrate_model
+        from concord.flows.commands.calibrating import calibrate_model
 
         report = calibrate_model(
             model,
@@ -331,7 +331,7 @@ def export_crfsuite(
 ) -> None:
     """Write a CRF as a file of CRFsuite's, which its tagger opens; attributes are the strings of the features."""
     with reported():
-        from flows.commands.exporting import export_model
+        from concord.flows.commands.exporting import export_model
 
         written = export_model(model, out)
         say(f"{out}: {len(written.weights.start) - 1:,} attributes, {int((~written.missing).sum())} labels")
@@ -356,13 +356,13 @@ def reprocess(
 ) -> None:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
     with reported(resumes=True):
-        from flows.errors import NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError
-        from flows.jobs import check_sources
-        from flows.reprocess import reprocess as run_reprocess
+        from concord.flows.errors import NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError
+        from concord.flows.jobs import check_sources
+        from concord.flows.reprocess import reprocess as run_reprocess
 
         check_sources([corpus], model=model, files=map(str, constraints or []))
 
-        from flows.options import run_settings
+        from concord.flows.options import run_settings
 
         try:
             report = run_reprocess(
@@ -392,7 +392,7 @@ def verify(
 ) -> None:
     """Check a run: recompute every number, look for every document, and confirm every bound that has a certificate."""
     with reported():
-        from flows.commands.verify import verify as run_verify
+        from concord.flows.commands.verify import verify as run_verify
 
         report = run_verify(out, tracking=tracking)
         if as_json:
@@ -426,8 +426,8 @@ def evaluate(
     source's spans.
     """
     with reported():
-        from flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
-        from flows.commands.evaluate import evaluate as run_evaluate
+        from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
+        from concord.flows.commands.evaluate import evaluate as run_evaluate
 
         evaluation = run_evaluate(predictions, gold, measures=measure, against=against)
         for folder, shards in evaluation.unfinished.items():
@@ -470,7 +470,7 @@ def chains(
     Chains that agree from different starts have seen what there is. The temperature does not fall.
     """
     with reported():
-        from flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
+        from concord.flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
 
         report = diagnose_chains(
             corpus,
@@ -496,7 +496,7 @@ def chains(
 @app.command(epilog="Example: concord engines")
 def engines(*, as_json: Json = False) -> None:
     """List the engines and their options."""
-    from flows.cli import catalogue
+    from concord.flows.cli import catalogue
 
     entries = catalogue.engines()
     catalogue.show("engines", entries, catalogue.listing(entries), as_json=as_json)
@@ -505,7 +505,7 @@ def engines(*, as_json: Json = False) -> None:
 @app.command(epilog="Example: concord trainers")
 def trainers(*, as_json: Json = False) -> None:
     """List how models learn, and the trainers' options."""
-    from flows.cli import catalogue
+    from concord.flows.cli import catalogue
 
     entries = catalogue.trainers()
     catalogue.show("trainers", entries, catalogue.listing(entries), as_json=as_json)
@@ -514,7 +514,7 @@ def trainers(*, as_json: Json = False) -> None:
 @app.command(epilog="Example: concord features")
 def features(*, as_json: Json = False) -> None:
     """List the feature sets, which `concord train` joins by +, and what each needs."""
-    from flows.cli import catalogue
+    from concord.flows.cli import catalogue
 
     entries = catalogue.features()
     catalogue.show("features", entries, catalogue.listing(entries), as_json=as_json)
@@ -523,7 +523,7 @@ def features(*, as_json: Json = False) -> None:
 @app.command(epilog="Example: concord readers")
 def readers(*, as_json: Json = False) -> None:
     """List what `concord ingest` reads, and the readers' options."""
-    from flows.cli import catalogue
+    from concord.flows.cli import catalogue
 
     entries = catalogue.readers()
     catalogue.show("readers", entries, catalogue.listing(entries), as_json=as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from schemas.visible import visible_json
+from concord.schemas.visible import visible_json
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
 Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus.")]

@@ -10,16 +10,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.arguments import print_json
-from flows.cli.option_lists import options_of, plain_value, value_range
-from flows.cli.plain_tables import text_table
-from flows.progress import Terminal
-from schemas.reports import EngineReport, EntryReport
-from workers.constraints.templates.registry import TEMPLATES
-from workers.corpus.readers.registry import READERS
-from workers.features.templates import SUMMARIES
-from workers.inference.registry import SOLVERS
-from workers.learning.trainers.registry import TRAINERS
+from concord.flows.cli.arguments import print_json
+from concord.flows.cli.option_lists import options_of, plain_value, value_range
+from concord.flows.cli.plain_tables import text_table
+from concord.flows.progress import Terminal
+from concord.schemas.reports import EngineReport, EntryReport
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.features.templates import SUMMARIES
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.trainers.registry import TRAINERS
 
 
 def engines() -> list[EngineReport]:

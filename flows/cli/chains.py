@@ -8,20 +8,20 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.plain_tables import figures_table
-from flows.options import OptionError, parse_options
-from flows.progress import meter
-from flows.sources import LateRegistry, find_document, first_documents, open_constraints, open_model
-from schemas.document import Batch, Document
-from schemas.potentials import Floats
-from schemas.problem import Problem
-from schemas.reports import ChainsReport, DocumentChains
-from schemas.settings import GibbsSettings
-from workers.corpus.plan import plan
-from workers.inference.core.engine import document_rng
-from workers.inference.core.prepared import Prepared
-from workers.inference.sampling.diagnostics import diagnose
-from workers.models.model import local_scores, score_column
+from concord.flows.cli.plain_tables import figures_table
+from concord.flows.options import OptionError, parse_options
+from concord.flows.progress import meter
+from concord.flows.sources import LateRegistry, find_document, first_documents, open_constraints, open_model
+from concord.schemas.document import Batch, Document
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import Problem
+from concord.schemas.reports import ChainsReport, DocumentChains
+from concord.schemas.settings import GibbsSettings
+from concord.workers.corpus.plan import plan
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.sampling.diagnostics import diagnose
+from concord.workers.models.model import local_scores, score_column
 
 SWEEPS = 1000
 """Without another number: a diagnostic needs more sweeps than a good labelling does."""

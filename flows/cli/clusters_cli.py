@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.arguments import Json, Options, Ray, Workers, print_json
-from flows.cli.failures import reported
-from flows.cli.option_lists import with_options
-from flows.cli.settings_options import takes
-from flows.progress import tell
-from schemas.reports import ClusterReport
-from schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
+from concord.flows.cli.arguments import Json, Options, Ray, Workers, print_json
+from concord.flows.cli.failures import reported
+from concord.flows.cli.option_lists import with_options
+from concord.flows.cli.settings_options import takes
+from concord.flows.progress import tell
+from concord.schemas.reports import ClusterReport
+from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Put words into clusters, which features can look at.")
 
@@ -40,8 +40,8 @@ def learn(
 ) -> None:
     """Learn clusters from text, counted on Ray: words that stand between the same words come together."""
     with reported():
-        from flows.commands import clusters
-        from flows.options import parse_options
+        from concord.flows.commands import clusters
+        from concord.flows.options import parse_options
 
         chosen = parse_options(option or [], CoOccurrenceSettings, owner="clusters learn")
         text = TextSettings.model_validate(settings)
@@ -67,8 +67,8 @@ def brown(
 ) -> None:
     """Learn a tree of Brown clusters from text, counted on Ray; its first bits are clusters of several sizes."""
     with reported():
-        from flows.commands import clusters
-        from flows.options import parse_options
+        from concord.flows.commands import clusters
+        from concord.flows.options import parse_options
 
         chosen = parse_options(option or [], BrownSettings, owner="clusters brown")
         text = TextSettings.model_validate(settings)
@@ -96,8 +96,8 @@ def import_vectors(
 ) -> None:
     """Make clusters of word vectors that others have learned."""
     with reported():
-        from flows.commands import clusters
-        from flows.options import parse_options
+        from concord.flows.commands import clusters
+        from concord.flows.options import parse_options
 
         settings = parse_options(option or [], ClusterSettings, owner="clusters import")
         _show(clusters.imported(vectors, out, settings, words=words), as_json=as_json)

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.arguments import Corpus, Json, Options, Ray, ShardKib, Tracking, Workers, print_json
-from flows.cli.failures import reported
-from flows.cli.option_lists import with_options
-from flows.progress import Terminal, say
-from schemas.codl import CodlReport, CodlSettings
-from schemas.run import RunSettings
+from concord.flows.cli.arguments import Corpus, Json, Options, Ray, ShardKib, Tracking, Workers, print_json
+from concord.flows.cli.failures import reported
+from concord.flows.cli.option_lists import with_options
+from concord.flows.progress import Terminal, say
+from concord.schemas.codl import CodlReport, CodlSettings
+from concord.schemas.run import RunSettings
 
 EXAMPLE = with_options(
     "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
@@ -45,9 +45,9 @@ def codl(
     The same command again goes on where it stopped.
     """
     with reported(resumes=True):
-        from flows.codl import codl as run_codl
-        from flows.errors import UnwatchedError
-        from flows.options import parse_options
+        from concord.flows.codl import codl as run_codl
+        from concord.flows.errors import UnwatchedError
+        from concord.flows.options import parse_options
 
         settings = parse_options(option or [], CodlSettings, owner="codl")
         labelling = RunSettings(engine=engine, n_best=n_best if n_best > 1 else 0)
@@ -76,7 +76,7 @@ def _show(report: CodlReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump_json())
         return
-    from flows.cli.codl_tables import cycles_table, trials_table
+    from concord.flows.cli.codl_tables import cycles_table, trials_table
 
     if report.tuned:
         Terminal().print(trials_table(report.tuned))

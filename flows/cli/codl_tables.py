@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from flows.cli.plain_tables import figures_table
-from schemas.codl import Cycle, GammaTrial
+from concord.flows.cli.plain_tables import figures_table
+from concord.schemas.codl import Cycle, GammaTrial
 
 
 def cycles_table(cycles: Sequence[Cycle]) -> Table:

@@ -7,11 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.arguments import Corpus, Engine, Json, ModelName, Options, Ray, Seed, Tracking, Workers, print_json
-from flows.cli.failures import reported
-from flows.cli.settings_options import takes
-from flows.progress import Terminal
-from schemas.settings import TextSettings
+from concord.flows.cli.arguments import (
+    Corpus,
+    Engine,
+    Json,
+    ModelName,
+    Options,
+    Ray,
+    Seed,
+    Tracking,
+    Workers,
+    print_json,
+)
+from concord.flows.cli.failures import reported
+from concord.flows.cli.settings_options import takes
+from concord.flows.progress import Terminal
+from concord.schemas.settings import TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Find constraints in a corpus, check a file of them, or explain it.")
 
@@ -40,8 +51,8 @@ def check(
 ) -> None:
     """Count how often each constraint applies, holds and is broken in gold and in a model's output."""
     with reported():
-        from flows.cli.constraints_tables import check_lines, check_table
-        from flows.commands.constraints import check_file
+        from concord.flows.cli.constraints_tables import check_lines, check_table
+        from concord.flows.commands.constraints import check_file
 
         report = check_file(
             file,
@@ -91,8 +102,8 @@ def weigh(
     With --tracking the weights and their intervals are kept in a run of MLflow.
     """
     with reported():
-        from flows.cli.constraints_tables import weigh_lines, weigh_table
-        from flows.commands.weighing import weigh_file
+        from concord.flows.cli.constraints_tables import weigh_lines, weigh_table
+        from concord.flows.commands.weighing import weigh_file
 
         report = weigh_file(
             file,
@@ -145,10 +156,10 @@ def mine(
     tried on the others. Which help is judged by cross-validation: models and rules of some folds answer another one.
     """
     with reported():
-        from flows.cli.constraints_tables import helps_table, mine_lines, mine_table
-        from flows.commands.mining import method_named
-        from flows.commands.mining import mine as mine_corpus
-        from flows.options import parse_options
+        from concord.flows.cli.constraints_tables import helps_table, mine_lines, mine_table
+        from concord.flows.commands.mining import method_named
+        from concord.flows.commands.mining import mine as mine_corpus
+        from concord.flows.options import parse_options
 
         owner = f"constraints mine --method {method}"
         report = mine_corpus(
@@ -193,8 +204,8 @@ def explain(
 ) -> None:
     """Show one document's labels with and without each constraint: what each changes and costs."""
     with reported():
-        from flows.cli.constraints_tables import effects_table, labels_table, summary_line
-        from flows.commands.constraints import explain_document
+        from concord.flows.cli.constraints_tables import effects_table, labels_table, summary_line
+        from concord.flows.commands.constraints import explain_document
 
         found = explain_document(
             file, corpus, doc, model=model, engine=engine, options=option or [], seed=seed, tracking=tracking
@@ -211,8 +222,8 @@ def explain(
 @app.command(epilog="Example: concord constraints templates")
 def templates(*, as_json: Json = False) -> None:
     """List the templates and the keys each takes."""
-    from flows.cli import catalogue
-    from flows.cli.constraints_tables import templates_table
+    from concord.flows.cli import catalogue
+    from concord.flows.cli.constraints_tables import templates_table
 
     entries = catalogue.templates()
     catalogue.show("templates", entries, templates_table(entries), as_json=as_json)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.plain_tables import figures_table, text_table
-from schemas.audit import (
+from concord.flows.cli.plain_tables import figures_table, text_table
+from concord.schemas.audit import (
     Breaches,
     CheckReport,
     ConstraintEffect,
@@ -20,7 +20,7 @@ from schemas.audit import (
     TuningReport,
     WeighReport,
 )
-from schemas.reports import EntryReport
+from concord.schemas.reports import EntryReport
 
 SHOWN = 12
 """Changes of one constraint that are written out."""

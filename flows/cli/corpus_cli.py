@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.arguments import Json, Options, Ray, Tracking, Workers, print_json
-from flows.cli.failures import reported
-from flows.cli.option_lists import with_options
-from flows.cli.settings_options import takes
-from flows.progress import Terminal, say
-from schemas.reports import CorpusReport
-from schemas.settings import AgreementSettings, TextSettings
+from concord.flows.cli.arguments import Json, Options, Ray, Tracking, Workers, print_json
+from concord.flows.cli.failures import reported
+from concord.flows.cli.option_lists import with_options
+from concord.flows.cli.settings_options import takes
+from concord.flows.progress import Terminal, say
+from concord.schemas.reports import CorpusReport
+from concord.schemas.settings import AgreementSettings, TextSettings
 
 app = typer.Typer(no_args_is_help=True, help="Count over a corpus: what it holds, and what a model says of its words.")
 
@@ -38,7 +38,7 @@ def stats(
 ) -> None:
     """Count documents, words, labels, spans and lengths of a corpus on Ray; any number of workers counts the same."""
     with reported():
-        from flows.commands.corpus_stats import ShardsUncountedError, corpus_stats
+        from concord.flows.commands.corpus_stats import ShardsUncountedError, corpus_stats
 
         text = TextSettings.model_validate(settings)
         try:
@@ -69,8 +69,8 @@ def agreement(
 ) -> None:
     """Count what a model says of each word over a whole corpus: a prior for each of its documents."""
     with reported():
-        from flows.commands.agreement import agreement as counted
-        from flows.options import parse_options
+        from concord.flows.commands.agreement import agreement as counted
+        from concord.flows.options import parse_options
 
         chosen = parse_options(option or [], AgreementSettings, owner="corpus agreement")
         text = TextSettings.model_validate(settings)
@@ -93,7 +93,7 @@ def next_step(corpus: str, model: str, counts: str) -> list[str]:
 
 
 def _show(report: CorpusReport, *, as_json: bool) -> None:
-    from flows.cli.corpus_tables import corpus_lines, corpus_tables
+    from concord.flows.cli.corpus_tables import corpus_lines, corpus_tables
 
     if as_json:
         print_json(report.model_dump_json())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.plain_tables import figures_table
-from schemas.reports import CorpusReport, LengthFigures
+from concord.flows.cli.plain_tables import figures_table
+from concord.schemas.reports import CorpusReport, LengthFigures
 
 
 def corpus_tables(report: CorpusReport) -> list[Table]:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import typer
 from rich.table import Table
 
-from flows.environment import command, home
-from flows.progress import Terminal
+from concord.flows.environment import command, home
+from concord.flows.progress import Terminal
 
 FOLDER = Path("demo")
 TRAINING, TEST = 300, 150
@@ -39,7 +39,7 @@ def main() -> None:
     os.environ.setdefault("PREFECT_HOME", str((FOLDER / ".concord" / "prefect").absolute()))
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    from flows.cli.failures import reported
+    from concord.flows.cli.failures import reported
 
     with reported():
         _clear()
@@ -57,7 +57,7 @@ def _clear() -> None:
 
 
 def _engines() -> list[str]:
-    from workers.inference.registry import SOLVERS
+    from concord.workers.inference.registry import SOLVERS
 
     return [name for name in ENGINES if name in SOLVERS]
 
@@ -74,8 +74,8 @@ def _step(text: str, *typed: str) -> None:
 
 
 def _make_corpora() -> None:
-    from flows.commands.corpora import synthesize_corpus
-    from schemas.settings import IngestSettings
+    from concord.flows.commands.corpora import synthesize_corpus
+    from concord.schemas.settings import IngestSettings
 
     _step(
         "1. Two corpora of made-up news: names come in with a telling phrase and recur without one.",
@@ -91,7 +91,7 @@ def _make_corpora() -> None:
 
 
 def _train() -> None:
-    from flows.train import train
+    from concord.flows.train import train
 
     _step(
         "2. A CRF, and how much its labels should agree across a document (tuned on held-out documents).",
@@ -112,9 +112,9 @@ def _train() -> None:
 
 
 def _reprocess(engine: str) -> Result:
-    from flows.commands.evaluate import evaluate
-    from flows.reprocess import reprocess
-    from schemas.run import RunSettings
+    from concord.flows.commands.evaluate import evaluate
+    from concord.flows.reprocess import reprocess
+    from concord.schemas.run import RunSettings
 
     folder = str(FOLDER / f"out-{engine}")
     title = "3. Each sentence by itself" if engine == "viterbi" else "   The document as a whole"
@@ -149,7 +149,7 @@ def _compare(results: list[Result]) -> None:
 
 def _example(engine: str) -> None:
     """The name whose mentions agreement mended most, with three of its mentions."""
-    from flows.commands.examples import mended_name
+    from concord.flows.commands.examples import mended_name
 
     found = mended_name(FOLDER / f"out-{engine}", FOLDER / "test")
     if found is None:
@@ -161,7 +161,7 @@ def _example(engine: str) -> None:
 
 
 def _outlook(seconds: float) -> None:
-    from flows.tracking.tracking import Tracking, ui_command
+    from concord.flows.tracking.tracking import Tracking, ui_command
 
     out.print(f"\n[bold]Done in {seconds:.0f} seconds.[/bold] What to look at now:")
     lines = (

@@ -15,10 +15,10 @@ from typing import NoReturn
 
 import typer
 
-from flows.progress import compiling_told
-from schemas.errors import InputError, ServiceError, ShardsError, UsageError
-from schemas.secrets import masked_errors, redact
-from schemas.visible import visible
+from concord.flows.progress import compiling_told
+from concord.schemas.errors import InputError, ServiceError, ShardsError, UsageError
+from concord.schemas.secrets import masked_errors, redact
+from concord.schemas.visible import visible
 
 
 class Exit(IntEnum):

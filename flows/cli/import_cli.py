@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.arguments import Json, print_json
-from flows.cli.failures import reported
-from flows.cli.settings_options import takes
-from flows.progress import say
-from schemas.settings import ScoresSettings
+from concord.flows.cli.arguments import Json, print_json
+from concord.flows.cli.failures import reported
+from concord.flows.cli.settings_options import takes
+from concord.flows.progress import say
+from concord.schemas.settings import ScoresSettings
 
 app = typer.Typer(no_args_is_help=True, help="Bring a model of your own, of another program's making.")
 
@@ -33,7 +33,7 @@ def scores(
 ) -> None:
     """Make a model of scores that any tagger has written into the corpus; `concord calibrate` fits it."""
     with reported():
-        from flows.commands.importing import import_scores
+        from concord.flows.commands.importing import import_scores
 
         report = import_scores(labels, out, settings, transitions=transitions)
         if as_json:
@@ -70,7 +70,7 @@ def crfsuite(
 ) -> None:
     """Take a model of python-crfsuite's as it is, with the feature function of the package that it came with."""
     with reported():
-        from flows.commands.importing import import_crfsuite
+        from concord.flows.commands.importing import import_crfsuite
 
         report = import_crfsuite(file, out, features, tokenizer=tokenizer, word_tables=word_tables)
         if as_json:

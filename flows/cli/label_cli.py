@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.arguments import Consistency, Constraints, Json, ModelName, Options, Tracking, print_json
-from flows.cli.failures import reported
-from flows.cli.settings_options import takes
-from flows.progress import Terminal, say
-from schemas.errors import UsageError
-from schemas.labelled import LabelledText
-from schemas.run import RunSettings
+from concord.flows.cli.arguments import Consistency, Constraints, Json, ModelName, Options, Tracking, print_json
+from concord.flows.cli.failures import reported
+from concord.flows.cli.settings_options import takes
+from concord.flows.progress import Terminal, say
+from concord.schemas.errors import UsageError
+from concord.schemas.labelled import LabelledText
+from concord.schemas.run import RunSettings
 
 if TYPE_CHECKING:
-    from flows.commands.label import RawText
+    from concord.flows.commands.label import RawText
 
 UTF_8 = "utf-8"
 OF_CORPORA = ("options", "certificates", "certificate_nodes", "errors_of", "text.id_column", "text.text_column")
@@ -46,8 +46,8 @@ def label(
     At a terminal every line is a text and is answered at once, with the model loaded.
     """
     with reported():
-        from flows.commands.label import open_labeller
-        from flows.options import run_settings, text_settings
+        from concord.flows.commands.label import open_labeller
+        from concord.flows.options import run_settings, text_settings
 
         chosen = run_settings(settings, option or [])
         reading = text_settings(chosen.text, encoding if text is None else UTF_8)
@@ -71,7 +71,7 @@ def label(
 
 def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
     """What is to be labelled; what stands on a command line are bytes that need not be UTF-8."""
-    from flows.commands.label import RawText, raw_file, raw_stream
+    from concord.flows.commands.label import RawText, raw_file, raw_stream
 
     if text is not None and files:
         raise UsageError("give a text or --file, not both")
@@ -89,7 +89,7 @@ def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
 
 
 def _show(found: LabelledText) -> None:
-    from flows.cli.label_tables import (
+    from concord.flows.cli.label_tables import (
         answer_line,
         entities_table,
         marked_text,
@@ -108,7 +108,7 @@ def _show(found: LabelledText) -> None:
         console.print(ranking_table(found))
         say(ranking_line(found))
     if found.explanation is not None:
-        from flows.cli.constraints_tables import changes_line, effects_table
+        from concord.flows.cli.constraints_tables import changes_line, effects_table
 
         console.print(effects_table(found.explanation))
         say(changes_line(found.explanation))

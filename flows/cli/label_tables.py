@@ -9,9 +9,9 @@ from itertools import groupby
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.plain_tables import figures_table, text_table
-from schemas.decoded import MarginStatus
-from schemas.labelled import LabelledEntity, LabelledText
+from concord.flows.cli.plain_tables import figures_table, text_table
+from concord.schemas.decoded import MarginStatus
+from concord.schemas.labelled import LabelledEntity, LabelledText
 
 STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
 """Of the types that a text has, by name; the brackets tell them apart without colours."""

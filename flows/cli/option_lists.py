@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from schemas.reports import OptionReport
-from schemas.settings import Settings
+from concord.schemas.reports import OptionReport
+from concord.schemas.settings import Settings
 
 
 def with_options(example: str, kind: type[Settings]) -> str:

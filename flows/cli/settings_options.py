@@ -11,7 +11,7 @@ import typer
 from annotated_types import Ge
 from pydantic.fields import FieldInfo
 
-from schemas.settings import Settings
+from concord.schemas.settings import Settings
 
 
 class _Option(NamedTuple):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from flows.cli.plain_tables import figures_table
-from flows.commands.evaluate import Evaluation
-from schemas.reports import AgainstReport
-from schemas.run import SampleRow, SelectionRow
-from workers.evaluation.measures import MACRO
+from concord.flows.cli.plain_tables import figures_table
+from concord.flows.commands.evaluate import Evaluation
+from concord.schemas.reports import AgainstReport
+from concord.schemas.run import SampleRow, SelectionRow
+from concord.workers.evaluation.measures import MACRO
 
 
 def measure_table(measure: str, evaluation: Evaluation) -> Table:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flows.progress import say
-from schemas.reports import VerifyReport
+from concord.flows.progress import say
+from concord.schemas.reports import VerifyReport
 
 
 def show_verified(report: VerifyReport) -> None:

@@ -17,21 +17,21 @@ from ray._private import ray_constants as constants
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # not in its stubs
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flows.cluster.aside import Aside, aside, python_takes_signals
-from flows.cluster.deaths import ClusterError
-from flows.cluster.guard import guarded
-from flows.cluster.pool import Done, Order, Pool, reason
-from flows.cluster.ray_folder import RayFolder, ray_folder
-from flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
-from flows.cluster.reaching import Mode, reach
-from flows.cluster.room import check_room, working
-from flows.environment import LOCAL_RAY, RAY, applied
-from flows.progress import CompilingLines, explained, say
-from workers.compiling.code import workers_digest
-from workers.corpus.plan import U
-from workers.remote.actor import warm_node
-from workers.remote.memory import memory_of
-from workers.remote.task import Parts, Task
+from concord.flows.cluster.aside import Aside, aside, python_takes_signals
+from concord.flows.cluster.deaths import ClusterError
+from concord.flows.cluster.guard import guarded
+from concord.flows.cluster.pool import Done, Order, Pool, reason
+from concord.flows.cluster.ray_folder import RayFolder, ray_folder
+from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
+from concord.flows.cluster.reaching import Mode, reach
+from concord.flows.cluster.room import check_room, working
+from concord.flows.environment import LOCAL_RAY, RAY, applied
+from concord.flows.progress import CompilingLines, explained, say
+from concord.workers.compiling.code import workers_digest
+from concord.workers.corpus.plan import U
+from concord.workers.remote.actor import warm_node
+from concord.workers.remote.memory import memory_of
+from concord.workers.remote.task import Parts, Task
 
 STARTING = "starting workers"
 """What is said where that takes long."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from flows.cluster.cluster import Cluster
-from flows.errors import failed_message
-from flows.progress import meter
-from schemas.errors import ShardsError
-from workers.corpus.plan import distinct
-from workers.corpus.shards import Shard
-from workers.remote.task import Mergeable, Parts, Task
+from concord.flows.cluster.cluster import Cluster
+from concord.flows.errors import failed_message
+from concord.flows.progress import meter
+from concord.schemas.errors import ShardsError
+from concord.workers.corpus.plan import distinct
+from concord.workers.corpus.shards import Shard
+from concord.workers.remote.task import Mergeable, Parts, Task
 
 P = TypeVar("P", bound=Parts)
 M = TypeVar("M", bound=Mergeable)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flows.progress import say
-from schemas.errors import ServiceError
-from workers.corpus.plan import Unit
-from workers.corpus.shards import Shard
+from concord.flows.progress import say
+from concord.schemas.errors import ServiceError
+from concord.workers.corpus.plan import Unit
+from concord.workers.corpus.shards import Shard
 
 ATTEMPTS = 2
 """How often a shard, or a row by itself, may lose its worker."""

@@ -10,13 +10,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import ray
 
-from flows.cluster.deaths import ClusterError, Deaths, GivenUpError, Work
-from schemas.errors import InputError
-from schemas.secrets import redact
-from schemas.settings import TextSettings
-from workers.corpus.plan import U, Unit, largest_first
-from workers.corpus.shards import split
-from workers.remote.actor import actor_class
+from concord.flows.cluster.deaths import ClusterError, Deaths, GivenUpError, Work
+from concord.schemas.errors import InputError
+from concord.schemas.secrets import redact
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.plan import U, Unit, largest_first
+from concord.workers.corpus.shards import split
+from concord.workers.remote.actor import actor_class
 
 IN_FLIGHT = 2
 """Calls an actor has at once, but for the last ones: the next one is there when the last one ends."""

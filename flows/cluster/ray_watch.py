@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flows.cluster.deaths import ClusterError
+from concord.flows.cluster.deaths import ClusterError
 
 EVERY_SECONDS = 2.0
 """From knock to knock, and how long an answer may take."""

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from typing import Literal
 
-from flows.cluster.deaths import ClusterError
-from flows.cluster.ray_watch import host_and_port
+from concord.flows.cluster.deaths import ClusterError
+from concord.flows.cluster.ray_watch import host_and_port
 
 Mode = Literal["disabled", "token"]
 """What `RAY_AUTH_MODE` may be."""

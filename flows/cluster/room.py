@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.cluster.deaths import ClusterError
-from flows.progress import say
+from concord.flows.cluster.deaths import ClusterError
+from concord.flows.progress import say
 
 
 def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.apart import check_file_place
-from flows.cluster.cluster import cluster
-from flows.cluster.counting import count_all
-from flows.jobs import corpus_place, folder_place
-from flows.sources import LateRegistry, check_columns, first_document, open_model
-from schemas.errors import UsageError
-from schemas.reports import AgreementReport
-from schemas.settings import AgreementSettings, TextSettings
-from workers.constraints.constraint_set import Unconstrained
-from workers.corpus.plan import plan
-from workers.corpus.shards import DEFAULT_TEXT
-from workers.learning.corpus_agreement import SUFFIX, About, AnswerCounts, write_agreement
-from workers.models.model import score_column
-from workers.remote.answers import ANSWERS, AnswersParts
+from concord.flows.apart import check_file_place
+from concord.flows.cluster.cluster import cluster
+from concord.flows.cluster.counting import count_all
+from concord.flows.jobs import corpus_place, folder_place
+from concord.flows.sources import LateRegistry, check_columns, first_document, open_model
+from concord.schemas.errors import UsageError
+from concord.schemas.reports import AgreementReport
+from concord.schemas.settings import AgreementSettings, TextSettings
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import DEFAULT_TEXT
+from concord.workers.learning.corpus_agreement import SUFFIX, About, AnswerCounts, write_agreement
+from concord.workers.models.model import score_column
+from concord.workers.remote.answers import ANSWERS, AnswersParts
 
 
 def agreement(

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.apart import check_apart
-from flows.jobs import check_model_place, folder_place
-from flows.progress import meter
-from flows.sources import LateRegistry, OpenModel, open_model, read_documents
-from flows.tuning import Tuned, pair_counts, tune_consistency
-from schemas.document import Document
-from schemas.reports import CalibrationReport
-from schemas.settings import CalibrationSettings
-from workers.constraints.consistency import PairCounts
-from workers.corpus.plan import plan
-from workers.learning.calibration import Calibrated, calibrate
-from workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
-from workers.learning.trainers.trainer import Seen, TrainingError
-from workers.models.folder import MANIFEST, parse_manifest, update_manifest
-from workers.models.model import Model, score_column
-from workers.models.scores import ScoresModel, save
-from workers.storage.files import copy, staged
+from concord.flows.apart import check_apart
+from concord.flows.jobs import check_model_place, folder_place
+from concord.flows.progress import meter
+from concord.flows.sources import LateRegistry, OpenModel, open_model, read_documents
+from concord.flows.tuning import Tuned, pair_counts, tune_consistency
+from concord.schemas.document import Document
+from concord.schemas.reports import CalibrationReport
+from concord.schemas.settings import CalibrationSettings
+from concord.workers.constraints.consistency import PairCounts
+from concord.workers.corpus.plan import plan
+from concord.workers.learning.calibration import Calibrated, calibrate
+from concord.workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from concord.workers.learning.trainers.trainer import Seen, TrainingError
+from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from concord.workers.models.model import Model, score_column
+from concord.workers.models.scores import ScoresModel, save
+from concord.workers.storage.files import copy, staged
 
 
 class _Made(NamedTuple):

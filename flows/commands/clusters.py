@@ -7,21 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.apart import check_file_place
-from flows.cluster.cluster import Cluster, cluster
-from flows.cluster.counting import count_all
-from flows.jobs import corpus_place, folder_place
-from flows.progress import meter
-from schemas.reports import ClusterReport
-from schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
-from workers.corpus.plan import plan
-from workers.corpus.shards import DEFAULT_TEXT
-from workers.features.clusters import Clusters, write_clusters
-from workers.learning.brown import bigrams_of, brown_clusters
-from workers.learning.vectors import read_vectors
-from workers.learning.word_clusters import clustered, frequent_words, vectors
-from workers.learning.word_counts import ContextCounts, Contexts, WordCounts, contexts_of
-from workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
+from concord.flows.apart import check_file_place
+from concord.flows.cluster.cluster import Cluster, cluster
+from concord.flows.cluster.counting import count_all
+from concord.flows.jobs import corpus_place, folder_place
+from concord.flows.progress import meter
+from concord.schemas.reports import ClusterReport
+from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import DEFAULT_TEXT
+from concord.workers.features.clusters import Clusters, write_clusters
+from concord.workers.learning.brown import bigrams_of, brown_clusters
+from concord.workers.learning.vectors import read_vectors
+from concord.workers.learning.word_clusters import clustered, frequent_words, vectors
+from concord.workers.learning.word_counts import ContextCounts, Contexts, WordCounts, contexts_of
+from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
 
 
 def learn(

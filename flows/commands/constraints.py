@@ -7,20 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.options import parse_options
-from flows.progress import meter
-from flows.sources import LateRegistry, find_document, first_documents, open_model
-from schemas.audit import CheckReport, Explanation
-from schemas.columns import Reject
-from schemas.document import Batch
-from schemas.errors import CorpusError
-from schemas.labels import LabelSet
-from workers.audit.auditing import check, explain
-from workers.constraints.constraint_file import load_constraints
-from workers.corpus.plan import plan
-from workers.corpus.shards import Shard, read_batch
-from workers.inference.registry import Decoder, solver_named
-from workers.models.model import local_scores, score_column
+from concord.flows.options import parse_options
+from concord.flows.progress import meter
+from concord.flows.sources import LateRegistry, find_document, first_documents, open_model
+from concord.schemas.audit import CheckReport, Explanation
+from concord.schemas.columns import Reject
+from concord.schemas.document import Batch
+from concord.schemas.errors import CorpusError
+from concord.schemas.labels import LabelSet
+from concord.workers.audit.auditing import check, explain
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.inference.registry import Decoder, solver_named
+from concord.workers.models.model import local_scores, score_column
 
 
 def check_file(

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.apart import check_apart
-from flows.jobs import folder_place
-from flows.progress import meter
-from schemas.columns import REJECTS
-from schemas.settings import IngestSettings, ReaderSettings
-from workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest, write_corpus
-from workers.corpus.parquet import read_tables
-from workers.synthesis.made_up import Kind, synthesize
+from concord.flows.apart import check_apart
+from concord.flows.jobs import folder_place
+from concord.flows.progress import meter
+from concord.schemas.columns import REJECTS
+from concord.schemas.settings import IngestSettings, ReaderSettings
+from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest, write_corpus
+from concord.workers.corpus.parquet import read_tables
+from concord.workers.synthesis.made_up import Kind, synthesize
 
 
 def synthesize_corpus(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.cluster.cluster import cluster
-from flows.cluster.counting import count
-from flows.errors import failed_message
-from flows.jobs import corpus_place
-from flows.sources import LateRegistry, open_model
-from schemas.errors import InputError, ShardsError
-from schemas.reports import CorpusReport, LengthFigures, SpanFigures
-from schemas.secrets import redact
-from schemas.settings import TextSettings
-from workers.corpus.plan import survey
-from workers.corpus.shards import DEFAULT_TEXT, Shard
-from workers.evaluation.corpus_counts import CorpusCounts, Lengths
-from workers.models.model import KnownWords
-from workers.remote.count import COUNT, CountParts
+from concord.flows.cluster.cluster import cluster
+from concord.flows.cluster.counting import count
+from concord.flows.errors import failed_message
+from concord.flows.jobs import corpus_place
+from concord.flows.sources import LateRegistry, open_model
+from concord.schemas.errors import InputError, ShardsError
+from concord.schemas.reports import CorpusReport, LengthFigures, SpanFigures
+from concord.schemas.secrets import redact
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.plan import survey
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
+from concord.workers.evaluation.corpus_counts import CorpusCounts, Lengths
+from concord.workers.models.model import KnownWords
+from concord.workers.remote.count import COUNT, CountParts
 
 
 class VocabularyError(InputError):

@@ -11,22 +11,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from flows.progress import meter
-from flows.runfolder.published import Published, published
-from schemas.columns import DOC_ID, LABELS, PREDICTIONS
-from schemas.decoded import Status
-from schemas.document import Batch
-from schemas.errors import InputError
-from schemas.labels import Labels, LabelSet
-from schemas.reports import AgainstReport, Difference, EvaluationReport
-from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
-from workers.evaluation.bootstrap import paired_bootstraps
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import MEASURES, ByDocument, Pair, by_document, check_measures, suggested
-from workers.evaluation.tally import Tally
-from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.labelling.shard import VITERBI_LABELS
+from concord.flows.progress import meter
+from concord.flows.runfolder.published import Published, published
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS
+from concord.schemas.decoded import Status
+from concord.schemas.document import Batch
+from concord.schemas.errors import InputError
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.reports import AgainstReport, Difference, EvaluationReport
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
+from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import MEASURES, ByDocument, Pair, by_document, check_measures, suggested
+from concord.workers.evaluation.tally import Tally
+from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.shard import VITERBI_LABELS
 
 
 class EvaluationError(InputError):

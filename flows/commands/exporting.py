@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.apart import check_file_place
-from workers.learning.trainers.export import export_crfsuite
-from workers.models.crf import CrfModel
+from concord.flows.apart import check_file_place
+from concord.workers.learning.trainers.export import export_crfsuite
+from concord.workers.models.crf import CrfModel
 
 
 def export_model(folder: Path, out: Path) -> CrfModel:

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from flows.apart import check_apart
-from flows.errors import faults
-from flows.jobs import check_model_place, folder_place
-from flows.options import OptionError
-from schemas.errors import InputError
-from schemas.potentials import LARGEST_WEIGHT, Floats
-from schemas.reports import CrfsuiteReport, ScoresReport
-from schemas.settings import ScoresSettings
-from workers.models.crfsuite import save as save_crfsuite
-from workers.models.crfsuite import trust_of
-from workers.models.scores import label_ids, label_set, placed, save
-from workers.storage.files import staged
+from concord.flows.apart import check_apart
+from concord.flows.errors import faults
+from concord.flows.jobs import check_model_place, folder_place
+from concord.flows.options import OptionError
+from concord.schemas.errors import InputError
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.reports import CrfsuiteReport, ScoresReport
+from concord.schemas.settings import ScoresSettings
+from concord.workers.models.crfsuite import save as save_crfsuite
+from concord.workers.models.crfsuite import trust_of
+from concord.workers.models.scores import label_ids, label_set, placed, save
+from concord.workers.storage.files import staged
 
 
 class SourceError(InputError):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from flows.commands.learning import DIGITS, AsTrained
-from flows.progress import meter
-from schemas.audit import HelpfulRule, JudgementReport
-from schemas.document import Document
-from schemas.labels import LabelSet
-from workers.constraints.declared import DeclaredConstraints
-from workers.learning.folds import fold_of
-from workers.learning.judgement import Judgement, judged
-from workers.learning.mined_here import MineHere
-from workers.learning.mining import KeptSettings
-from workers.learning.penalties import Penalty
-from workers.learning.unseen import Unseen
+from concord.flows.commands.learning import DIGITS, AsTrained
+from concord.flows.progress import meter
+from concord.schemas.audit import HelpfulRule, JudgementReport
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.judgement import Judgement, judged
+from concord.workers.learning.mined_here import MineHere
+from concord.workers.learning.mining import KeptSettings
+from concord.workers.learning.penalties import Penalty
+from concord.workers.learning.unseen import Unseen
 
 
 class Miner(NamedTuple):

@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from flows.progress import compiling_told
-from flows.sources import LateRegistry, check_there, open_constraints, open_model
-from schemas.audit import Explanation
-from schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
-from schemas.document import Batch, Document
-from schemas.errors import DocumentError, InputError
-from schemas.labelled import LabelledText
-from schemas.predictions import entities_column
-from schemas.run import RunSettings
-from schemas.settings import TextReaderSettings
-from workers.audit.auditing import explain
-from workers.constraints.constraint_set import Separable
-from workers.corpus.readers.text import document_from_bytes
-from workers.labelling.labelled import check_settings, label_batch, run_decoder
-from workers.labelling.shard import answers_table
-from workers.models.model import Model, local_scores, text_tokenizer
-from workers.storage.files import naming
+from concord.flows.progress import compiling_told
+from concord.flows.sources import LateRegistry, check_there, open_constraints, open_model
+from concord.schemas.audit import Explanation
+from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import DocumentError, InputError
+from concord.schemas.labelled import LabelledText
+from concord.schemas.predictions import entities_column
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import TextReaderSettings
+from concord.workers.audit.auditing import explain
+from concord.workers.constraints.constraint_set import Separable
+from concord.workers.corpus.readers.text import document_from_bytes
+from concord.workers.labelling.labelled import check_settings, label_batch, run_decoder
+from concord.workers.labelling.shard import answers_table
+from concord.workers.models.model import Model, local_scores, text_tokenizer
+from concord.workers.storage.files import naming
 
 CERTIFY = RunSettings(engine="certify")
 TEXT_ID = "text"
@@ -51,7 +51,7 @@ class RawText(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Labeller:
+class TextLabeller:
     """A model that is ready, with its constraints; ``name`` is what the user calls it."""
 
     name: str
@@ -125,7 +125,7 @@ def open_labeller(
     consistency: bool = True,
     settings: RunSettings = CERTIFY,
     tracking: str | None = None,
-) -> Labeller:
+) -> TextLabeller:
     """A model folder, or ``models:/NAME@ALIAS`` (MLflow is imported then), ready to label texts.
 
     ``constraints`` are YAML files, added to the label consistency trained with the model (``consistency``).
@@ -133,7 +133,7 @@ def open_labeller(
     """
     checked = check_settings(settings)
     opened = open_model(model, LateRegistry(tracking))
-    return Labeller(model, opened.model, open_constraints(opened, constraints, consistency=consistency), checked)
+    return TextLabeller(model, opened.model, open_constraints(opened, constraints, consistency=consistency), checked)
 
 
 def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:

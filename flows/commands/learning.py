@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from flows.progress import meter
-from flows.sources import LateRegistry, open_model, read_documents
-from schemas.audit import LearningReport
-from schemas.names import unknown
-from schemas.settings import TrainerSettings
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.plan import plan
-from workers.evaluation.measures import MEASURES, check_measures
-from workers.learning.learned_weights import PassDone, learn_weights
-from workers.learning.penalties import LEARNED, LearnedSettings, PenaltyError
-from workers.learning.trainers.registry import TRAINERS
-from workers.learning.trainers.trainer import Trainer
-from workers.learning.unseen import Unseen
-from workers.models.folder import MANIFEST, parse_manifest
+from concord.flows.progress import meter
+from concord.flows.sources import LateRegistry, open_model, read_documents
+from concord.schemas.audit import LearningReport
+from concord.schemas.names import unknown
+from concord.schemas.settings import TrainerSettings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.plan import plan
+from concord.workers.evaluation.measures import MEASURES, check_measures
+from concord.workers.learning.learned_weights import PassDone, learn_weights
+from concord.workers.learning.penalties import LEARNED, LearnedSettings, PenaltyError
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.trainers.trainer import Trainer
+from concord.workers.learning.unseen import Unseen
+from concord.workers.models.folder import MANIFEST, parse_manifest
 
 DIGITS = 3
 """Decimals of nats that a file shows: counts say no more."""

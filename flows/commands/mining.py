@@ -6,30 +6,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flows.apart import check_file_place
-from flows.cluster.cluster import Cluster, cluster
-from flows.cluster.counting import M, P, count_all
-from flows.commands.judging import Miner, judged_beside
-from flows.commands.learning import DIGITS, as_trained, check_figure
-from flows.jobs import corpus_place, folder_place
-from flows.progress import meter
-from flows.sources import read_documents
-from schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
-from schemas.errors import CorpusError, UsageError
-from schemas.labels import LabelSet
-from schemas.names import unknown
-from schemas.settings import TextSettings
-from workers.constraints.constraint_writer import constraints_text
-from workers.constraints.declared import KINDS, DeclaredConstraints
-from workers.corpus.plan import plan
-from workers.corpus.shards import DEFAULT_TEXT, Shard
-from workers.evaluation.corpus_counts import CorpusCounts
-from workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from workers.learning.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
-from workers.learning.logic.openings import names_of
-from workers.learning.logic.search import Learned, LogicSettings, clauses_of
-from workers.learning.mined_here import MineHere, clause_rules, counted_rules
-from workers.learning.mining import (
+from concord.flows.apart import check_file_place
+from concord.flows.cluster.cluster import Cluster, cluster
+from concord.flows.cluster.counting import M, P, count_all
+from concord.flows.commands.judging import Miner, judged_beside
+from concord.flows.commands.learning import DIGITS, as_trained, check_figure
+from concord.flows.jobs import corpus_place, folder_place
+from concord.flows.progress import meter
+from concord.flows.sources import read_documents
+from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
+from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.labels import LabelSet
+from concord.schemas.names import unknown
+from concord.schemas.settings import TextSettings
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
+from concord.workers.evaluation.corpus_counts import CorpusCounts
+from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
+from concord.workers.learning.logic.openings import names_of
+from concord.workers.learning.logic.search import Learned, LogicSettings, clauses_of
+from concord.workers.learning.mined_here import MineHere, clause_rules, counted_rules
+from concord.workers.learning.mining import (
     KeptSettings,
     MiningSettings,
     Tried,
@@ -41,10 +41,10 @@ from workers.learning.mining import (
     passing,
     significant,
 )
-from workers.learning.penalties import COUNTED, Penalty, PenaltyError, penalty_named, with_weights
-from workers.learning.rule_counts import RuleCounts
-from workers.remote.count import COUNT, CountParts
-from workers.remote.mining import (
+from concord.workers.learning.penalties import COUNTED, Penalty, PenaltyError, penalty_named, with_weights
+from concord.workers.learning.rule_counts import RuleCounts
+from concord.workers.remote.count import COUNT, CountParts
+from concord.workers.remote.mining import (
     CLAUSES,
     OPENINGS,
     ROWS,
@@ -55,8 +55,8 @@ from workers.remote.mining import (
     RowsParts,
     RulesParts,
 )
-from workers.remote.task import Task
-from workers.storage.files import write_whole
+from concord.workers.remote.task import Task
+from concord.workers.storage.files import write_whole
 
 
 class Gold(NamedTuple):

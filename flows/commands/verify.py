@@ -17,30 +17,30 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from flows.progress import meter
-from flows.runfolder.published import Published, PublishedError, published
-from flows.runfolder.runfolder import MANIFEST, Sources, dataset_digest, foreign_files, read_sources
-from flows.sources import LateRegistry, open_constraints, open_model
-from schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
-from schemas.columns import DOC_ID, PREDICTIONS, REJECTS, Reject, SchemaError
-from schemas.errors import InputError, UsageError
-from schemas.potentials import Ints
-from schemas.reports import VerifyFault, VerifyReport
-from schemas.run import RunKey, ShardPlace, ShardReport
-from workers.certificates.checker import TOLERANCE
-from workers.compiling.code import code_digest
-from workers.constraints.constraint_set import ConstraintSet
-from workers.corpus.plan import plan
-from workers.corpus.shards import Shard, read_batch
-from workers.inference.registry import SOLVERS
-from workers.labelling.labelled import check_settings
-from workers.labelling.output import CERTIFICATES, in_place, shard_key, without_place
-from workers.labelling.output import PREDICTIONS as FOLDER
-from workers.labelling.output import REJECTS as REJECTS_FOLDER
-from workers.models.model import Model, score_column, text_tokenizer
-from workers.verification.claims import Promises, Standing
-from workers.verification.second_path import EVERYTHING, second_path
-from workers.verification.shard import Definition, Fault, Written, verify_shard
+from concord.flows.progress import meter
+from concord.flows.runfolder.published import Published, PublishedError, published
+from concord.flows.runfolder.runfolder import MANIFEST, Sources, dataset_digest, foreign_files, read_sources
+from concord.flows.sources import LateRegistry, open_constraints, open_model
+from concord.schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
+from concord.schemas.columns import DOC_ID, PREDICTIONS, REJECTS, Reject, SchemaError
+from concord.schemas.errors import InputError, UsageError
+from concord.schemas.potentials import Ints
+from concord.schemas.reports import VerifyFault, VerifyReport
+from concord.schemas.run import RunKey, ShardPlace, ShardReport
+from concord.workers.certificates.checker import TOLERANCE
+from concord.workers.compiling.code import code_digest
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.output import CERTIFICATES, in_place, shard_key, without_place
+from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import REJECTS as REJECTS_FOLDER
+from concord.workers.models.model import Model, score_column, text_tokenizer
+from concord.workers.verification.claims import Promises, Standing
+from concord.workers.verification.second_path import EVERYTHING, second_path
+from concord.workers.verification.shard import Definition, Fault, Written, verify_shard
 
 UNCOUNTED = {"work", "search_errors", "search_documents"}
 """Totals that only the engine knows."""

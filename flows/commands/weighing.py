@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.apart import check_file_place
-from flows.commands.constraints import gold_labels
-from flows.commands.learning import DIGITS, check_figure, learned_on
-from flows.jobs import run_tags
-from flows.options import parse_options
-from flows.progress import meter
-from flows.sources import LateRegistry, open_model, read_documents
-from schemas.audit import CountedWeight, TuningReport, WeighReport
-from schemas.document import Batch
-from schemas.errors import CorpusError
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_writer import constraints_text
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.plan import plan
-from workers.corpus.shards import Shard, read_batch
-from workers.learning.penalties import (
+from concord.flows.apart import check_file_place
+from concord.flows.commands.constraints import gold_labels
+from concord.flows.commands.learning import DIGITS, check_figure, learned_on
+from concord.flows.jobs import run_tags
+from concord.flows.options import parse_options
+from concord.flows.progress import meter
+from concord.flows.sources import LateRegistry, open_model, read_documents
+from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
+from concord.schemas.document import Batch
+from concord.schemas.errors import CorpusError
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.learning.penalties import (
     LEARNED,
     TUNED,
     LearnedSettings,
@@ -37,9 +37,9 @@ from workers.learning.penalties import (
     penalty_named,
     with_weights,
 )
-from workers.learning.tuned_weights import FactorTrial, families, tune_weights
-from workers.models.model import score_column
-from workers.storage.files import write_whole
+from concord.workers.learning.tuned_weights import FactorTrial, families, tune_weights
+from concord.workers.models.model import score_column
+from concord.workers.storage.files import write_whole
 
 
 def weigh_file(
@@ -163,8 +163,8 @@ def _tracked(
 ) -> WeighReport:
     """The report once MLflow has it."""
     # It takes seconds to import.
-    from flows.runfolder.runfolder import dataset_digest
-    from flows.tracking.tracking import PENALTIES_FILE, Outcome, Tracking
+    from concord.flows.runfolder.runfolder import dataset_digest
+    from concord.flows.tracking.tracking import PENALTIES_FILE, Outcome, Tracking
 
     with Tracking(tracking).run(f"{file.name} · {report.penalty}", tags=run_tags(job="weigh")) as run:
         run.params({"constraints": file.name, "corpus": corpus, "penalty": report.penalty} | settings.model_dump())

@@ -8,8 +8,8 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL
 
-from flows.errors import PrefectError
-from flows.patience import within
+from concord.flows.errors import PrefectError
+from concord.flows.patience import within
 
 
 def _errors_only(record: logging.LogRecord) -> bool:

@@ -24,11 +24,11 @@ from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.runtime import flow_run
 from prefect.settings import temporary_settings
 
-from flows.environment import PREFECT
-from flows.errors import PrefectError, UnwatchedError
-from flows.prefect.api import check_api, of_api
-from flows.progress import say
-from schemas.secrets import redact
+from concord.flows.environment import PREFECT
+from concord.flows.errors import PrefectError, UnwatchedError
+from concord.flows.prefect.api import check_api, of_api
+from concord.flows.progress import say
+from concord.schemas.secrets import redact
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,13 +11,13 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from flows.runfolder.runfolder import MANIFEST, STORE
-from schemas.columns import Layout, check
-from schemas.errors import InputError
-from schemas.run import RunManifest
-from workers.corpus.parquet import resolve
-from workers.labelling.output import MARKERS, NAME_LENGTH
-from workers.storage.sealed import unseal
+from concord.flows.runfolder.runfolder import MANIFEST, STORE
+from concord.schemas.columns import Layout, check
+from concord.schemas.errors import InputError
+from concord.schemas.run import RunManifest
+from concord.workers.corpus.parquet import resolve
+from concord.workers.labelling.output import MARKERS, NAME_LENGTH
+from concord.workers.storage.sealed import unseal
 
 
 class PublishedError(InputError):

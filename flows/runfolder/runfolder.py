@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from flows.errors import RunFolderError
-from schemas.columns import rejects_table
-from schemas.run import SHARD_BYTES, FileDigest, RunKey, RunManifest, ShardMarker, ShardPlace, ShardReport
-from schemas.secrets import place_of
-from schemas.settings import Settings
-from workers.corpus.parquet import table_bytes
-from workers.corpus.shards import Shard
-from workers.labelling.output import (
+from concord.flows.errors import RunFolderError
+from concord.schemas.columns import rejects_table
+from concord.schemas.run import SHARD_BYTES, FileDigest, RunKey, RunManifest, ShardMarker, ShardPlace, ShardReport
+from concord.schemas.secrets import place_of
+from concord.schemas.settings import Settings
+from concord.workers.corpus.parquet import table_bytes
+from concord.workers.corpus.shards import Shard
+from concord.workers.labelling.output import (
     CERTIFICATES,
     MARKERS,
     NAME_LENGTH,
@@ -42,8 +42,8 @@ from workers.labelling.output import (
     intact,
     remove,
 )
-from workers.storage.files import TEMPORARY, make_folder, point, second_name, sync, write_whole, writing
-from workers.storage.sealed import seal, unseal
+from concord.workers.storage.files import TEMPORARY, make_folder, point, second_name, sync, write_whole, writing
+from concord.workers.storage.sealed import seal, unseal
 
 LOCK, CORPUS, SOURCES, STORE = ".lock", ".corpus.json", ".sources.json", ".shards"
 PUBLISHED, CURRENT = ".published", ".current"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from flows.environment import home
-from schemas.run import Figures
-from schemas.secrets import place_of
-from workers.storage.files import write_whole
+from concord.flows.environment import home
+from concord.schemas.run import Figures
+from concord.schemas.secrets import place_of
+from concord.workers.storage.files import write_whole
 
 FOLDER = "tracked"
 """In `home`: a file an output folder, whose own files are the same however the run went."""

@@ -20,14 +20,14 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from flows.environment import MLFLOW, SQLITE, applied, command, home, tracking_uri
-from flows.errors import TrackingError
-from flows.patience import within
-from flows.tracking.sqlite_file import make_once
-from schemas.errors import InputError
-from schemas.run import ALIAS, Figures
-from schemas.secrets import place_of, redact
-from workers.models.folder import ModelError
+from concord.flows.environment import MLFLOW, SQLITE, applied, command, home, tracking_uri
+from concord.flows.errors import TrackingError
+from concord.flows.patience import within
+from concord.flows.tracking.sqlite_file import make_once
+from concord.schemas.errors import InputError
+from concord.schemas.run import ALIAS, Figures
+from concord.schemas.secrets import place_of, redact
+from concord.workers.models.folder import ModelError
 
 T = TypeVar("T")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from flows.errors import TrackingError
-from flows.progress import say
-from flows.tracking.tracking import Outcome, Run, Tracking
-from schemas.run import Figures
-from schemas.secrets import place_of
-from workers.storage.files import write_whole
+from concord.flows.errors import TrackingError
+from concord.flows.progress import say
+from concord.flows.tracking.tracking import Outcome, Run, Tracking
+from concord.schemas.run import Figures
+from concord.schemas.secrets import place_of
+from concord.workers.storage.files import write_whole
 
 FOLDER = ".untracked"
 """In the output folder: a file a run."""

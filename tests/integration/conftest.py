@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 PYTHON = sys.executable
-CONCORD = [PYTHON, "-c", "from flows.cli.app import app; app()"]
+CONCORD = [PYTHON, "-c", "from concord.flows.cli.app import app; app()"]
 """The console script, whatever way the project is installed."""
 
 
@@ -133,7 +133,8 @@ def markers(world: World, out: str) -> int:
 def _small_groups(world: World) -> None:
     """The test corpus in many row groups, one of which will be damaged."""
     script = (
-        "from flows.commands.corpora import synthesize_corpus; from schemas.settings import IngestSettings; "
+        "from concord.flows.commands.corpora import synthesize_corpus; "
+        "from concord.schemas.settings import IngestSettings; "
         "from pathlib import Path; "
         "synthesize_corpus(Path('test'), documents=48, seed=1, kind='news', "
         "layout=IngestSettings(group_documents=4), overwrite=False)"

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Document
-from schemas.potentials import Potentials
-from schemas.run import RunKey, RunSettings
+from concord.schemas.document import Batch, Document
+from concord.schemas.potentials import Potentials
+from concord.schemas.run import RunKey, RunSettings
+from concord.workers.compiling.code import code_digest
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.remote.label import LabelParts
 from tests.made_runs import HashModel
-from workers.compiling.code import code_digest
-from workers.constraints.constraint_set import Unconstrained
-from workers.labelling.labelled import check_settings
-from workers.remote.label import LabelParts
 
 LETHAL = "lethal"
 """Documents whose id starts so end whoever scores them."""

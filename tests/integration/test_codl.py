@@ -9,23 +9,23 @@ from contextlib import nullcontext
 
 import pytest
 
-import flows.cluster.cluster
-import flows.label_corpus
-import flows.learn_from_pool
-import flows.tracking.tracking
-from flows.codl import CERTIFY
-from flows.label_corpus import label_corpus
-from flows.learn_from_pool import Request, learn
-from schemas.codl import CodlReport, CodlSettings
-from schemas.document import Document
-from schemas.settings import IngestSettings
+import concord.flows.cluster.cluster
+import concord.flows.label_corpus
+import concord.flows.learn_from_pool
+import concord.flows.tracking.tracking
+from concord.flows.codl import CERTIFY
+from concord.flows.label_corpus import label_corpus
+from concord.flows.learn_from_pool import Request, learn
+from concord.schemas.codl import CodlReport, CodlSettings
+from concord.schemas.document import Document
+from concord.schemas.settings import IngestSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.synthesis.made_up import synthesize
 from tests.in_process import Here
 from tests.integration.conftest import World
 from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
 from tests.made_tracking import untracked
-from workers.corpus.ingestion import write_corpus
-from workers.labelling.labelled import check_settings
-from workers.synthesis.made_up import synthesize
 
 RULES = """
 constraints:
@@ -46,10 +46,10 @@ def corpora(world: World) -> None:
 
 def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyPatch) -> CodlReport:
     """The same in this process, without Ray and MLflow."""
-    monkeypatch.setattr(flows.learn_from_pool, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.tracking.tracking, "Tracking", untracked([]))
-    monkeypatch.setattr(flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
-    monkeypatch.setattr(flows.learn_from_pool, "label_corpus", label_corpus)
+    monkeypatch.setattr(concord.flows.learn_from_pool, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    monkeypatch.setattr(concord.flows.learn_from_pool, "label_corpus", label_corpus)
     request = Request(
         corpus=str(world.folder / "few"),
         pool=str(world.folder / "pool"),

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from schemas.document import Document
+from concord.schemas.document import Document
+from concord.workers.corpus.ingestion import write_corpus
 from tests.integration.conftest import PYTHON
-from workers.corpus.ingestion import write_corpus
 
 pytestmark = pytest.mark.slow
 
 DRIVER = """
 import json, os, signal, sys
-from flows.cluster.cluster import cluster
+from concord.flows.cluster.cluster import cluster
 from tests.integration.lethal import LethalWords
 from tests.integration.processes import workers_of
-from workers.corpus.plan import plan
-from workers.evaluation.corpus_counts import CorpusCounts
-from workers.remote.count import COUNT, CountParts
+from concord.workers.corpus.plan import plan
+from concord.workers.evaluation.corpus_counts import CorpusCounts
+from concord.workers.remote.count import COUNT, CountParts
 shards, found, killed = plan(sys.argv[1], shard_bytes=1), {}, []
 with cluster(None, workers=2) as running:
     for answer in running.run(COUNT, shards, CountParts(vocabulary=LethalWords())):

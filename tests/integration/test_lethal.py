@@ -12,24 +12,24 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.document import Batch, Document
+from concord.schemas.document import Batch, Document
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import LETHAL as REASON
+from concord.workers.corpus.shards import REPEATED
+from concord.workers.labelling.labelled import label_batch
+from concord.workers.labelling.output import PREDICTIONS, TIMES, finished
+from concord.workers.labelling.shard import label_shard
 from tests.integration.conftest import PYTHON
 from tests.integration.lethal import LETHAL, lethal_job
 from tests.made_runs import HashModel
-from workers.corpus.ingestion import write_corpus
-from workers.corpus.plan import plan
-from workers.corpus.shards import LETHAL as REASON
-from workers.corpus.shards import REPEATED
-from workers.labelling.labelled import label_batch
-from workers.labelling.output import PREDICTIONS, TIMES, finished
-from workers.labelling.shard import label_shard
 
 DRIVER = """
 import json, sys
 from pathlib import Path
-from flows.cluster.cluster import cluster
-from workers.corpus.plan import plan
-from workers.remote.label import LABEL
+from concord.flows.cluster.cluster import cluster
+from concord.workers.corpus.plan import plan
+from concord.workers.remote.label import LABEL
 from tests.integration.lethal import lethal_job
 with cluster(None, workers=2) as running:
     job = lethal_job(Path(sys.argv[2]))._replace(sample=None)

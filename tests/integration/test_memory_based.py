@@ -9,15 +9,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.sources import read_documents
-from schemas.document import Batch
+from concord.flows.sources import read_documents
+from concord.schemas.document import Batch
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.corpus.plan import plan
+from concord.workers.inference.registry import Decoder
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import local_scores
 from tests.integration.conftest import World
 from tests.integration.interruptions import labelled_through_kills
-from workers.constraints.constraint_set import Unconstrained
-from workers.corpus.plan import plan
-from workers.inference.registry import Decoder
-from workers.models.loaders import load_model
-from workers.models.model import local_scores
 
 NEAREST = ("--model", "models:/memory@champion")
 

@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 import pytest
 
-from flows.cluster.cluster import STARTING
-from flows.progress import COMPILING
-from flows.tracking.tracking import ANSWER_SECONDS
+from concord.flows.cluster.cluster import STARTING
+from concord.flows.progress import COMPILING
+from concord.flows.tracking.tracking import ANSWER_SECONDS
 from tests.integration.conftest import PYTHON, World, free_port, markers, wait_for
 from tests.integration.object_store import object_store
 

@@ -27,10 +27,10 @@ LISTENS = "0A"
 
 DRIVER = """
 import json, sys
-from flows.cluster.cluster import cluster
+from concord.flows.cluster.cluster import cluster
 import ray
 from tests.integration.lethal import lethal_job
-from workers.remote.label import LABEL
+from concord.workers.remote.label import LABEL
 with cluster(None, workers=1) as running:
     assert list(running.run(LABEL, [], lethal_job())) == []
     worker = ray.remote(lambda: __import__("os").getpid())

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from flows.sources import read_documents
-from schemas.trigram import TrigramSettings
+from concord.flows.sources import read_documents
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.corpus.plan import plan
+from concord.workers.learning.progressive import Tally, rounds, sizes_of
+from concord.workers.learning.trainers import trigram
+from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, tried
+from concord.workers.models.memory.timbl import BASE
 from tests.integration.conftest import World
 from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
-from workers.corpus.plan import plan
-from workers.learning.progressive import Tally, rounds, sizes_of
-from workers.learning.trainers import trigram
-from workers.learning.trigram_trials import Sample, chosen_of, grid, tried
-from workers.models.memory.timbl import BASE
 
 GIVEN = {"learner": "ib1", "metric": "mvdm"}
 """Trials of TiMBL's share no distances, so that a search takes long enough to be killed twice."""

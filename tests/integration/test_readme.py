@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.columns import table_from_documents
-from schemas.document import Document
+from concord.schemas.columns import table_from_documents
+from concord.schemas.document import Document
+from concord.workers.synthesis.made_up import synthesize
 from tests.integration.conftest import World, free_port
 from tests.integration.processes import descendants
-from workers.synthesis.made_up import synthesize
 
 pytestmark = pytest.mark.slow
 

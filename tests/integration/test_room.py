@@ -7,22 +7,22 @@ import os
 import subprocess
 from pathlib import Path
 
-from schemas.document import Document
+from concord.schemas.document import Document
+from concord.workers.corpus.ingestion import write_corpus
 from tests.integration.conftest import PYTHON
-from workers.corpus.ingestion import write_corpus
 
 DRIVER = """
 import json, sys
-import flows.cluster.cluster
-from flows.cluster.cluster import ClusterError, cluster
+import concord.flows.cluster.cluster
+from concord.flows.cluster.cluster import ClusterError, cluster
 import ray
-from workers.corpus.plan import plan
-from workers.remote.count import COUNT, CountParts
+from concord.workers.corpus.plan import plan
+from concord.workers.remote.count import COUNT, CountParts
 with cluster(None, workers=2) as running:
     (has,) = {int(node["Resources"]["memory"]) for node in ray.nodes()}
-    flows.cluster.cluster.memory_of = lambda *_: has * 2 // 3
+    concord.flows.cluster.cluster.memory_of = lambda *_: has * 2 // 3
     done = [answer.result.tokens for answer in running.run(COUNT, plan(sys.argv[1], shard_bytes=1), CountParts())]
-    flows.cluster.cluster.memory_of = lambda *_: 2 * has
+    concord.flows.cluster.cluster.memory_of = lambda *_: 2 * has
     try:
         list(running.run(COUNT, plan(sys.argv[1]), CountParts()))
     except ClusterError as error:

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from concord.workers.corpus.plan import plan
 from tests.integration.conftest import World
 from tests.integration.interruptions import labelled_through_kills
-from workers.corpus.plan import plan
 
 
 def test_an_undisturbed_run_answers_with_its_counts(world: World, reference: Any) -> None:

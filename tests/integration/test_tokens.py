@@ -29,8 +29,8 @@ made.shutdown()
 NOTEBOOK = """
 import os, sys
 before = dict(os.environ)
-from flows.cluster.cluster import cluster
-from flows.cluster.deaths import ClusterError
+from concord.flows.cluster.cluster import cluster
+from concord.flows.cluster.deaths import ClusterError
 try:
     with cluster(sys.argv[1], workers=1) as running:
         print("cpus", running.workers, file=sys.__stdout__)
@@ -121,7 +121,8 @@ def test_auto_where_no_cluster_runs_is_one_line(tmp_path: Path) -> None:
 def test_a_silent_port_and_another_service_are_told_within_seconds(greeting: bytes, tmp_path: Path) -> None:
     env = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
     script = (
-        "import sys, time\nfrom flows.cluster.reaching import reach\nfrom flows.cluster.deaths import ClusterError\n"
+        "import sys, time\nfrom concord.flows.cluster.reaching import reach\n"
+        "from concord.flows.cluster.deaths import ClusterError\n"
         "started = time.monotonic()\ntry: reach(sys.argv[1])\n"
         "except ClusterError as error: print(error, time.monotonic() - started < 15, sep='|')\n"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.tracking.tracking import Tracking, ui_command
+from concord.flows.tracking.tracking import Tracking, ui_command
 from tests.integration.conftest import free_port, wait_for
 from tests.integration.processes import descendants
 
@@ -36,7 +36,7 @@ def test_a_run_ends_as_what_ended_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
 FIRST_RUNS = """
 import os, signal, sys, time
 from pathlib import Path
-from flows.tracking.tracking import Tracking  # imported once, so that a first run below is a fork
+from concord.flows.tracking.tracking import Tracking  # imported once, so that a first run below is a fork
 
 home = Path(os.environ["CONCORD_HOME"])
 

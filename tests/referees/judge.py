@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.decoded import Decoded, Status
-from schemas.labels import Labels
-from schemas.problem import Problem
+from concord.schemas.decoded import Decoded, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
 from tests.referees.milp import Verdict
 
 TOLERANCE = 1e-5

@@ -18,8 +18,8 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from schemas.labels import Labels
-from schemas.problem import ANY, SLACK_TOLERANCE, Problem, Relation
+from concord.schemas.labels import Labels
+from concord.schemas.problem import ANY, SLACK_TOLERANCE, Problem, Relation
 from tests.referees.pairs import Span, left_out_of, pairs_of, spans_of
 
 ROOT = Path(__file__).resolve().parents[2]

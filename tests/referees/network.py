@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytoulbar2
 
-from schemas.problem import ANY, SLACK_TOLERANCE, Problem, Relation
+from concord.schemas.problem import ANY, SLACK_TOLERANCE, Problem, Relation
 from tests.referees.milp import Verdict
 from tests.referees.pairs import Span, left_out_of, pairs_of, spans_of
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.labels import Scheme
-from schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
+from concord.schemas.labels import Scheme
+from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
 
 
 class Span(NamedTuple):

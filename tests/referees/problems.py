@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet, Spans
-from schemas.problem import LinearRows, Problem, SpanAgreement
+from concord.schemas.labels import Labels, LabelSet, Spans
+from concord.schemas.problem import LinearRows, Problem, SpanAgreement
 from tests import oracle
 
 SIZES = {"1": (1, 1), "2-7": (2, 7), "8-15": (8, 15), "16-30": (16, 30), "31-60": (31, 60)}

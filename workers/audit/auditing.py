@@ -8,18 +8,26 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.audit import Breaches, CheckReport, Conflict, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import LinearRows, Problem
-from workers.audit.conflicts import Conflicts
-from workers.constraints.constraint_set import Separable, Unconstrained, build_problem
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.template import AgreementTemplate, RowTemplate
-from workers.inference.core.chain import viterbi
-from workers.inference.registry import Decoder
-from workers.models.model import LocalScores, Model, local_scores
+from concord.schemas.audit import (
+    Breaches,
+    CheckReport,
+    Conflict,
+    ConstraintCheck,
+    ConstraintEffect,
+    Explanation,
+    LabelChange,
+)
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, Problem
+from concord.workers.audit.conflicts import Conflicts
+from concord.workers.constraints.constraint_set import Separable, Unconstrained, build_problem
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.template import AgreementTemplate, RowTemplate
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.registry import Decoder
+from concord.workers.models.model import LocalScores, Model, local_scores
 
 CONFLICT_DOCUMENTS = 50
 """Documents that are searched for conflicts: a question or more to CP-SAT each."""

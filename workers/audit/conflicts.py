@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from schemas.audit import Conflict
-from schemas.decoded import Budget, Status
-from schemas.document import Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import Problem
-from workers.constraints.constraint_set import build_problem
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.rows import selected
-from workers.inference.registry import Decoder
+from concord.schemas.audit import Conflict
+from concord.schemas.decoded import Budget, Status
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.workers.constraints.constraint_set import build_problem
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import selected
+from concord.workers.inference.registry import Decoder
 
 ENGINE = "cpsat"
 WORK = 2_000

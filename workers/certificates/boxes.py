@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.potentials import Floats, Ints
-from workers.certificates.checker import LEAF
-from workers.inference.core.effort import Effort
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.certificates.checker import LEAF
+from concord.workers.inference.core.effort import Effort
 
 STEPS = 25
 STEP_WORK = 5_000

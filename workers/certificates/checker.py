@@ -37,9 +37,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import InputError
-from schemas.potentials import Floats
-from schemas.problem import ANY, Problem, Relation
+from concord.schemas.errors import InputError
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import ANY, Problem, Relation
 
 BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14
 """Of a nat's fraction; what ends a node or a box; nats, and share of scores, that a bound is confirmed to within."""

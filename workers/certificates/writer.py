@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget
-from schemas.labels import Labels, Scheme
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
-from workers.certificates.boxes import Boxes
-from workers.certificates.checker import (
+from concord.schemas.decoded import Budget
+from concord.schemas.labels import Labels, Scheme
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
+from concord.workers.certificates.boxes import Boxes
+from concord.workers.certificates.checker import (
     BITS,
     LEAF,
     MOST_ROLES,
@@ -31,12 +31,12 @@ from workers.certificates.checker import (
     Prices,
     Reader,
 )
-from workers.inference.core.chain import viterbi_score
-from workers.inference.core.effort import Effort
-from workers.inference.core.prepared import Prepared
-from workers.inference.relaxation.relaxation import Prices as Learned
-from workers.inference.relaxation.relaxation import relax
-from workers.inference.relaxation.row_dual import STEPS, dual_bound
+from concord.workers.inference.core.chain import viterbi_score
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.relaxation.relaxation import Prices as Learned
+from concord.workers.inference.relaxation.relaxation import relax
+from concord.workers.inference.relaxation.row_dual import STEPS, dual_bound
 
 NOTHING_NEW = [0, 0]
 """A stage that sets no price: one more look at what the last one left."""

@@ -11,23 +11,27 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+"""Where the folders of the internal packages lie: the checkout, or the installed package."""
+
+PACKAGE = "concord"
+"""What the internal packages are in."""
 
 COMPILED = ("schemas", "workers")
 """Packages whose code kernels may hold."""
 
 LABELLING = (
-    "workers.labelling.shard",
-    "workers.constraints.constraint_file",
-    "workers.learning.corpus_agreement",
-    "workers.learning.saved_consistency",
-    "workers.models.loaders",
+    "concord.workers.labelling.shard",
+    "concord.workers.constraints.constraint_file",
+    "concord.workers.learning.corpus_agreement",
+    "concord.workers.learning.saved_consistency",
+    "concord.workers.models.loaders",
 )
 """Labels documents; makes the constraints and the models that are handed to it. Flows only move data about."""
 
-WORKERS = ("workers.remote.actor",)
+WORKERS = ("concord.workers.remote.actor",)
 """What runs in Ray's workers."""
 
-KERNELS = "workers.compiling.kernel"
+KERNELS = "concord.workers.compiling.kernel"
 """Every file that names this one compiles kernels."""
 
 LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "sentencex", "spacy")
@@ -144,7 +148,7 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> list[str]:
 def module_of(path: Path) -> str:
     """The module that one of the project's files is."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return ".".join([PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
 def _packages_of(module: str) -> list[str]:
@@ -156,7 +160,10 @@ def _packages_of(module: str) -> list[str]:
 @cache
 def file_of(module: str) -> Path | None:
     """The project's file of a module; None where it is a library's, or a name in a module."""
-    path = ROOT.joinpath(*module.split("."))
+    package, *parts = module.split(".")
+    if package != PACKAGE or not parts:
+        return None
+    path = ROOT.joinpath(*parts)
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if file.is_file():
             return file

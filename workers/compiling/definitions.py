@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from workers.compiling.code import KERNELS, ROOT, file_of, module_of, parsed
+from concord.workers.compiling.code import KERNELS, ROOT, file_of, module_of, parsed
 
 MAKER = "_kept"
 """What makes the decorators of kernels, in `KERNELS`; no kernel holds it."""

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from numba import njit
 from numba.core import event
 
-from workers.compiling.kernel_folder import NUMBA, KernelFiles
-from workers.compiling.told import Compilations
+from concord.workers.compiling.kernel_folder import NUMBA, KernelFiles
+from concord.workers.compiling.told import Compilations
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """Without numba's runtime, which counts references; to make an array does not compile then."""
 
 
-OURS = "workers."
+OURS = "concord.workers."
 """How the names of modules with kernels of this project begin."""
 
 

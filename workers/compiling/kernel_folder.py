@@ -24,8 +24,8 @@ from typing import Any
 from llvmlite.binding import get_host_cpu_name
 from numba.core import config
 
-from workers.compiling.code import COMPILERS, ROOT, digest_of_libraries, sources_digest
-from workers.compiling.definitions import kernel_digests
+from concord.workers.compiling.code import COMPILERS, ROOT, digest_of_libraries, sources_digest
+from concord.workers.compiling.definitions import kernel_digests
 
 PREFIX = "concord-kernels-"
 

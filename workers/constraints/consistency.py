@@ -33,13 +33,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
-from workers.compiling.interpreted import runnable
-from workers.compiling.kernel import kernel
-from workers.constraints.constraint_set import Ground
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
+from concord.workers.compiling.interpreted import runnable
+from concord.workers.compiling.kernel import kernel
+from concord.workers.constraints.constraint_set import Ground
 
 WIDTH = 12
 """Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""

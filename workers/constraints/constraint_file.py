@@ -25,12 +25,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from schemas.names import nearest
-from workers.constraints.declared import DeclaredConstraints, Origin
-from workers.constraints.rows import ConstraintError
-from workers.constraints.templates.registry import TEMPLATES
-from workers.constraints.templates.template import Location, Template
-from workers.storage.files import naming
+from concord.schemas.names import nearest
+from concord.workers.constraints.declared import DeclaredConstraints, Origin
+from concord.workers.constraints.rows import ConstraintError
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.constraints.templates.template import Location, Template
+from concord.workers.storage.files import naming
 
 ROOT = "constraints"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet, Scheme
-from schemas.potentials import Potentials
-from schemas.problem import LinearRows, Problem, SpanAgreement
-from workers.constraints.rows import ConstraintError
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, Problem, SpanAgreement
+from concord.workers.constraints.rows import ConstraintError
 
 GROUND_TOKENS = 8_192
 """Tokens grounded at once: enough that what each constraint costs a batch is nothing a document, and few

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from workers.constraints.constraint_file import ROOT
-from workers.constraints.declared import KINDS, DeclaredConstraints
-from workers.constraints.templates.template import HARD_NAMES, Template
+from concord.workers.constraints.constraint_file import ROOT
+from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.constraints.templates.template import HARD_NAMES, Template
 
 
 def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, str], remarks: Sequence[str] = ()) -> str:

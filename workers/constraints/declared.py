@@ -13,15 +13,15 @@ from functools import cached_property
 
 import numpy as np
 
-from schemas.document import Batch
-from schemas.errors import DocumentError
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import LinearRows, SpanAgreement
-from workers.constraints.constraint_set import Ground, Separable
-from workers.constraints.rows import ConstraintError, Draft, Weighed, laid_out
-from workers.constraints.templates.registry import TEMPLATES
-from workers.constraints.templates.template import (
+from concord.schemas.document import Batch
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, SpanAgreement
+from concord.workers.constraints.constraint_set import Ground, Separable
+from concord.workers.constraints.rows import ConstraintError, Draft, Weighed, laid_out
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.constraints.templates.template import (
     AgreementTemplate,
     FeatureTemplate,
     Location,

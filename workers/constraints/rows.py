@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import InputError
-from schemas.potentials import Floats, Ints
-from schemas.problem import ANY, LinearRows
-from workers.compiling.interpreted import runnable
-from workers.compiling.kernel import kernel
+from concord.schemas.errors import InputError
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import ANY, LinearRows
+from concord.workers.compiling.interpreted import runnable
+from concord.workers.compiling.kernel import kernel
 
 Mask = NDArray[np.bool_]
 Number = TypeVar("Number", np.int64, np.float64)

@@ -11,15 +11,15 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.columns import Misfit, Reject, SchemaError, rejects_table, table_from_batch
-from schemas.document import Batch, Document, SourceSpans
-from schemas.errors import InputError
-from schemas.labels import LabelSet
-from schemas.names import unknown
-from schemas.settings import IngestSettings, ReaderSettings
-from workers.corpus.parquet import WRITE_OPTIONS, table_bytes
-from workers.corpus.readers.registry import READERS
-from workers.storage.files import naming, staged, write_whole
+from concord.schemas.columns import Misfit, Reject, SchemaError, rejects_table, table_from_batch
+from concord.schemas.document import Batch, Document, SourceSpans
+from concord.schemas.errors import InputError
+from concord.schemas.labels import LabelSet
+from concord.schemas.names import unknown
+from concord.schemas.settings import IngestSettings, ReaderSettings
+from concord.workers.corpus.parquet import WRITE_OPTIONS, table_bytes
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.storage.files import naming, staged, write_whole
 
 REJECTS_NAME = "_rejects.parquet"
 """Corpus readers skip names that start with an underscore."""

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from schemas.columns import Layout, check
-from schemas.errors import CorpusError
+from concord.schemas.columns import Layout, check
+from concord.schemas.errors import CorpusError
 
 WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, "write_page_checksum": True}
 """Checksums let a reader tell a damaged page from a good one."""

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from schemas.document import ScoreColumn
-from schemas.errors import CorpusError
-from schemas.run import SHARD_BYTES
-from schemas.settings import TextSettings
-from workers.corpus.parquet import parquet_files
-from workers.corpus.repeated_ids import Repeats, repeated_ids
-from workers.corpus.row_runs import RowRun, row_runs
-from workers.corpus.shards import DEFAULT_TEXT, Shard
+from concord.schemas.document import ScoreColumn
+from concord.schemas.errors import CorpusError
+from concord.schemas.run import SHARD_BYTES
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.parquet import parquet_files
+from concord.workers.corpus.repeated_ids import Repeats, repeated_ids
+from concord.workers.corpus.row_runs import RowRun, row_runs
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
 
 
 class Survey(NamedTuple):

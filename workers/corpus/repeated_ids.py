@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schemas.document import ScoreColumn
-from schemas.settings import TextSettings
-from workers.corpus.row_runs import RowRun
-from workers.corpus.shards import Shard, read_ids
+from concord.schemas.document import ScoreColumn
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.row_runs import RowRun
+from concord.workers.corpus.shards import Shard, read_ids
 
 Repeats = tuple[tuple[int, str], ...]
 """Rows of a run, rising, each with the reason for its reject."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.columns import raw_strings
+from concord.schemas.columns import raw_strings
 
 DIGEST_BYTES = 16
 COUNT_BYTES = 8

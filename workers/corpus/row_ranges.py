@@ -9,7 +9,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workers.corpus.parquet import ParquetLocation, codes_are_known, damaged
+from concord.workers.corpus.parquet import ParquetLocation, codes_are_known, damaged
 
 NOTHING = pa.record_batch({})
 

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, ScoreColumn
-from schemas.errors import CorpusError
-from schemas.settings import TextSettings
-from workers.corpus.parquet import ParquetLocation
-from workers.corpus.row_digests import digest_of_rows, row_digests, row_sizes
-from workers.corpus.shards import open_rows, shard_columns, stored_ids
+from concord.schemas.document import TOKENS, ScoreColumn
+from concord.schemas.errors import CorpusError
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.parquet import ParquetLocation
+from concord.workers.corpus.row_digests import digest_of_rows, row_digests, row_sizes
+from concord.workers.corpus.shards import open_rows, shard_columns, stored_ids
 
 LEAST, MOST = 0.5, 1.5
 """Size of a run between cuts, as shares of what is wanted: evenly spread, so it is the wanted one on average."""

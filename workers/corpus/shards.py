@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.columns import (
+from concord.schemas.columns import (
     CORPUS,
     Reject,
     SchemaError,
@@ -19,15 +19,15 @@ from schemas.columns import (
     raw_strings,
     token_columns,
 )
-from schemas.document import TOKENS, Batch, ScoreColumn
-from schemas.errors import CorpusError
-from schemas.names import nearest
-from schemas.settings import TextSettings
-from workers.corpus.parquet import ParquetLocation, open_parquet, resolve
-from workers.corpus.readers.own_tokenizer import OwnTokenizer
-from workers.corpus.readers.text import batch_from_text_table, check_text
-from workers.corpus.row_digests import digest_of_rows, row_digests
-from workers.corpus.row_ranges import RowRanges
+from concord.schemas.document import TOKENS, Batch, ScoreColumn
+from concord.schemas.errors import CorpusError
+from concord.schemas.names import nearest
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.parquet import ParquetLocation, open_parquet, resolve
+from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
+from concord.workers.corpus.readers.text import batch_from_text_table, check_text
+from concord.workers.corpus.row_digests import digest_of_rows, row_digests
+from concord.workers.corpus.row_ranges import RowRanges
 
 DEFAULT_TEXT = TextSettings()
 

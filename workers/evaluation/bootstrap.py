@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.evaluation.figures import Figure, f1_of_counts
-from workers.evaluation.named_counts import Counts
+from concord.workers.evaluation.figures import Figure, f1_of_counts
+from concord.workers.evaluation.named_counts import Counts
 
 _CELLS_AT_ONCE = 4_000_000
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import OUTSIDE, Labels, LabelSet
-from workers.evaluation.conlleval import check_lengths, found
-from workers.evaluation.named_counts import NamedCounts
+from concord.schemas.labels import OUTSIDE, Labels, LabelSet
+from concord.workers.evaluation.conlleval import check_lengths, found
+from concord.workers.evaluation.named_counts import NamedCounts
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet, Spans
-from workers.evaluation.named_counts import MatchCounts
+from concord.schemas.labels import Labels, LabelSet, Spans
+from concord.workers.evaluation.named_counts import MatchCounts
 
 
 def found(spans: Spans, others: Spans) -> NDArray[np.bool_]:

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.labels import LabelSet, Scheme
-from workers.evaluation.label_ids import shared_label_ids
-from workers.evaluation.named_counts import Counts, NamedCounts
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.labels import LabelSet, Scheme
+from concord.workers.evaluation.label_ids import shared_label_ids
+from concord.workers.evaluation.named_counts import Counts, NamedCounts
 
 
 @dataclass(frozen=True, eq=False)

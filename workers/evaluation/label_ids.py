@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.document import Column
-from schemas.labels import Labels, LabelSet
+from concord.schemas.document import Column
+from concord.schemas.labels import Labels, LabelSet
 
 
 def shared_label_ids(*columns: Column) -> tuple[LabelSet, tuple[Labels, ...]]:

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.columns import SOURCE_SPANS
-from schemas.document import TOKENS, Batch, SourceSpans
-from schemas.errors import InputError, UsageError
-from schemas.labels import Labels, LabelSet, Scheme, Spans
-from schemas.names import unknown
-from workers.evaluation.conlleval import check_lengths, found
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.named_counts import Counts, MatchCounts
+from concord.schemas.columns import SOURCE_SPANS
+from concord.schemas.document import TOKENS, Batch, SourceSpans
+from concord.schemas.errors import InputError, UsageError
+from concord.schemas.labels import Labels, LabelSet, Scheme, Spans
+from concord.schemas.names import unknown
+from concord.workers.evaluation.conlleval import check_lengths, found
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.named_counts import Counts, MatchCounts
 
 LINE_END = re.compile(r"\n")
 

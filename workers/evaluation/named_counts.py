@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.evaluation import figures
+from concord.workers.evaluation import figures
 
 Counts = NDArray[np.int64]
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schemas.potentials import Floats
-from workers.evaluation.figures import Figure
-from workers.evaluation.named_counts import Counts
+from concord.schemas.potentials import Floats
+from concord.workers.evaluation.figures import Figure
+from concord.workers.evaluation.named_counts import Counts
 
 
 def chances_of_best(

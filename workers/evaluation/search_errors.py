@@ -12,10 +12,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet
-from schemas.problem import SLACK_TOLERANCE
-from workers.evaluation.conlleval import check_lengths, found
-from workers.evaluation.named_counts import NamedCounts
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.problem import SLACK_TOLERANCE
+from concord.workers.evaluation.conlleval import check_lengths, found
+from concord.workers.evaluation.named_counts import NamedCounts
 
 
 class Objectives(NamedTuple):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS
-from schemas.labels import Labels
-from schemas.reports import EvaluationReport, MeasureReport, NameFigures
-from workers.evaluation.changes import EntityChanges, TokenChanges
-from workers.evaluation.measures import Pair, figures, measured
-from workers.evaluation.named_counts import MatchCounts, ratio
+from concord.schemas.document import TOKENS
+from concord.schemas.labels import Labels
+from concord.schemas.reports import EvaluationReport, MeasureReport, NameFigures
+from concord.workers.evaluation.changes import EntityChanges, TokenChanges
+from concord.workers.evaluation.measures import Pair, figures, measured
+from concord.workers.evaluation.named_counts import MatchCounts, ratio
 
 Counted = Mapping[str, MatchCounts]
 """Counts by measure."""

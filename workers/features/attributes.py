@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from schemas.document import Batch, Document
-from workers.features.derived import feature_columns
-from workers.features.extractors import SEPARATOR, Pieces, clean
-from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Single, Source, Window
+from concord.schemas.document import Batch, Document
+from concord.workers.features.derived import feature_columns
+from concord.workers.features.extractors import SEPARATOR, Pieces, clean
+from concord.workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Single, Source, Window
 
 MAX_CACHED = 200_000
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from schemas.errors import InputError
-from workers.features.extractors import Extractor, same
-from workers.storage.files import write_whole
-from workers.storage.tables import TableFileError, read_table
+from concord.schemas.errors import InputError
+from concord.workers.features.extractors import Extractor, same
+from concord.workers.storage.files import write_whole
+from concord.workers.storage.tables import TableFileError, read_table
 
 WORD = "word"
 UNKNOWN = "?"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column
-from schemas.errors import InputError
-from workers.features.gazetteers import GAZETTEER_COLUMNS, READINGS
-from workers.features.mentions import MENTION_COLUMNS, mention_columns
-from workers.features.templates import CASE, EDGE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
+from concord.schemas.document import TOKENS, Batch, Column
+from concord.schemas.errors import InputError
+from concord.workers.features.gazetteers import GAZETTEER_COLUMNS, READINGS
+from concord.workers.features.mentions import MENTION_COLUMNS, mention_columns
+from concord.workers.features.templates import CASE, EDGE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
 
 CASES = ("upper", "title", "mixed")
 EDGES = ("inside", "first", "last", "only")

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import InputError
-from workers.features.gazetteers import LONGEST, Entry, Gazetteer
-from workers.storage.files import write_whole
-from workers.storage.tables import TableFileError, read_table
+from concord.schemas.errors import InputError
+from concord.workers.features.gazetteers import LONGEST, Entry, Gazetteer
+from concord.workers.storage.files import write_whole
+from concord.workers.storage.tables import TableFileError, read_table
 
 PHRASE, TYPE = COLUMNS = ("phrase", "type")
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column
-from workers.features.extractors import same
+from concord.schemas.document import TOKENS, Batch, Column
+from concord.workers.features.extractors import same
 
 GAZETTEER, ENTITIES, SEEN = LISTS = ("gazetteer", "entities", "seen")
 """Lists that features read: of the user's files, and of the entities and the words that a model has learned from."""

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Column
-from schemas.potentials import Floats
-from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.features import kernels
-from workers.features.derived import feature_columns
-from workers.features.extractors import SEPARATOR, Pieces, clean
-from workers.features.scorer import FeatureWeights, code_points, hash_table, seed_of
-from workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Source, Template
+from concord.schemas.document import Batch, Column
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.features import kernels
+from concord.workers.features.derived import feature_columns
+from concord.workers.features.extractors import SEPARATOR, Pieces, clean
+from concord.workers.features.scorer import FeatureWeights, code_points, hash_table, seed_of
+from concord.workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Source, Template
 
 Ids = NDArray[np.int32]
 Starts = NDArray[np.int64]

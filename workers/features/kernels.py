@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import inlined, kernel, kernel_in_place
-from workers.features.extractors import Pieces
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import inlined, kernel, kernel_in_place
+from concord.workers.features.extractors import Pieces
 
 _WHOLE, _SUBSTRINGS, _PREFIXES = int(Pieces.WHOLE), int(Pieces.SUBSTRINGS), int(Pieces.PREFIXES)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)

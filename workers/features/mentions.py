@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column
+from concord.schemas.document import TOKENS, Batch, Column
 
 NOTHING = ""
 """The value of a token that is not capitalised, or whose word has no such mention."""

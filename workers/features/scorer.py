@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch
-from schemas.potentials import LARGEST_WEIGHT, Floats
-from workers.features import kernels
-from workers.features.derived import feature_columns
-from workers.features.extractors import SEPARATOR, Pieces, clean
-from workers.features.templates import (
+from concord.schemas.document import Batch
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.workers.features import kernels
+from concord.workers.features.derived import feature_columns
+from concord.workers.features.extractors import SEPARATOR, Pieces, clean
+from concord.workers.features.templates import (
     AFTER,
     BEFORE,
     LOWER,

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.potentials import Ints
-from workers.features import kernels
-from workers.features.extractors import clean
-from workers.features.scorer import FeatureError, check_table, code_points, hash_table, seed_of
-from workers.features.templates import PATTERN, WORD, FeatureSet, Single
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.potentials import Ints
+from concord.workers.features import kernels
+from concord.workers.features.extractors import clean
+from concord.workers.features.scorer import FeatureError, check_table, code_points, hash_table, seed_of
+from concord.workers.features.templates import PATTERN, WORD, FeatureSet, Single
 
 WINDOW = 3
 """Tokens before and after a segment that are looked at."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from schemas.document import TOKENS
-from schemas.errors import UsageError
-from schemas.names import unknown
-from workers.features.clusters import Clusters, read_clusters
-from workers.features.extractors import EXTRACTORS, Extractor, Pieces
-from workers.features.gazetteers import (
+from concord.schemas.document import TOKENS
+from concord.schemas.errors import UsageError
+from concord.schemas.names import unknown
+from concord.workers.features.clusters import Clusters, read_clusters
+from concord.workers.features.extractors import EXTRACTORS, Extractor, Pieces
+from concord.workers.features.gazetteers import (
     ENTITIES,
     GAZETTEER,
     GAZETTEER_COLUMNS,
@@ -26,7 +26,7 @@ from workers.features.gazetteers import (
     Gazetteer,
     column_names,
 )
-from workers.features.mentions import MENTION_COLUMNS
+from concord.workers.features.mentions import MENTION_COLUMNS
 
 BEFORE, AFTER = "<s>", "</s>"
 """The values of places before and after the sentence, whatever the extractor, if it gives one value."""

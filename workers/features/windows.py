@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch, Column
-from schemas.potentials import Ints
-from schemas.trigram import Window
-from workers.features.derived import ColumnError
-from workers.features.gazetteers import ENTITIES, ROLES, Gazetteer
+from concord.schemas.document import TOKENS, Batch, Column
+from concord.schemas.potentials import Ints
+from concord.schemas.trigram import Window
+from concord.workers.features.derived import ColumnError
+from concord.workers.features.gazetteers import ENTITIES, ROLES, Gazetteer
 
 BEYOND = ""
 """The value of a token outside the sentence."""

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from schemas.decoded import Budget, Decoded
-from schemas.errors import UsageError
-from schemas.labels import Labels
-from schemas.names import unknown
-from schemas.problem import Problem
-from schemas.settings import (
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.errors import UsageError
+from concord.schemas.labels import Labels
+from concord.schemas.names import unknown
+from concord.schemas.problem import Problem
+from concord.schemas.settings import (
     AnytimeSettings,
     AstarSettings,
     BeamSettings,
@@ -26,23 +26,23 @@ from schemas.settings import (
     TwoStageSettings,
     WindowSettings,
 )
-from workers.inference.certify import engine as certify
-from workers.inference.chains import constrained_viterbi, posterior, viterbi, window
-from workers.inference.core.engine import UNLIMITED, Solver, document_rng
-from workers.inference.sampling import gibbs
-from workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
+from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.chains import constrained_viterbi, posterior, viterbi, window
+from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
+from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
 
 
 def _cpsat(problem: Problem, **given: Any) -> Decoded:
     # Half a second that other engines can do without.
-    from workers.inference.cpsat import engine as cpsat
+    from concord.workers.inference.cpsat import engine as cpsat
 
     return cpsat.solve(problem, **given)
 
 
 def _two_stage(problem: Problem, **given: Any) -> Decoded:
     # It is built on the same solver.
-    from workers.inference.two_stage import engine as two_stage
+    from concord.workers.inference.two_stage import engine as two_stage
 
     return two_stage.solve(problem, **given)
 

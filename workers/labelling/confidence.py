@@ -20,15 +20,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Confidence, Decoded, MarginStatus, Status
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.run import RunSettings
-from workers.inference.core.chain import best_labels
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.span_marginals import span_marginals
-from workers.inference.numerics import TOLERANCE
-from workers.inference.registry import Decoder
+from concord.schemas.decoded import Budget, Confidence, Decoded, MarginStatus, Status
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.run import RunSettings
+from concord.workers.inference.core.chain import best_labels
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.span_marginals import span_marginals
+from concord.workers.inference.numerics import TOLERANCE
+from concord.workers.inference.registry import Decoder
 
 PROVER = "certify"
 """The engine that proves margins, whichever one labels."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.decoded import Decoded
-from schemas.document import Document
-from schemas.problem import Problem
-from schemas.run import RunSettings
-from workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
-from workers.inference.registry import Decoder
-from workers.labelling.report import with_gold
+from concord.schemas.decoded import Decoded
+from concord.schemas.document import Document
+from concord.schemas.problem import Problem
+from concord.schemas.run import RunSettings
+from concord.workers.evaluation.search_errors import DocumentErrors, EntityErrors, Objectives
+from concord.workers.inference.registry import Decoder
+from concord.workers.labelling.report import with_gold
 
 
 @dataclass

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from schemas.decoded import Decoded, Status
-from schemas.problem import Problem
-from schemas.run import OnInfeasible
-from workers.inference.core.prepared import Prepared
+from concord.schemas.decoded import Decoded, Status
+from concord.schemas.problem import Problem
+from concord.schemas.run import OnInfeasible
+from concord.workers.inference.core.prepared import Prepared
 
 PROVEN, NOT_FOUND = "no labelling keeps", "found no labelling that keeps"
 """What a reject's reason says first."""

@@ -6,23 +6,23 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from schemas.decoded import Budget, Confidence, Decoded, Ranking, Status
-from schemas.document import Batch, Document
-from schemas.errors import DocumentError
-from schemas.labels import Labels
-from schemas.problem import Problem, Score
-from schemas.run import RunSettings
-from workers.certificates.checker import check
-from workers.certificates.writer import prove
-from workers.constraints.constraint_set import ConstraintSet
-from workers.inference.core.prepared import Prepared
-from workers.inference.registry import SOLVERS, Decoder, EngineError
-from workers.labelling.confidence import confidence
-from workers.labelling.error_analysis import ErrorAnalysis
-from workers.labelling.infeasible import breaks_something_hard, fallback, reason
-from workers.labelling.ranking import ranking
-from workers.labelling.report import check_gold
-from workers.models.model import Model, local_scores
+from concord.schemas.decoded import Budget, Confidence, Decoded, Ranking, Status
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem, Score
+from concord.schemas.run import RunSettings
+from concord.workers.certificates.checker import check
+from concord.workers.certificates.writer import prove
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.registry import SOLVERS, Decoder, EngineError
+from concord.workers.labelling.confidence import confidence
+from concord.workers.labelling.error_analysis import ErrorAnalysis
+from concord.workers.labelling.infeasible import breaks_something_hard, fallback, reason
+from concord.workers.labelling.ranking import ranking
+from concord.workers.labelling.report import check_gold
+from concord.workers.models.model import Model, local_scores
 
 SCORE_TOKENS = 100_000
 """Tokens scored at once: bounds the memory of the unary table, whatever the size of a row group."""

@@ -13,12 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import ValidationError
 
-from schemas.columns import Reject
-from schemas.run import FileDigest, RowReject, RunKey, ShardMarker
-from workers.corpus.parquet import table_bytes
-from workers.corpus.shards import REPEATED, Shard
-from workers.storage.files import OutputError, write_whole
-from workers.storage.sealed import seal, unseal
+from concord.schemas.columns import Reject
+from concord.schemas.run import FileDigest, RowReject, RunKey, ShardMarker
+from concord.workers.corpus.parquet import table_bytes
+from concord.workers.corpus.shards import REPEATED, Shard
+from concord.workers.storage.files import OutputError, write_whole
+from concord.workers.storage.sealed import seal, unseal
 
 PREDICTIONS, REJECTS, TIMES, MARKERS = "predictions", "_rejects", "_times", "_shards"
 CERTIFICATES = "_certificates"

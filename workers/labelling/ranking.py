@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from schemas.decoded import Budget, Decoded, Ranking
-from schemas.run import RunSettings
-from workers.inference.core.prepared import Prepared
-from workers.inference.nbest.engine import n_best
-from workers.labelling.confidence import margin_decoder
+from concord.schemas.decoded import Budget, Decoded, Ranking
+from concord.schemas.run import RunSettings
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.nbest.engine import n_best
+from concord.workers.labelling.confidence import margin_decoder
 
 
 def ranking(problem: Prepared, answer: Decoded, doc_id: str, settings: RunSettings) -> Ranking:

@@ -10,15 +10,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Decoded
-from schemas.document import Batch, Document
-from schemas.errors import DocumentError
-from schemas.labels import Labels, LabelSet
-from schemas.problem import Score
-from schemas.run import ConstraintFigures, Counts, ShardReport
-from workers.evaluation.changes import EntityChanges
-from workers.evaluation.measures import Pair, measured, suggested
-from workers.evaluation.search_errors import DocumentErrors, EntityErrors
+from concord.schemas.decoded import Decoded
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.problem import Score
+from concord.schemas.run import ConstraintFigures, Counts, ShardReport
+from concord.workers.evaluation.changes import EntityChanges
+from concord.workers.evaluation.measures import Pair, measured, suggested
+from concord.workers.evaluation.search_errors import DocumentErrors, EntityErrors
 
 
 class Errors(Protocol):

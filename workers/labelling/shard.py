@@ -9,15 +9,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
-from schemas.columns import Reject, nest, stamp
-from schemas.document import Batch, Column
-from schemas.predictions import certificates_table, confidence_columns, predictions_table, ranking_columns, times_table
-from schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
-from workers.constraints.constraint_set import ConstraintSet
-from workers.corpus.shards import Shard, read_batch
-from workers.labelling.labelled import Labelled, label_batch
-from workers.labelling.output import (
+from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
+from concord.schemas.columns import Reject, nest, stamp
+from concord.schemas.document import Batch, Column
+from concord.schemas.predictions import (
+    certificates_table,
+    confidence_columns,
+    predictions_table,
+    ranking_columns,
+    times_table,
+)
+from concord.schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.labelling.output import (
     CERTIFICATES,
     PREDICTIONS,
     TIMES,
@@ -27,8 +33,8 @@ from workers.labelling.output import (
     write_marker,
     write_table,
 )
-from workers.labelling.report import report_of
-from workers.models.model import Model, text_tokenizer
+from concord.workers.labelling.report import report_of
+from concord.workers.models.model import Model, text_tokenizer
 
 VITERBI_LABELS = "viterbi_labels"
 """Extra column of the predictions: the chain's own answer, so that every change can be explained."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.document import Batch, Column, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Potentials
-from schemas.run import RunSettings
-from workers.constraints.constraint_set import ConstraintSet
-from workers.labelling.labelled import label_batch
-from workers.models.model import Model
+from concord.schemas.document import Batch, Column, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.labelling.labelled import label_batch
+from concord.workers.models.model import Model
 
 SENTENCES, TOKENS = 3, 25
 """What of the sample is taken: so little that every proof ends soon."""

@@ -25,11 +25,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from schemas.potentials import Floats, Ints
-from schemas.settings import BrownSettings
-from workers.compiling.kernel import kernel, kernel_in_place
-from workers.features.clusters import Clusters
-from workers.learning.word_counts import ContextCounts, Contexts
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import BrownSettings
+from concord.workers.compiling.kernel import kernel, kernel_in_place
+from concord.workers.features.clusters import Clusters
+from concord.workers.learning.word_counts import ContextCounts, Contexts
 
 Mask = NDArray[np.bool_]
 AFTER = (1,)

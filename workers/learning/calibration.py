@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.settings import CalibrationSettings, ScoresSettings
-from workers.learning.crf.lbfgs import Limits, minimise
-from workers.learning.crf.objective import Room, add_sentences
-from workers.learning.trainers.trainer import TrainingError
-from workers.models.scores import MissingScoresError, ScoresModel, joined, label_ids
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.settings import CalibrationSettings, ScoresSettings
+from concord.workers.learning.crf.lbfgs import Limits, minimise
+from concord.workers.learning.crf.objective import Room, add_sentences
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.models.scores import MissingScoresError, ScoresModel, joined, label_ids
 
 LIMITS = Limits(500, gradient=1e-7, decrease=1e-10)
 

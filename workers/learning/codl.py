@@ -20,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from schemas.codl import CodlSettings
-from schemas.document import Batch, Column
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats
-from workers.constraints.declared import DeclaredConstraints
-from workers.learning.codl_learners import Way
-from workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
+from concord.schemas.codl import CodlSettings
+from concord.schemas.document import Batch, Column
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.learning.codl_learners import Way
+from concord.workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
 
 
 class Ranked(NamedTuple):

@@ -15,23 +15,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.codl import CodlSettings
-from schemas.document import TOKENS, Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats
-from schemas.settings import HmmSettings, PerceptronSettings
-from workers.features.derived import needed_columns
-from workers.features.incidence import Ids, Starts, incidence
-from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
-from workers.learning.crf.fit import Fitting
-from workers.learning.crf.perceptron import run_passes
-from workers.learning.given_features import features_of
-from workers.learning.hmm_counts import Counts, counted, estimated, mixed
-from workers.learning.trainers.hmm import Read, read_words
-from workers.learning.trainers.trainer import Seen
-from workers.models.crf import CrfModel
-from workers.models.folder import begin
-from workers.models.hmm import HmmModel, Tables, save
+from concord.schemas.codl import CodlSettings
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats
+from concord.schemas.settings import HmmSettings, PerceptronSettings
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.incidence import Ids, Starts, incidence
+from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.fit import Fitting
+from concord.workers.learning.crf.perceptron import run_passes
+from concord.workers.learning.given_features import features_of
+from concord.workers.learning.hmm_counts import Counts, counted, estimated, mixed
+from concord.workers.learning.trainers.hmm import Read, read_words
+from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.models.crf import CrfModel
+from concord.workers.models.folder import begin
+from concord.workers.models.hmm import HmmModel, Tables, save
 
 NAME = "codl"
 

@@ -25,16 +25,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from schemas.document import TOKENS, Batch
-from schemas.errors import InputError
-from schemas.labels import LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import LinearRows
-from schemas.settings import AgreementSettings
-from workers.constraints.constraint_set import Ground
-from workers.inference.core.chain import viterbi
-from workers.storage.files import write_whole
-from workers.storage.tables import TableFileError, read_table
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.errors import InputError
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import LinearRows
+from concord.schemas.settings import AgreementSettings
+from concord.workers.constraints.constraint_set import Ground
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.storage.files import write_whole
+from concord.workers.storage.tables import TableFileError, read_table
 
 SUFFIX = ".parquet"
 """By which a file of counts is told from a file of declared constraints."""

@@ -21,16 +21,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.labels import LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.settings import HmmSettings
-from workers.compiling.kernel import kernel_in_place
-from workers.features.incidence import Starts
-from workers.inference.core.chain import best_labels
-from workers.learning.crf.chains import Gold
-from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
-from workers.learning.hmm_counts import Counts, Evidence, counted, estimated, evidence, likeliest, mixed
-from workers.models.hmm import Tables
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.settings import HmmSettings
+from concord.workers.compiling.kernel import kernel_in_place
+from concord.workers.features.incidence import Starts
+from concord.workers.inference.core.chain import best_labels
+from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.crf.objective import Room, backward_scaled, forward_scaled
+from concord.workers.learning.hmm_counts import Counts, Evidence, counted, estimated, evidence, likeliest, mixed
+from concord.workers.models.hmm import Tables
 
 
 class Words(NamedTuple):

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.labels import LabelSet
-from schemas.potentials import Ints
-from workers.constraints.rows import Mask
-from workers.constraints.templates.template import BELOW, below, levels
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.template import BELOW, below, levels
 
 
 class View(NamedTuple):

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from schemas.document import Document
-from schemas.settings import Validation
-from workers.learning.trainers.trainer import TrainingError
+from concord.schemas.document import Document
+from concord.schemas.settings import Validation
+from concord.workers.learning.trainers.trainer import TrainingError
 
 
 def place_of(doc_id: str) -> int:

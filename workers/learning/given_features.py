@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from schemas.document import Document
-from schemas.labels import LabelSet
-from schemas.settings import FeatureSettings
-from workers.features.gazetteer_files import GazetteerFileError, read_entries
-from workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN, Entry, Gazetteer
-from workers.features.templates import FeatureSet, feature_set, lists_of
-from workers.learning.trainers.trainer import gold_of
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.settings import FeatureSettings
+from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
+from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN, Entry, Gazetteer
+from concord.workers.features.templates import FeatureSet, feature_set, lists_of
+from concord.workers.learning.trainers.trainer import gold_of
 
 
 def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> FeatureSet:

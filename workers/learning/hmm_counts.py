@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.potentials import Floats, Ints
-from workers.learning.crf.chains import Gold, transition_counts
-from workers.models.hmm import Tables
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.learning.crf.chains import Gold, transition_counts
+from concord.workers.models.hmm import Tables
 
 
 class Counts(NamedTuple):

@@ -29,20 +29,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from schemas.decoded import Budget
-from schemas.potentials import Floats, Ints
-from schemas.settings import Settings
-from workers.constraints.declared import DeclaredConstraints
-from workers.evaluation.bootstrap import Comparison, paired_bootstraps
-from workers.evaluation.figures import FIGURES, Figure
-from workers.evaluation.named_counts import Counts
-from workers.evaluation.randomization import chances_of_best
-from workers.inference.registry import Decoder
-from workers.learning.crf.constrained import stepped
-from workers.learning.learned_weights import Patience
-from workers.learning.penalties import PRIOR, declared_weights
-from workers.learning.pools import Pools
-from workers.learning.unseen import Answers, Unseen
+from concord.schemas.decoded import Budget
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import Settings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES, Figure
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.evaluation.randomization import chances_of_best
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.crf.constrained import stepped
+from concord.workers.learning.learned_weights import Patience
+from concord.workers.learning.penalties import PRIOR, declared_weights
+from concord.workers.learning.pools import Pools
+from concord.workers.learning.unseen import Answers, Unseen
 
 MACRO = "macro_"
 """How the figures begin that are means over names."""

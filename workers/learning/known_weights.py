@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from pydantic import TypeAdapter
 
-from schemas.audit import KnownWeight
-from workers.constraints.consistency import EXACT, SUBSEQUENCE, UNLABELLED, LabelConsistency
-from workers.constraints.constraint_set import ConstraintSet
-from workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-from workers.learning.penalties import PENALTIES, declared_weights, wilson
+from concord.schemas.audit import KnownWeight
+from concord.workers.constraints.consistency import EXACT, SUBSEQUENCE, UNLABELLED, LabelConsistency
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.learning.penalties import PENALTIES, declared_weights, wilson
 
 BAYES = PENALTIES["bayes"]
 

@@ -21,17 +21,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.potentials import Floats, Ints
-from workers.constraints.declared import DeclaredConstraints
-from workers.evaluation.bootstrap import Comparison, paired_bootstraps
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.crf.chains import Bools
-from workers.learning.crf.constrained import stepped
-from workers.learning.folds import fold_of
-from workers.learning.penalties import LearnedSettings, row_weights
-from workers.learning.unseen import Answers, Unseen, answered
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.crf.chains import Bools
+from concord.workers.learning.crf.constrained import stepped
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.penalties import LearnedSettings, row_weights
+from concord.workers.learning.unseen import Answers, Unseen, answered
 
 
 class PassDone(NamedTuple):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from workers.constraints.declared import DeclaredConstraints
-from workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from workers.learning.logic.kept import kept_clauses, tried, written
-from workers.learning.logic.openings import names_of, part_of
-from workers.learning.logic.search import LogicSettings, clauses_of
-from workers.learning.mining import (
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.logic.kept import kept_clauses, tried, written
+from concord.workers.learning.logic.openings import names_of, part_of
+from concord.workers.learning.logic.search import LogicSettings, clauses_of
+from concord.workers.learning.mining import (
     MiningSettings,
     Rule,
     Tried,
@@ -23,8 +23,8 @@ from workers.learning.mining import (
     passing,
     significant,
 )
-from workers.learning.penalties import Penalty, count_rows, with_weights
-from workers.learning.rule_counts import RuleCounts
+from concord.workers.learning.penalties import Penalty, count_rows, with_weights
+from concord.workers.learning.rule_counts import RuleCounts
 
 CHUNK = 50
 """Documents that are grounded together: the rows of all would not fit into memory."""

@@ -21,25 +21,25 @@ from pydantic import Field
 from scipy.special import gammaln
 from scipy.stats import binom
 
-from schemas.labels import OUTSIDE, LabelSet
-from schemas.potentials import Floats
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.rows import Mask
-from workers.constraints.templates.order import Adjacency, PresencePrecedence, ShouldNotPrecede
-from workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
-from workers.constraints.templates.runs import (
+from concord.schemas.labels import OUTSIDE, LabelSet
+from concord.schemas.potentials import Floats
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.order import Adjacency, PresencePrecedence, ShouldNotPrecede
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
+from concord.workers.constraints.templates.runs import (
     AppearsOnce,
     AtMostRuns,
     ChangesAt,
     SequenceImpliesSequence,
     TransitionOn,
 )
-from workers.constraints.templates.template import BELOW, RowTemplate
-from workers.constraints.templates.words import ShouldBeTagged
-from workers.learning.fields import Fields, fields_of
-from workers.learning.judgement import JudgedSettings
-from workers.learning.penalties import RowCounts, wilson
-from workers.learning.rule_counts import BILLION, MARK_SIDES, SIDES, Kind, RuleCounts
+from concord.workers.constraints.templates.template import BELOW, RowTemplate
+from concord.workers.constraints.templates.words import ShouldBeTagged
+from concord.workers.learning.fields import Fields, fields_of
+from concord.workers.learning.judgement import JudgedSettings
+from concord.workers.learning.penalties import RowCounts, wilson
+from concord.workers.learning.rule_counts import BILLION, MARK_SIDES, SIDES, Kind, RuleCounts
 
 UNWEIGHED = 1.0
 """Nats of a rule before its degrees are counted."""

@@ -34,15 +34,15 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field, field_validator
 
-from schemas.document import Batch
-from schemas.errors import UsageError
-from schemas.labels import LabelSet, Spans
-from schemas.names import unknown
-from schemas.problem import NamedSpans, Relation, SpanAgreement
-from schemas.settings import Settings
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.rows import Mask
-from workers.constraints.templates.template import AgreementTemplate, RowTemplate
+from concord.schemas.document import Batch
+from concord.schemas.errors import UsageError
+from concord.schemas.labels import LabelSet, Spans
+from concord.schemas.names import unknown
+from concord.schemas.problem import NamedSpans, Relation, SpanAgreement
+from concord.schemas.settings import Settings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.template import AgreementTemplate, RowTemplate
 
 PRIOR = 0.5
 """Rows that hold, and rows that break, taken as seen before anything is counted."""

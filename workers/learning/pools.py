@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from workers.evaluation.named_counts import Counts
-from workers.learning.unseen import Answers
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.learning.unseen import Answers
 
 
 @dataclass(eq=False)

@@ -19,14 +19,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Ints
-from workers.constraints.rows import Mask
-from workers.constraints.templates.runs import Side
-from workers.constraints.templates.template import PUNCTUATION, Site, TokenTest, same_run
-from workers.learning.fields import Fields, View, fields_of
-from workers.learning.run_order import Runs
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.runs import Side
+from concord.workers.constraints.templates.template import PUNCTUATION, Site, TokenTest, same_run
+from concord.workers.learning.fields import Fields, View, fields_of
+from concord.workers.learning.run_order import Runs
 
 Key = TypeVar("Key")
 

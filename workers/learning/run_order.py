@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.potentials import Ints
-from workers.constraints.rows import Mask
-from workers.constraints.templates.template import same_run
-from workers.inference.core.engine import document_rng
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.template import same_run
+from concord.workers.inference.core.engine import document_rng
 
 SWEEPS = 4
 """Swaps a run between two orders that are looked at."""

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from schemas.potentials import LARGEST_WEIGHT
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.models.folder import MANIFEST, ModelError, parse_manifest
+from concord.schemas.potentials import LARGEST_WEIGHT
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
 
 EXTRA = "consistency"
 

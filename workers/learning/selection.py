@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.settings import TrainerSettings, Validation
-from workers.evaluation.bootstrap import Comparison, paired_bootstrap
-from workers.evaluation.figures import f1_of_counts
-from workers.evaluation.measures import Pair, spans
-from workers.evaluation.named_counts import Counts
-from workers.features.derived import needed_columns
-from workers.features.gazetteers import ENTITIES, GAZETTEER, LISTS
-from workers.features.templates import CLUSTERS, feature_set
-from workers.learning.folds import rounds
-from workers.learning.trainers.trainer import Train, TrainingError, gold_of
-from workers.models.model import Model, viterbi_labels
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.settings import TrainerSettings, Validation
+from concord.workers.evaluation.bootstrap import Comparison, paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.evaluation.measures import Pair, spans
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LISTS
+from concord.workers.features.templates import CLUSTERS, feature_set
+from concord.workers.learning.folds import rounds
+from concord.workers.learning.trainers.trainer import Train, TrainingError, gold_of
+from concord.workers.models.model import Model, viterbi_labels
 
 FOLDS = 5
 

@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Ints
-from schemas.trigram import Decay, Metric, TrigramSettings, Weighting
-from workers.features.windows import Windows, numbered, values_of
-from workers.inference.core.engine import document_rng
-from workers.learning.folds import fold_of
-from workers.learning.progressive import Tally, asked_of
-from workers.learning.trainers.trainer import TrainingError, gold_of
-from workers.learning.trainers.trigram import entities_for, label_set, labels_around, remembered
-from workers.models.memory import timbl
-from workers.models.memory.nearest import Vote
-from workers.models.memory.neighbourhoods import Classifier, Codes
-from workers.models.trigram import NEAREST, Instances, nearest
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Ints
+from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting
+from concord.workers.features.windows import Windows, numbered, values_of
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.progressive import Tally, asked_of
+from concord.workers.learning.trainers.trainer import TrainingError, gold_of
+from concord.workers.learning.trainers.trigram import entities_for, label_set, labels_around, remembered
+from concord.workers.models.memory import timbl
+from concord.workers.models.memory.nearest import Vote
+from concord.workers.models.memory.neighbourhoods import Classifier, Codes
+from concord.workers.models.trigram import NEAREST, Instances, nearest
 
 SEARCHED: dict[str, Sequence[Any]] = {
     "k": (1, 3, 5, 7, 11, 15, 25, 35),

@@ -15,19 +15,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.document import Batch
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from schemas.problem import Problem
-from workers.constraints.declared import KINDS, DeclaredConstraints
-from workers.evaluation.bootstrap import Comparison, paired_bootstraps
-from workers.evaluation.figures import FIGURES
-from workers.evaluation.measures import MEASURES, Pair
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.climbing import Point, alike, climb
-from workers.learning.penalties import TunedSettings, declared_weights, with_weights
-from workers.models.model import Model, local_scores
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import Problem
+from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import MEASURES, Pair
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.climbing import Point, alike, climb
+from concord.workers.learning.penalties import TunedSettings, declared_weights, with_weights
+from concord.workers.models.model import Model, local_scores
 
 
 class FactorTrial(NamedTuple):

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.problem import Problem
-from schemas.settings import GibbsSettings
-from workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from workers.evaluation.conlleval import EntityCounts
-from workers.inference.core.engine import document_rng
-from workers.inference.sampling import gibbs
-from workers.learning.climbing import Point, alike, climb
-from workers.models.model import Model, local_scores
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.problem import Problem
+from concord.schemas.settings import GibbsSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.evaluation.conlleval import EntityCounts
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.sampling import gibbs
+from concord.workers.learning.climbing import Point, alike, climb
+from concord.workers.models.model import Model, local_scores
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
 """What is tried for each family; 1 is as counted, 0 is without the family."""

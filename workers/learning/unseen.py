@@ -18,21 +18,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import Problem
-from schemas.settings import TrainerSettings
-from workers.constraints.constraint_set import build_problems
-from workers.constraints.declared import DeclaredConstraints
-from workers.evaluation.measures import MEASURES, Pair
-from workers.evaluation.named_counts import Counts
-from workers.inference.registry import Decoder
-from workers.learning.crf.chains import Bools
-from workers.learning.crf.constrained import answer, degrees, under
-from workers.learning.folds import fold_of
-from workers.learning.trainers.trainer import Train, TrainingError, gold_of
-from workers.models.model import BringsRows
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import TrainerSettings
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.evaluation.measures import MEASURES, Pair
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.crf.chains import Bools
+from concord.workers.learning.crf.constrained import answer, degrees, under
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.trainers.trainer import Train, TrainingError, gold_of
+from concord.workers.models.model import BringsRows
 
 CHUNK = 50
 """Documents that are grounded together: the rows of all would not fit into memory."""

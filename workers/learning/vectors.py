@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from schemas.errors import InputError
-from schemas.potentials import Floats
+from concord.schemas.errors import InputError
+from concord.schemas.potentials import Floats
 
 
 class VectorError(InputError):

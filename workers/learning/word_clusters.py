@@ -20,11 +20,11 @@ from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils.extmath import randomized_svd
 
-from schemas.errors import InputError
-from schemas.potentials import Floats, Ints
-from schemas.settings import ClusterSettings, CoOccurrenceSettings
-from workers.features.clusters import Clusters
-from workers.learning.word_counts import ContextCounts, Contexts
+from concord.schemas.errors import InputError
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.clusters import Clusters
+from concord.workers.learning.word_counts import ContextCounts, Contexts
 
 SMOOTHING = 0.75
 ROUNDS = 60

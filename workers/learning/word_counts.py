@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.potentials import Ints
-from schemas.settings import CoOccurrenceSettings
-from workers.features.clusters import zeros
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.potentials import Ints
+from concord.schemas.settings import CoOccurrenceSettings
+from concord.workers.features.clusters import zeros
 
 PLACES = (-2, -1, 1, 2)
 

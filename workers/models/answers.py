@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Column
-from schemas.labels import OUTSIDE, Labels, LabelSet, Spans
-from schemas.problem import NO_KEY
-from workers.constraints.consistency import span_keys
-from workers.features.mentions import NOTHING, Mentions
-from workers.features.templates import ANSWER_COLUMNS
+from concord.schemas.document import Batch, Column
+from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Spans
+from concord.schemas.problem import NO_KEY
+from concord.workers.constraints.consistency import span_keys
+from concord.workers.features.mentions import NOTHING, Mentions
+from concord.workers.features.templates import ANSWER_COLUMNS
 
 WIDTH = 6
 """Entities longer than this many tokens are compared by their words one by one alone."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workers.models.folder import Manifest, ModelError
-from workers.storage.tables import TableFileError, read_table
+from concord.workers.models.folder import Manifest, ModelError
+from concord.workers.storage.tables import TableFileError, read_table
 
 ATTRIBUTES_FILE = "attributes.parquet"
 COLUMN = "attribute"

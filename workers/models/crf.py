@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch
-from schemas.labels import LabelSet
-from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from schemas.settings import TrainerSettings
-from workers.features.derived import needed_columns
-from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
-from workers.features.templates import FeatureSet
-from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.feature_files import read_features, write_features
-from workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.schemas.document import Batch
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.settings import TrainerSettings
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
+from concord.workers.features.templates import FeatureSet
+from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.feature_files import read_features, write_features
+from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 
 KIND = "crf"
 WEIGHTS_FILE = "weights.bin"

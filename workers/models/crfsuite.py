@@ -26,15 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from schemas.document import TOKENS, Batch, Column
-from schemas.errors import USERS_CODE_RAISES, DocumentError
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
-from workers.corpus.readers.own_tokenizer import OwnTokenizer
-from workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
-from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
-from workers.models.word_tables import Scored, WordTables, departure
-from workers.storage.files import write_whole
+from concord.schemas.document import TOKENS, Batch, Column
+from concord.schemas.errors import USERS_CODE_RAISES, DocumentError
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
+from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
+from concord.workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.word_tables import Scored, WordTables, departure
+from concord.workers.storage.files import write_whole
 
 KIND = "crfsuite"
 MODEL_FILE = "model.crfsuite"

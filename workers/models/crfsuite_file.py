@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import InputError
+from concord.schemas.errors import InputError
 
 HEADER = struct.Struct("<4sI4s9I")
 CHUNK = struct.Struct("<4sII")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from workers.features.clusters import ClusterFileError, write_clusters
-from workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
-from workers.features.gazetteers import LISTS
-from workers.features.templates import FeatureSet, FeatureSetError, feature_set
-from workers.models.folder import MANIFEST, Manifest, ModelError
+from concord.workers.features.clusters import ClusterFileError, write_clusters
+from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
+from concord.workers.features.gazetteers import LISTS
+from concord.workers.features.templates import FeatureSet, FeatureSetError, feature_set
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError
 
 CLUSTERS_FILE = "clusters.parquet"
 """The table of word clusters, where the features read one."""

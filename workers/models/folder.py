@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from schemas.errors import InputError
-from schemas.labels import LabelSet, Scheme
-from workers.storage.files import write_whole
+from concord.schemas.errors import InputError
+from concord.schemas.labels import LabelSet, Scheme
+from concord.workers.storage.files import write_whole
 
 MANIFEST = "manifest.json"
 VERSION = 1

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.labels import LabelSet
-from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from schemas.settings import HmmSettings
-from workers.features.extractors import shape
-from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
-from workers.storage.files import write_whole
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.settings import HmmSettings
+from concord.workers.features.extractors import shape
+from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.storage.files import write_whole
 
 KIND = "hmm"
 STRINGS_FILE = "strings.json"

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from schemas.settings import Hmm2Settings
-from workers.inference.core.second_order import best_second_order, earlier
-from workers.models import hmm
-from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
-from workers.models.hmm import HmmModel
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.settings import Hmm2Settings
+from concord.workers.inference.core.second_order import best_second_order, earlier
+from concord.workers.models import hmm
+from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.hmm import HmmModel
 
 KIND = "hmm2"
 FIRST = "first"

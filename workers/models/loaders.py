@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.models import crf, crfsuite, hmm, hmm2, scores, semicrf, trigram, two_stage_crf
-from workers.models.folder import ModelError, check_model_folder
-from workers.models.model import Model
+from concord.workers.models import crf, crfsuite, hmm, hmm2, scores, semicrf, trigram, two_stage_crf
+from concord.workers.models.folder import ModelError, check_model_folder
+from concord.workers.models.model import Model
 
 LOADERS: dict[str, Callable[[Path], Model]] = {
     crf.KIND: crf.load,

@@ -8,13 +8,13 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch, ScoreColumn
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Potentials
-from schemas.problem import LinearRows, Problem
-from workers.constraints.constraint_set import ConstraintSet, build_problems
-from workers.corpus.readers.own_tokenizer import OwnTokenizer
-from workers.inference.core.chain import viterbi
+from concord.schemas.document import Batch, ScoreColumn
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, Problem
+from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
+from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
+from concord.workers.inference.core.chain import viterbi
 
 
 @runtime_checkable

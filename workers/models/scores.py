@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from schemas.document import Batch, ScoreColumn
-from schemas.errors import InputError
-from schemas.labels import BIO_PREFIX, OUTSIDE, LabelError, Labels, LabelSet, bio_label
-from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from schemas.settings import ScoresSettings, Settings
-from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
-from workers.storage.files import write_whole
+from concord.schemas.document import Batch, ScoreColumn
+from concord.schemas.errors import InputError
+from concord.schemas.labels import BIO_PREFIX, OUTSIDE, LabelError, Labels, LabelSet, bio_label
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.settings import ScoresSettings, Settings
+from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.storage.files import write_whole
 
 KIND = "scores"
 SCORES_FILE = "scores.json"

@@ -22,15 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch
-from schemas.labels import OUTSIDE, Labels, LabelSet, Scheme
-from schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from schemas.settings import SemiCrfSettings
-from workers.features.derived import needed_columns
-from workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
-from workers.features.segments import WholeSegments, first_features, last_features
-from workers.features.templates import FeatureSet
-from workers.inference.core.segments import (
+from concord.schemas.document import Batch
+from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Scheme
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.settings import SemiCrfSettings
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
+from concord.workers.features.segments import WholeSegments, first_features, last_features
+from concord.workers.features.templates import FeatureSet
+from concord.workers.inference.core.segments import (
     HOPELESS,
     Marked,
     Segments,
@@ -39,10 +39,10 @@ from workers.inference.core.segments import (
     marginals,
     max_marginals,
 )
-from workers.models import crf
-from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.feature_files import read_features, write_features
-from workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models import crf
+from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.feature_files import read_features, write_features
+from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 
 KIND = "semicrf"
 WEIGHTS_FILE = "weights.bin"

@@ -20,21 +20,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.document import Batch
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
-from schemas.trigram import TrigramSettings, Window
-from workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
-from workers.features.windows import Windows, numbered
-from workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
-from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
-from workers.models.memory import timbl
-from workers.models.memory.nearest import Nearest, Vote
-from workers.models.memory.neighbourhoods import Classifier, Codes, Neighbourhoods, told_once
-from workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
-from workers.models.model import LocalScores
-from workers.storage.files import write_whole
-from workers.storage.tables import read_table
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
+from concord.schemas.trigram import TrigramSettings, Window
+from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
+from concord.workers.features.windows import Windows, numbered
+from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.memory import timbl
+from concord.workers.models.memory.nearest import Nearest, Vote
+from concord.workers.models.memory.neighbourhoods import Classifier, Codes, Neighbourhoods, told_once
+from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
+from concord.workers.models.model import LocalScores
+from concord.workers.storage.files import write_whole
+from concord.workers.storage.tables import read_table
 
 KIND = "trigram"
 NEAREST = "nearest"

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Potentials
-from schemas.settings import TrainerSettings
-from workers.features.templates import ANSWER_COLUMNS
-from workers.models import crf
-from workers.models.answers import answer_columns
-from workers.models.crf import CrfModel
-from workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
-from workers.models.model import viterbi_labels
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.settings import TrainerSettings
+from concord.workers.features.templates import ANSWER_COLUMNS
+from concord.workers.models import crf
+from concord.workers.models.answers import answer_columns
+from concord.workers.models.crf import CrfModel
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.model import viterbi_labels
 
 KIND = "two-stage-crf"
 FIRST, SECOND = STAGES = ("first", "second")

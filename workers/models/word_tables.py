@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import DocumentError
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import kernel_in_place
+from concord.schemas.errors import DocumentError
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import kernel_in_place
 
 Mask = NDArray[np.bool_]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import ray
 
-from workers.compiling.code import workers_digest
-from workers.compiling.told import Compiling, listening
-from workers.corpus.plan import Unit
-from workers.remote.registry import TASKS
+from concord.workers.compiling.code import workers_digest
+from concord.workers.compiling.told import Compiling, listening
+from concord.workers.corpus.plan import Unit
+from concord.workers.remote.registry import TASKS
 
 TELL_SECONDS = 1.0
 """How often a node tells what it compiles."""

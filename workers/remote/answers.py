@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from schemas.document import Batch, Document
-from schemas.errors import DocumentError
-from schemas.settings import TextSettings
-from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from workers.learning.corpus_agreement import AnswerCounts
-from workers.models.model import Model, text_tokenizer
-from workers.remote.task import Task, itself
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import DocumentError
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from concord.workers.learning.corpus_agreement import AnswerCounts
+from concord.workers.models.model import Model, text_tokenizer
+from concord.workers.remote.task import Task, itself
 
 
 class AnswersParts(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.document import TOKENS
-from schemas.settings import TextSettings
-from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from workers.evaluation.corpus_counts import CorpusCounts
-from workers.models.model import KnownWords
-from workers.remote.task import Task, itself
+from concord.schemas.document import TOKENS
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from concord.workers.evaluation.corpus_counts import CorpusCounts
+from concord.workers.models.model import KnownWords
+from concord.workers.remote.task import Task, itself
 
 
 class CountParts(NamedTuple):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.document import Document
-from schemas.run import RunKey, ShardReport, ShardResult
-from schemas.settings import TextSettings
-from workers.constraints.constraint_set import ConstraintSet
-from workers.corpus.shards import Shard, read_batch
-from workers.labelling.labelled import label_batch
-from workers.labelling.shard import label_shard
-from workers.labelling.warming import warm
-from workers.models.model import Model, text_tokenizer
-from workers.remote.task import Task
+from concord.schemas.document import Document
+from concord.schemas.run import RunKey, ShardReport, ShardResult
+from concord.schemas.settings import TextSettings
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.labelling.labelled import label_batch
+from concord.workers.labelling.shard import label_shard
+from concord.workers.labelling.warming import warm
+from concord.workers.models.model import Model, text_tokenizer
+from concord.workers.remote.task import Task
 
 
 class LabelParts(NamedTuple):

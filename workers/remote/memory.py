@@ -22,8 +22,8 @@ from __future__ import annotations
 import pickle
 from typing import TypeVar
 
-from workers.corpus.plan import U
-from workers.remote.task import P, Task
+from concord.workers.corpus.plan import U
+from concord.workers.remote.task import P, Task
 
 BASE = 500 << 20
 """Bytes of a worker's own code, kernels and documents; tables of words among them are at most half of it."""

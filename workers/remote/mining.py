@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.labels import LabelSet
-from schemas.settings import TextSettings
-from workers.constraints.declared import DeclaredConstraints
-from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
-from workers.learning.logic.openings import part_of
-from workers.learning.penalties import RowCounts, count_rows
-from workers.learning.rule_counts import RuleCounts
-from workers.remote.task import Task, itself, nothing
+from concord.schemas.labels import LabelSet
+from concord.schemas.settings import TextSettings
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
+from concord.workers.learning.logic.openings import part_of
+from concord.workers.learning.penalties import RowCounts, count_rows
+from concord.workers.learning.rule_counts import RuleCounts
+from concord.workers.remote.task import Task, itself, nothing
 
 
 class RulesParts(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from workers.remote.answers import ANSWERS
-from workers.remote.count import COUNT
-from workers.remote.label import LABEL
-from workers.remote.mining import CLAUSES, OPENINGS, ROWS, RULES
-from workers.remote.task import AnyTask
-from workers.remote.trials import TRIALS
-from workers.remote.words import CONTEXTS, WORDS
+from concord.workers.remote.answers import ANSWERS
+from concord.workers.remote.count import COUNT
+from concord.workers.remote.label import LABEL
+from concord.workers.remote.mining import CLAUSES, OPENINGS, ROWS, RULES
+from concord.workers.remote.task import AnyTask
+from concord.workers.remote.trials import TRIALS
+from concord.workers.remote.words import CONTEXTS, WORDS
 
 TASKS: dict[str, AnyTask] = {
     task.name: task for task in (LABEL, COUNT, WORDS, CONTEXTS, ANSWERS, RULES, OPENINGS, CLAUSES, ROWS, TRIALS)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from schemas.settings import TextSettings
-from workers.corpus.plan import U
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.plan import U
 
 
 class Parts(Protocol):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from schemas.settings import TextSettings
-from schemas.trigram import Metric, TrigramSettings
-from workers.corpus.shards import DEFAULT_TEXT
-from workers.learning.progressive import Tally
-from workers.learning.trigram_trials import Sample, chosen_of, tried
-from workers.models.trigram import NEAREST
-from workers.remote.task import Task
+from concord.schemas.settings import TextSettings
+from concord.schemas.trigram import Metric, TrigramSettings
+from concord.workers.corpus.shards import DEFAULT_TEXT
+from concord.workers.learning.progressive import Tally
+from concord.workers.learning.trigram_trials import Sample, chosen_of, tried
+from concord.workers.models.trigram import NEAREST
+from concord.workers.remote.task import Task
 
 
 class Trial(NamedTuple):

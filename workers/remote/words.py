@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.settings import TextSettings
-from workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from workers.learning.word_counts import ContextCounts, Contexts, WordCounts
-from workers.remote.task import Task, itself, nothing
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from concord.workers.learning.word_counts import ContextCounts, Contexts, WordCounts
+from concord.workers.remote.task import Task, itself, nothing
 
 
 class WordsParts(NamedTuple):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from schemas.errors import InputError
+from concord.schemas.errors import InputError
 
 TEMPORARY = ".tmp-"
 """How the name of a file in the making starts; a killed process may leave one behind, which its like takes up again."""

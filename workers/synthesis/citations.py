@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.document import Document
-from workers.synthesis.names import FIRMS, GIVEN, PLACES, SURNAMES, Draws, words
-from workers.synthesis.text import WORDS
+from concord.schemas.document import Document
+from concord.workers.synthesis.names import FIRMS, GIVEN, PLACES, SURNAMES, Draws, words
+from concord.workers.synthesis.text import WORDS
 
 _METHODS = words(
     "Learning|Parsing|Planning|Search|Estimation|Scheduling|Compression|Induction|Sampling|Verification|Routing"

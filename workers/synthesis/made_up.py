@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from schemas.document import Document
-from schemas.names import unknown
-from workers.inference.core.engine import document_rng
-from workers.synthesis.citations import citation
-from workers.synthesis.names import Draws
-from workers.synthesis.news import news
+from concord.schemas.document import Document
+from concord.schemas.names import unknown
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.synthesis.citations import citation
+from concord.workers.synthesis.names import Draws
+from concord.workers.synthesis.news import news
 
 Kind = Literal["news", "citations"]
 

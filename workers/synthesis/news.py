@@ -7,9 +7,9 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.document import Document
-from workers.synthesis.names import COUNTRIES, FIRMS, GIVEN, PLACES, SURNAMES, Draws, adjective
-from workers.synthesis.text import (
+from concord.schemas.document import Document
+from concord.workers.synthesis.names import COUNTRIES, FIRMS, GIVEN, PLACES, SURNAMES, Draws, adjective
+from concord.workers.synthesis.text import (
     BLIND,
     BLIND_LISTS,
     BLIND_PAIRS,

@@ -6,7 +6,7 @@ In a pattern ``{X}``, ``{Y}`` and ``{Z}`` are mentions of names and ``<noun>`` i
 
 from __future__ import annotations
 
-from workers.synthesis.names import words
+from concord.workers.synthesis.names import words
 
 TELLING: dict[str, tuple[str, ...]] = {
     "PER": (

@@ -15,18 +15,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columns import DOC_ID, LABELS, MARGIN, MARGIN_STATUS, N_BEST, N_BEST_BOUND, PROBABILITY, SENTENCE_STARTS
-from schemas.decoded import MarginStatus, Status
-from schemas.document import TOKENS, Batch
-from schemas.labels import LabelError, Labels, Spans
-from schemas.potentials import Ints
-from schemas.predictions import entities_column
-from schemas.problem import Problem, Score
-from schemas.run import RunSettings
-from workers.certificates.checker import CertificateError, check
-from workers.inference.numerics import TOLERANCE
-from workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
-from workers.verification.plain_chain import best_labels, best_without, span_probabilities
+from concord.schemas.columns import (
+    DOC_ID,
+    LABELS,
+    MARGIN,
+    MARGIN_STATUS,
+    N_BEST,
+    N_BEST_BOUND,
+    PROBABILITY,
+    SENTENCE_STARTS,
+)
+from concord.schemas.decoded import MarginStatus, Status
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.labels import LabelError, Labels, Spans
+from concord.schemas.potentials import Ints
+from concord.schemas.predictions import entities_column
+from concord.schemas.problem import Problem, Score
+from concord.schemas.run import RunSettings
+from concord.workers.certificates.checker import CertificateError, check
+from concord.workers.inference.numerics import TOLERANCE
+from concord.workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
+from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 
 SAME = 1e-6
 """Nats, or units of degree, within which what is recomputed is what was written."""

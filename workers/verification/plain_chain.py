@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet, Spans
-from schemas.potentials import Floats, Potentials
+from concord.schemas.labels import Labels, LabelSet, Spans
+from concord.schemas.potentials import Floats, Potentials
 
 FORBIDDEN = -np.inf
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Document
-from schemas.potentials import Floats, Ints, Potentials
-from workers.features.attributes import AttributeMaker
-from workers.features.extractors import SEPARATOR
-from workers.features.scorer import FeatureWeights, code_points
-from workers.features.templates import Conjunction, FeatureSet
-from workers.models.crf import CrfModel
+from concord.schemas.document import Batch, Document
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.features.extractors import SEPARATOR
+from concord.workers.features.scorer import FeatureWeights, code_points
+from concord.workers.features.templates import Conjunction, FeatureSet
+from concord.workers.models.crf import CrfModel
 
 Hashes = NDArray[np.uint64]
 

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from schemas.document import Batch
-from schemas.potentials import Potentials
-from workers.models.crf import CrfModel
-from workers.models.crfsuite import CrfsuiteModel
-from workers.models.hmm import HmmModel
-from workers.models.model import LocalScores, Model, local_scores
-from workers.models.scores import ScoresModel
-from workers.models.two_stage_crf import TwoStageModel, answered
-from workers.verification.plain_chain import best_labels
-from workers.verification.plain_crf import plain_potentials
+from concord.schemas.document import Batch
+from concord.schemas.potentials import Potentials
+from concord.workers.models.crf import CrfModel
+from concord.workers.models.crfsuite import CrfsuiteModel
+from concord.workers.models.hmm import HmmModel
+from concord.workers.models.model import LocalScores, Model, local_scores
+from concord.workers.models.scores import ScoresModel
+from concord.workers.models.two_stage_crf import TwoStageModel, answered
+from concord.workers.verification.plain_chain import best_labels
+from concord.workers.verification.plain_crf import plain_potentials
 
 EVERYTHING = (
     "the files of corpus, model and constraints",

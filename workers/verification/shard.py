@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.columns import DOC_ID, Reject
-from schemas.decoded import Decoded, Status
-from schemas.document import Batch
-from schemas.errors import DocumentError
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Ints
-from schemas.problem import Problem, Score
-from schemas.run import ShardReport
-from workers.compiling.interpreted import interpreted
-from workers.constraints.constraint_set import ConstraintSet
-from workers.corpus.shards import LETHAL
-from workers.labelling.error_analysis import ErrorAnalysis
-from workers.labelling.infeasible import is_reason
-from workers.labelling.report import check_gold, report_of
-from workers.verification.claims import ClaimError, Claims, Promises, Row, Standing, answer_labels, confirm
-from workers.verification.plain_chain import best_labels
-from workers.verification.second_path import SecondPath
+from concord.schemas.columns import DOC_ID, Reject
+from concord.schemas.decoded import Decoded, Status
+from concord.schemas.document import Batch
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Ints
+from concord.schemas.problem import Problem, Score
+from concord.schemas.run import ShardReport
+from concord.workers.compiling.interpreted import interpreted
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.corpus.shards import LETHAL
+from concord.workers.labelling.error_analysis import ErrorAnalysis
+from concord.workers.labelling.infeasible import is_reason
+from concord.workers.labelling.report import check_gold, report_of
+from concord.workers.verification.claims import ClaimError, Claims, Promises, Row, Standing, answer_labels, confirm
+from concord.workers.verification.plain_chain import best_labels
+from concord.workers.verification.second_path import SecondPath
 
 
 class Definition(NamedTuple):

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from schemas.potentials import Potentials
-from workers.constraints.templates.template import FeatureTemplate, Names, Site, Tokens
+from concord.schemas.potentials import Potentials
+from concord.workers.constraints.templates.template import FeatureTemplate, Names, Site, Tokens
 
 
 class TransitionFeature(FeatureTemplate):

@@ -11,11 +11,29 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import model_validator
 
-from schemas.potentials import LARGEST_WEIGHT, Floats, Ints
-from schemas.problem import ANY
-from schemas.settings import Settings
-from workers.constraints.rows import Draft, Mask, Part, always, forbidden_edges, forbidden_labels, joined, wherever
-from workers.constraints.templates.template import Count, Location, Names, Number, RowTemplate, Scope, Site, Tokens
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints
+from concord.schemas.problem import ANY
+from concord.schemas.settings import Settings
+from concord.workers.constraints.rows import (
+    Draft,
+    Mask,
+    Part,
+    always,
+    forbidden_edges,
+    forbidden_labels,
+    joined,
+    wherever,
+)
+from concord.workers.constraints.templates.template import (
+    Count,
+    Location,
+    Names,
+    Number,
+    RowTemplate,
+    Scope,
+    Site,
+    Tokens,
+)
 
 
 class Sense(StrEnum):

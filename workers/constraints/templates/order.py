@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from schemas.potentials import Ints
-from workers.constraints.rows import Draft, forbidden_edges, tokens_in, wherever
-from workers.constraints.templates.template import Count, Names, RowTemplate, Scope, Site, Tokens
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Draft, forbidden_edges, tokens_in, wherever
+from concord.workers.constraints.templates.template import Count, Names, RowTemplate, Scope, Site, Tokens
 
 
 class Adjacency(RowTemplate):

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from workers.constraints.rows import Draft, forbidden_labels, tokens_in, wherever
-from workers.constraints.templates.template import Names, RowTemplate, Scope, Site
+from concord.workers.constraints.rows import Draft, forbidden_labels, tokens_in, wherever
+from concord.workers.constraints.templates.template import Names, RowTemplate, Scope, Site
 
 
 class StartsWith(RowTemplate):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workers.constraints.templates.features import TokenFeature, TransitionFeature
-from workers.constraints.templates.linear import Legality, Linear
-from workers.constraints.templates.order import (
+from concord.workers.constraints.templates.features import TokenFeature, TransitionFeature
+from concord.workers.constraints.templates.linear import Legality, Linear
+from concord.workers.constraints.templates.order import (
     Adjacency,
     Before,
     BeginEnd,
@@ -13,15 +13,15 @@ from workers.constraints.templates.order import (
     ShouldNotPrecede,
     StateChange,
 )
-from workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
-from workers.constraints.templates.repeats import (
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
+from concord.workers.constraints.templates.repeats import (
     Consistent,
     ConsistentLastWord,
     ConsistentSubsequence,
     ConsistentUnlabelled,
     ConsistentValue,
 )
-from workers.constraints.templates.runs import (
+from concord.workers.constraints.templates.runs import (
     AppearsOnce,
     AppearsOnceASide,
     AtLeastRuns,
@@ -30,8 +30,8 @@ from workers.constraints.templates.runs import (
     SequenceImpliesSequence,
     TransitionOn,
 )
-from workers.constraints.templates.template import Template
-from workers.constraints.templates.words import Lexicon, OnlyIn, ShouldBeTagged
+from concord.workers.constraints.templates.template import Template
+from concord.workers.constraints.templates.words import Lexicon, OnlyIn, ShouldBeTagged
 
 TEMPLATES: dict[str, type[Template]] = {
     "adjacency": Adjacency,

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from schemas.labels import LabelSet
-from schemas.potentials import Floats, Ints
-from schemas.problem import NO_KEY, Relation, SpanAgreement
-from workers.constraints.consistency import WIDTH
-from workers.constraints.rows import Draft, Part, edges_in, tokens_in, wherever
-from workers.constraints.templates.template import (
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import NO_KEY, Relation, SpanAgreement
+from concord.workers.constraints.consistency import WIDTH
+from concord.workers.constraints.rows import Draft, Part, edges_in, tokens_in, wherever
+from concord.workers.constraints.templates.template import (
     AgreementTemplate,
     Names,
     RowTemplate,

@@ -13,10 +13,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from schemas.labels import LabelSet
-from schemas.potentials import Ints
-from workers.constraints.rows import Draft, Part, always, forbidden_edges, tokens_in, wherever
-from workers.constraints.templates.template import (
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Draft, Part, always, forbidden_edges, tokens_in, wherever
+from concord.workers.constraints.templates.template import (
     PUNCTUATION,
     Count,
     Location,

@@ -24,16 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from schemas.document import TOKENS, Batch
-from schemas.errors import DocumentError
-from schemas.labels import LabelSet
-from schemas.names import nearest
-from schemas.potentials import LARGEST_WEIGHT, Ints, Potentials
-from schemas.problem import SpanAgreement
-from schemas.settings import Settings
-from workers.constraints.consistency import WIDTH, span_keys
-from workers.constraints.patterns import Pattern, Strings, matches, translated
-from workers.constraints.rows import ConstraintError, Draft, Mask, Part, always, edges_in, tokens_in
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.errors import DocumentError
+from concord.schemas.labels import LabelSet
+from concord.schemas.names import nearest
+from concord.schemas.potentials import LARGEST_WEIGHT, Ints, Potentials
+from concord.schemas.problem import SpanAgreement
+from concord.schemas.settings import Settings
+from concord.workers.constraints.consistency import WIDTH, span_keys
+from concord.workers.constraints.patterns import Pattern, Strings, matches, translated
+from concord.workers.constraints.rows import ConstraintError, Draft, Mask, Part, always, edges_in, tokens_in
 
 BELOW = "/*"
 """What the name of a level ends in."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pydantic import model_validator
 
-from workers.constraints.rows import Draft, forbidden_labels
-from workers.constraints.templates.template import Count, Names, RowTemplate, Scope, Site, Tokens
+from concord.workers.constraints.rows import Draft, forbidden_labels
+from concord.workers.constraints.templates.template import Count, Names, RowTemplate, Scope, Site, Tokens
 
 
 class Lexicon(RowTemplate):

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from schemas.columns import Reject
-from schemas.document import Document
-from schemas.settings import AddressSettings
-from workers.corpus.readers.fields import Field, document_of_fields
-from workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
-from workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.schemas.columns import Reject
+from concord.schemas.document import Document
+from concord.schemas.settings import AddressSettings
+from concord.workers.corpus.readers.fields import Field, document_of_fields
+from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
+from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
 
 MARKS = re.compile(r",|[^\s,](?:\S*[^\s,])?")
 """Words, and the commas around them each by itself; a comma inside a word, as in 1,200, stays there."""

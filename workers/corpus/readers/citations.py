@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from schemas.columns import LABELS, Reject
-from schemas.document import TOKENS, Document
-from schemas.settings import CitationSettings
-from workers.corpus.readers.fields import Field, document_of_fields
-from workers.corpus.readers.lines import (
+from concord.schemas.columns import LABELS, Reject
+from concord.schemas.document import TOKENS, Document
+from concord.schemas.settings import CitationSettings
+from concord.workers.corpus.readers.fields import Field, document_of_fields
+from concord.workers.corpus.readers.lines import (
     PLAIN,
     SKIP,
     Form,
@@ -27,7 +27,7 @@ from workers.corpus.readers.lines import (
     line_text,
     split_by_count,
 )
-from workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
 
 FIELD = re.compile(r"\s*<([A-Za-z_]\w*)>(.*?)</\1>\s*")
 TOKEN = re.compile(r"[\w'`/-]+|[^\w\s]")

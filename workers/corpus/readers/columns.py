@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from schemas.columns import CORPUS, LABELS, Reject
-from schemas.document import TOKENS, Document
-from schemas.errors import CorpusError, UsageError
-from schemas.settings import ColumnsSettings
-from workers.corpus.readers.lines import (
+from concord.schemas.columns import CORPUS, LABELS, Reject
+from concord.schemas.document import TOKENS, Document
+from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.settings import ColumnsSettings
+from concord.workers.corpus.readers.lines import (
     BIO,
     PLAIN,
     Draft,
@@ -21,7 +21,7 @@ from workers.corpus.readers.lines import (
     split_at_boundaries,
     split_by_count,
 )
-from workers.corpus.readers.reader import or_nothing, source_files
+from concord.workers.corpus.readers.reader import or_nothing, source_files
 
 TOKEN_COLUMNS = (TOKENS, "pos", "chunk", LABELS)
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.document import TOKENS, Column, Document
-from workers.corpus.readers.reader import BadLineError
+from concord.schemas.document import TOKENS, Column, Document
+from concord.workers.corpus.readers.reader import BadLineError
 
 
 class Field(NamedTuple):

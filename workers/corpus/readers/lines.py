@@ -8,10 +8,10 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
-from schemas.columns import LABELS, Reject
-from schemas.document import TOKENS, Document
-from schemas.labels import BIO_PREFIX, OUTSIDE, broken_span, to_bio
-from workers.corpus.readers.reader import BadLineError, decoded
+from concord.schemas.columns import LABELS, Reject
+from concord.schemas.document import TOKENS, Document
+from concord.schemas.labels import BIO_PREFIX, OUTSIDE, broken_span, to_bio
+from concord.workers.corpus.readers.reader import BadLineError, decoded
 
 SKIP = "_"
 BLANKS = re.compile(r"[ \t]+")

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.columns import Misfit, Reject
-from schemas.document import Document
-from schemas.settings import MailSettings
-from workers.corpus.readers.lines import id_prefix
-from workers.corpus.readers.reader import NOTHING, BadLineError, source_files
-from workers.corpus.readers.spans import CharSpan, marked_document
-from workers.corpus.readers.text import text_of_bytes
+from concord.schemas.columns import Misfit, Reject
+from concord.schemas.document import Document
+from concord.schemas.settings import MailSettings
+from concord.workers.corpus.readers.lines import id_prefix
+from concord.workers.corpus.readers.reader import NOTHING, BadLineError, source_files
+from concord.workers.corpus.readers.spans import CharSpan, marked_document
+from concord.workers.corpus.readers.text import text_of_bytes
 
 TAG = re.compile(r"<(/?)(stime|etime|speaker|location|paragraph|sentence)>")
 LINE_END = re.compile(r"\n")

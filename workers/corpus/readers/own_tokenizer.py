@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Column
-from schemas.errors import USERS_CODE_RAISES, DocumentError
-from schemas.potentials import Ints
-from workers.compiling.interpreted import runnable
-from workers.compiling.kernel import kernel_in_place
-from workers.corpus.readers.tokenizer import Tokenized
+from concord.schemas.document import Column
+from concord.schemas.errors import USERS_CODE_RAISES, DocumentError
+from concord.schemas.potentials import Ints
+from concord.workers.compiling.interpreted import runnable
+from concord.workers.compiling.kernel import kernel_in_place
+from concord.workers.corpus.readers.tokenizer import Tokenized
 
 Ids = NDArray[np.int32]
 Characters = NDArray[np.uint32]

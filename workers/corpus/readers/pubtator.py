@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.columns import Misfit, Reject
-from schemas.document import Document
-from schemas.settings import PubtatorSettings
-from workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
-from workers.corpus.readers.reader import BadLineError, or_nothing, source_files
-from workers.corpus.readers.spans import CharSpan, Fault, marked_document
+from concord.schemas.columns import Misfit, Reject
+from concord.schemas.document import Document
+from concord.schemas.settings import PubtatorSettings
+from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
+from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.workers.corpus.readers.spans import CharSpan, Fault, marked_document
 
 PART = re.compile(r"([^|\t]*[^|\s])\|([ta])\|(.*)", re.DOTALL)
 OFFSET = re.compile(r"[0-9]{1,9}")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from schemas.columns import Misfit, Reject
-from schemas.document import Document
-from schemas.errors import CorpusError
-from schemas.settings import ReaderSettings
+from concord.schemas.columns import Misfit, Reject
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.settings import ReaderSettings
 
 Item = TypeVar("Item", Document | Reject, Document | Reject | Misfit)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.settings import (
+from concord.schemas.settings import (
     AddressSettings,
     CitationSettings,
     ColumnsSettings,
@@ -12,14 +12,14 @@ from schemas.settings import (
     TextReaderSettings,
     UmassSettings,
 )
-from workers.corpus.readers.addresses import read_addresses
-from workers.corpus.readers.citations import read_citations
-from workers.corpus.readers.columns import read_columns
-from workers.corpus.readers.mail import read_mail
-from workers.corpus.readers.pubtator import read_pubtator
-from workers.corpus.readers.reader import ReaderEntry
-from workers.corpus.readers.text import read_text
-from workers.corpus.readers.umass import read_umass
+from concord.workers.corpus.readers.addresses import read_addresses
+from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.corpus.readers.columns import read_columns
+from concord.workers.corpus.readers.mail import read_mail
+from concord.workers.corpus.readers.pubtator import read_pubtator
+from concord.workers.corpus.readers.reader import ReaderEntry
+from concord.workers.corpus.readers.text import read_text
+from concord.workers.corpus.readers.umass import read_umass
 
 READERS: dict[str, ReaderEntry] = {
     "conll": ReaderEntry(read_columns, ConllSettings, "CoNLL-2003: word, pos, chunk, tag; -DOCSTART- opens a document"),

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Column, Document, SourceSpans
-from schemas.labels import OUTSIDE
-from schemas.settings import MarkedTextSettings
-from workers.corpus.readers.text import batch_from_texts
+from concord.schemas.document import Column, Document, SourceSpans
+from concord.schemas.labels import OUTSIDE
+from concord.schemas.settings import MarkedTextSettings
+from concord.workers.corpus.readers.text import batch_from_texts
 
 EMPTY = "hold no token; left out"
 WIDENED = "start or end inside a token; widened"

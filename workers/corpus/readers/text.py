@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, absent, decode, string_faults
-from schemas.document import TOKENS, Batch, Document
-from schemas.errors import CorpusError, DocumentError
-from schemas.settings import TextReaderSettings, TextSettings
-from workers.corpus.parquet import open_parquet, parquet_files, read_row_group
-from workers.corpus.readers.own_tokenizer import OwnTokenizer
-from workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
-from workers.corpus.readers.tokenizer import load_tokenizer
+from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, absent, decode, string_faults
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.errors import CorpusError, DocumentError
+from concord.schemas.settings import TextReaderSettings, TextSettings
+from concord.workers.corpus.parquet import open_parquet, parquet_files, read_row_group
+from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
+from concord.workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
+from concord.workers.corpus.readers.tokenizer import load_tokenizer
 
 BYTE_ORDER_MARK = "\ufeff"
 

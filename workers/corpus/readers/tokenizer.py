@@ -18,8 +18,8 @@ import pyarrow as pa
 import sentencex
 from numpy.typing import NDArray
 
-from schemas.document import Column
-from schemas.errors import UsageError
+from concord.schemas.document import Column
+from concord.schemas.errors import UsageError
 
 RUN_LIMIT = 256
 """Characters without white space after which a run is cut: the tokenizer's cost grows with their square."""

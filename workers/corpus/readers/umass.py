@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
-from schemas.columns import LABELS, Reject
-from schemas.document import TOKENS, Document
-from schemas.labels import OUTSIDE
-from schemas.settings import UmassSettings
-from workers.corpus.readers.lines import (
+from concord.schemas.columns import LABELS, Reject
+from concord.schemas.document import TOKENS, Document
+from concord.schemas.labels import OUTSIDE
+from concord.schemas.settings import UmassSettings
+from concord.workers.corpus.readers.lines import (
     PREFIXES,
     SKIP,
     Form,
@@ -24,7 +24,7 @@ from workers.corpus.readers.lines import (
     id_prefix,
     split_by_count,
 )
-from workers.corpus.readers.reader import or_nothing, source_files
+from concord.workers.corpus.readers.reader import or_nothing, source_files
 
 COLUMNS = (TOKENS, SKIP, SKIP, LABELS)
 OTHER_COLUMNS = "a citation has token, two columns and label; the reader 'columns' takes other layouts"

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Spans
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import NO_KEY, LinearRows, SpanAgreement
-from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.spans import CandidateSpans, candidate_spans
+from concord.schemas.labels import Spans
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import NO_KEY, LinearRows, SpanAgreement
+from concord.workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 
 FIRST = np.zeros(1, np.int64)
 """The sentence to which rows without entries belong: their cost is a constant of the document."""

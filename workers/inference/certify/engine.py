@@ -27,20 +27,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded, Status
-from schemas.labels import Labels, Spans
-from schemas.problem import Problem, Score
-from schemas.settings import CertifySettings
-from workers.inference.certify.components import Pruned, part_of
-from workers.inference.chains.window import best_in_windows, windows_hold
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search, limited
-from workers.inference.core.prepared import Prepared
-from workers.inference.cpsat.effort import UNITS_A_SECOND
-from workers.inference.numerics import ROUNDING
-from workers.inference.relaxation.relaxation import Relaxed, relax
-from workers.inference.relaxation.row_dual import prove_rows
-from workers.inference.sampling import gibbs
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.labels import Labels, Spans
+from concord.schemas.problem import Problem, Score
+from concord.schemas.settings import CertifySettings
+from concord.workers.inference.certify.components import Pruned, part_of
+from concord.workers.inference.chains.window import best_in_windows, windows_hold
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search, limited
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.relaxation.relaxation import Relaxed, relax
+from concord.workers.inference.relaxation.row_dual import prove_rows
+from concord.workers.inference.sampling import gibbs
 
 STEPS_A_UNIT = 10_000
 """Steps of work in a millisecond of CP-SAT's deterministic time."""
@@ -219,8 +219,8 @@ class _Proof:
         if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
             return 0.0
         # Half a second that documents can do without, most of which are proven before.
-        from workers.inference.cpsat.engine import solve_model
-        from workers.inference.cpsat.lattice import build_model
+        from concord.workers.inference.cpsat.engine import solve_model
+        from concord.workers.inference.cpsat.lattice import build_model
 
         tolerance = self.config.tolerance / 4.0
         before = self.labels[part.tokens]

@@ -14,16 +14,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from schemas.problem import ANY, Problem
-from schemas.settings import EngineSettings
-from workers.compiling.kernel import inner, inner_in_place, kernel
-from workers.inference.core.chain import sentence_bounds
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search
-from workers.inference.numerics import HARD_EXCESS
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import ANY, Problem
+from concord.schemas.settings import EngineSettings
+from concord.workers.compiling.kernel import inner, inner_in_place, kernel
+from concord.workers.inference.core.chain import sentence_bounds
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.numerics import HARD_EXCESS
 
 
 def solve(

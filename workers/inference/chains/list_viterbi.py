@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import inner_in_place, kernel
-from workers.inference.core.chain import sentence_bounds
-from workers.inference.core.prepared import Prepared
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import inner_in_place, kernel
+from concord.workers.inference.core.chain import sentence_bounds
+from concord.workers.inference.core.prepared import Prepared
 
 
 class SentenceLists(NamedTuple):

@@ -11,15 +11,15 @@ import time
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Potentials
-from schemas.problem import Problem
-from schemas.settings import EngineSettings
-from workers.inference.chains.viterbi import bounded
-from workers.inference.core.chain import marginals, viterbi
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.prepared import Prepared
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import EngineSettings
+from concord.workers.inference.chains.viterbi import bounded
+from concord.workers.inference.core.chain import marginals, viterbi
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.prepared import Prepared
 
 
 def solve(

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded, Improvement, Status
-from schemas.labels import Labels
-from schemas.problem import Problem, Score
-from schemas.settings import EngineSettings
-from workers.inference.core.engine import UNLIMITED, proven
-from workers.inference.core.prepared import Prepared
+from concord.schemas.decoded import Budget, Decoded, Improvement, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem, Score
+from concord.schemas.settings import EngineSettings
+from concord.workers.inference.core.engine import UNLIMITED, proven
+from concord.workers.inference.core.prepared import Prepared
 
 
 def solve(

@@ -13,15 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from schemas.problem import ANY, LinearRows, Problem
-from schemas.settings import WindowSettings
-from workers.compiling.kernel import kernel
-from workers.inference.core.chain import sentence_bounds
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.schemas.settings import WindowSettings
+from concord.workers.compiling.kernel import kernel
+from concord.workers.inference.core.chain import sentence_bounds
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search
 
 
 def solve(

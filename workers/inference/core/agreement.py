@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.problem import NO_KEY, Problem, Relation
-from workers.compiling.kernel import kernel_in_place
+from concord.schemas.labels import Labels
+from concord.schemas.problem import NO_KEY, Problem, Relation
+from concord.workers.compiling.kernel import kernel_in_place
 
 EXACT, CONTAINED, DIFFERENT, UNLABELLED = 0, 1, 2, 3
 CODES = {

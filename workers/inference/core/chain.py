@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints, Potentials
-from workers.compiling.kernel import kernel
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.workers.compiling.kernel import kernel
 
 
 def viterbi(potentials: Potentials) -> Labels:

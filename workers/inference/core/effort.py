@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from schemas.decoded import Budget
+from concord.schemas.decoded import Budget
 
 
 class Effort:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded, Status
-from schemas.labels import Labels
-from schemas.problem import Problem
-from schemas.settings import EngineSettings
-from workers.inference.numerics import ROUNDING
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.schemas.settings import EngineSettings
+from concord.workers.inference.numerics import ROUNDING
 
 UNLIMITED = Budget()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from schemas.decoded import Budget, Decoded, Improvement, Status
-from schemas.labels import Labels
-from schemas.problem import Problem, Score
-from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED, proven
-from workers.inference.core.prepared import Prepared
-from workers.inference.numerics import ROUNDING
+from concord.schemas.decoded import Budget, Decoded, Improvement, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem, Score
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import UNLIMITED, proven
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.numerics import ROUNDING
 
 
 class Search(Effort):

@@ -10,11 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from schemas.problem import LinearRows, Problem, Score
-from workers.inference.core.agreement import AgreementState, Codec, codec, uncounted
-from workers.inference.core.chain import best_labels, max_messages
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import LinearRows, Problem, Score
+from concord.workers.inference.core.agreement import AgreementState, Codec, codec, uncounted
+from concord.workers.inference.core.chain import best_labels, max_messages
 
 OF_THE_CHAIN = frozenset({"_best", "top", "messages", "max_marginals", "best_marginals", "codec"})
 """What of a `Prepared` problem depends on neither rows nor agreements."""

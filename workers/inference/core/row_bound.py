@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from schemas.problem import ANY, LinearRows, Problem
-from workers.compiling.kernel import inner, inner_in_place, kernel
-from workers.inference.numerics import HARD_EXCESS
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.workers.compiling.kernel import inner, inner_in_place, kernel
+from concord.workers.inference.numerics import HARD_EXCESS
 
 
 class RowBounds(NamedTuple):

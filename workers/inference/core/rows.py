@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.problem import ANY, Problem
-from workers.compiling.kernel import kernel_in_place
+from concord.schemas.labels import Labels
+from concord.schemas.problem import ANY, Problem
+from concord.workers.compiling.kernel import kernel_in_place
 
 
 class RowState(NamedTuple):

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import kernel
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import kernel
 
 
 class Earlier(NamedTuple):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 
 Whole = NDArray[np.int32]
 

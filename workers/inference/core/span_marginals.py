@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, Spans
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.inference.core.agreement import Codec
-from workers.inference.core.chain import sentence_bounds, sum_messages
-from workers.inference.core.prepared import Prepared
+from concord.schemas.labels import Labels, Spans
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.inference.core.agreement import Codec
+from concord.workers.inference.core.chain import sentence_bounds, sum_messages
+from concord.workers.inference.core.prepared import Prepared
 
 
 def span_marginals(problem: Prepared, spans: Spans) -> Floats:

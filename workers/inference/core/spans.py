@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import kernel, kernel_in_place
-from workers.inference.core.agreement import Codec
-from workers.inference.core.chain import sentence_bounds
-from workers.inference.core.prepared import Prepared
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import kernel, kernel_in_place
+from concord.workers.inference.core.agreement import Codec
+from concord.workers.inference.core.chain import sentence_bounds
+from concord.workers.inference.core.prepared import Prepared
 
 
 class CandidateSpans:

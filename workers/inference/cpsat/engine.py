@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from schemas.decoded import Budget, Decoded, Improvement, Status
-from schemas.labels import Labels
-from schemas.problem import Problem
-from schemas.settings import CpSatSettings
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.prepared import Prepared
-from workers.inference.cpsat.effort import UNITS_A_SECOND
-from workers.inference.cpsat.lattice import LatticeModel, build_model
+from concord.schemas.decoded import Budget, Decoded, Improvement, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.schemas.settings import CpSatSettings
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
+from concord.workers.inference.cpsat.lattice import LatticeModel, build_model
 
 
 @dataclass(frozen=True, eq=False)

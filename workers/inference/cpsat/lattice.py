@@ -27,13 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from schemas.labels import Labels, Spans
-from schemas.potentials import Floats, Potentials
-from schemas.problem import ANY, LinearRows, Problem
-from workers.inference.core.chain import max_marginals
-from workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft, Variables
-from workers.inference.cpsat.lattice_spans import add_agreements
-from workers.inference.numerics import INTEGRAL_DRIFT, TOLERANCE, UNIT_ROUNDING
+from concord.schemas.labels import Labels, Spans
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.workers.inference.core.chain import max_marginals
+from concord.workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft, Variables
+from concord.workers.inference.cpsat.lattice_spans import add_agreements
+from concord.workers.inference.numerics import INTEGRAL_DRIFT, TOLERANCE, UNIT_ROUNDING
 
 FINEST = 2.0**42
 """Units into which a hard row's real coefficients together are divided: sums stay far inside int64."""

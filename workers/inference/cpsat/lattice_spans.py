@@ -18,9 +18,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, Scheme, Spans
-from schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
-from workers.inference.cpsat.draft import FALSE, TRUE, ModelDraft, Variables
+from concord.schemas.labels import Labels, Scheme, Spans
+from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
+from concord.workers.inference.cpsat.draft import FALSE, TRUE, ModelDraft, Variables
 
 MOST_PAIRS = 400
 """The most pairs of spans of one key that get a variable each; more are counted."""

@@ -28,18 +28,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schemas.decoded import Budget, Ranking
-from schemas.labels import Labels
-from schemas.potentials import Ints
-from schemas.problem import Problem
-from workers.inference.certify.components import Pruned, part_of
-from workers.inference.chains.list_viterbi import list_viterbi
-from workers.inference.core.effort import Effort
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.prepared import Prepared
-from workers.inference.nbest.parts import Listed, best_of_part, labellings, together
-from workers.inference.numerics import ROUNDING, TOLERANCE
-from workers.inference.relaxation.relaxation import Narrowing
+from concord.schemas.decoded import Budget, Ranking
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Ints
+from concord.schemas.problem import Problem
+from concord.workers.inference.certify.components import Pruned, part_of
+from concord.workers.inference.chains.list_viterbi import list_viterbi
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.nbest.parts import Listed, best_of_part, labellings, together
+from concord.workers.inference.numerics import ROUNDING, TOLERANCE
+from concord.workers.inference.relaxation.relaxation import Narrowing
 
 _DEPTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, math.inf)
 """Nats below the best labelling that each round looks."""

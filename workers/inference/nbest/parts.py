@@ -10,13 +10,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from workers.inference.core.effort import Effort
-from workers.inference.core.prepared import Prepared
-from workers.inference.numerics import ROUNDING
-from workers.inference.search.depth_first import EXPANDED, LOSS_TO_BEAT, POSITION, new_probe, next_leaf, open_loss
-from workers.inference.search.partial import chain_loss, complete_loss, nodes_a_look, start_partial
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.search.depth_first import (
+    EXPANDED,
+    LOSS_TO_BEAT,
+    POSITION,
+    new_probe,
+    next_leaf,
+    open_loss,
+)
+from concord.workers.inference.search.partial import chain_loss, complete_loss, nodes_a_look, start_partial
 
 STEPS_A_NODE = 200
 """Units of work that a node of the tree counts: by time, of those that a relaxation counts."""

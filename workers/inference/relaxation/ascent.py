@@ -21,14 +21,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from schemas.problem import NO_KEY
-from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import CONTAINED, AgreementState
-from workers.inference.numerics import TOLERANCE
-from workers.inference.relaxation.groups import PricedGroups, Workspace, group_cost, workspace_for
-from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import NO_KEY
+from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.core.agreement import CONTAINED, AgreementState
+from concord.workers.inference.numerics import TOLERANCE
+from concord.workers.inference.relaxation.groups import PricedGroups, Workspace, group_cost, workspace_for
+from concord.workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOMENTUM = 0.9
 """Share of the last direction that is added to a subgradient."""

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
-from workers.inference.numerics import ROUNDING
-from workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.core.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOST_PASSES = 20
 """Passes over all sentences: the last ones change little."""

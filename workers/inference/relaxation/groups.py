@@ -29,8 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
 MOST_COUNTED = 64
 """The largest count with a box of its own; all greater ones share a box."""

@@ -34,16 +34,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints, Potentials
-from schemas.problem import Relation, Score
-from workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState
-from workers.inference.core.chain import sentence_bounds
-from workers.inference.core.effort import Effort
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.spans import CandidateSpans, candidate_spans
-from workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
-from workers.inference.relaxation.ascent import (
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import Relation, Score
+from concord.workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState
+from concord.workers.inference.core.chain import sentence_bounds
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
+from concord.workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
+from concord.workers.inference.relaxation.ascent import (
     BEST,
     GROUP,
     LOOKED,
@@ -59,9 +59,9 @@ from workers.inference.relaxation.ascent import (
     memberships,
     outside_memberships,
 )
-from workers.inference.relaxation.block_descent import descend, finish, start_at
-from workers.inference.relaxation.groups import PricedGroups, member_losses, workspace_for
-from workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
+from concord.workers.inference.relaxation.block_descent import descend, finish, start_at
+from concord.workers.inference.relaxation.groups import PricedGroups, member_losses, workspace_for
+from concord.workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import kernel, kernel_in_place
-from workers.inference.core.agreement import Codec
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import kernel, kernel_in_place
+from concord.workers.inference.core.agreement import Codec
 
 
 class Chains(NamedTuple):

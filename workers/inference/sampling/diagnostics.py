@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.potentials import Floats
-from schemas.problem import Problem
-from schemas.settings import GibbsSettings
-from workers.inference.core.prepared import Prepared
-from workers.inference.sampling import gibbs
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import Problem
+from concord.schemas.settings import GibbsSettings
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.sampling import gibbs
 
 
 class Diagnostic(NamedTuple):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Floats
-from workers.compiling.kernel import inner_in_place
-from workers.inference.sampling.state import STATE
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner_in_place
+from concord.workers.inference.sampling.state import STATE
 
 CERTAIN = 40.0
 """Temperatures: a choice that is so far below the labels now is less likely than a 53-bit uniform can show."""

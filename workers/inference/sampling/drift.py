@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.problem import LinearRows, Score
-from workers.inference.core.prepared import Prepared
-from workers.inference.numerics import RELATIVE_ROUNDING, ROUNDING
-from workers.inference.sampling.state import FLIPS, NOW, SUMMED, Chain
+from concord.schemas.problem import LinearRows, Score
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.numerics import RELATIVE_ROUNDING, ROUNDING
+from concord.workers.inference.sampling.state import FLIPS, NOW, SUMMED, Chain
 
 
 class DriftError(RuntimeError):

@@ -26,24 +26,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from schemas.problem import Problem, Score
-from schemas.settings import GibbsSettings
-from workers.inference.core.agreement import count_labels, labels_cost
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search, limited
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.rows import row_penalty, row_state
-from workers.inference.numerics import ROUNDING
-from workers.inference.sampling.drift import check_drift
-from workers.inference.sampling.labelling import Labelling
-from workers.inference.sampling.memory import UNKNOWN, readers_for
-from workers.inference.sampling.names import Sites, sites_of
-from workers.inference.sampling.settling import settle
-from workers.inference.sampling.state import BEST, FLIPS, NOW, WORK, Chain, Slots, scratch_for, set_margins
-from workers.inference.sampling.sweep import anneal, random_labels
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import Problem, Score
+from concord.schemas.settings import GibbsSettings
+from concord.workers.inference.core.agreement import count_labels, labels_cost
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search, limited
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.rows import row_penalty, row_state
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.sampling.drift import check_drift
+from concord.workers.inference.sampling.labelling import Labelling
+from concord.workers.inference.sampling.memory import UNKNOWN, readers_for
+from concord.workers.inference.sampling.names import Sites, sites_of
+from concord.workers.inference.sampling.settling import settle
+from concord.workers.inference.sampling.state import BEST, FLIPS, NOW, WORK, Chain, Slots, scratch_for, set_margins
+from concord.workers.inference.sampling.sweep import anneal, random_labels
 
 STEPS_A_LOOK = 2_000_000
 """Steps of work between looks at the clock: some tens of milliseconds."""

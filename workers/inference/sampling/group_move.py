@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Ints
-from workers.compiling.kernel import inner_in_place
-from workers.inference.core.agreement import AgreementState, count_labels, labels_cost
-from workers.inference.core.rows import RowState
-from workers.inference.numerics import ROUNDING
-from workers.inference.sampling.draws import choose, uniform, weigh
-from workers.inference.sampling.labelling import Labelling, is_span, local_score
-from workers.inference.sampling.memory import forget_readers
-from workers.inference.sampling.names import Groups
-from workers.inference.sampling.state import ROWS, SPANS, Chain, advance, count_work, touch, write
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Ints
+from concord.workers.compiling.kernel import inner_in_place
+from concord.workers.inference.core.agreement import AgreementState, count_labels, labels_cost
+from concord.workers.inference.core.rows import RowState
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.sampling.draws import choose, uniform, weigh
+from concord.workers.inference.sampling.labelling import Labelling, is_span, local_score
+from concord.workers.inference.sampling.memory import forget_readers
+from concord.workers.inference.sampling.names import Groups
+from concord.workers.inference.sampling.state import ROWS, SPANS, Chain, advance, count_work, touch, write
 
 
 @inner_in_place

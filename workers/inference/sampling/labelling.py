@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from workers.compiling.kernel import inner_in_place
-from workers.inference.core.agreement import Codec
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner_in_place
+from concord.workers.inference.core.agreement import Codec
 
 
 class Labelling(NamedTuple):

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from schemas.problem import NO_KEY
-from workers.compiling.kernel import inner_in_place
-from workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, Codec, item_end, key_bounds
-from workers.inference.sampling.labelling import Labelling, region
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import NO_KEY
+from concord.workers.compiling.kernel import inner_in_place
+from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, Codec, item_end, key_bounds
+from concord.workers.inference.sampling.labelling import Labelling, region
 
 UNKNOWN = np.inf
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Scheme
-from schemas.potentials import Ints
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.spans import CandidateSpans, candidate_spans
-from workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, memberships
+from concord.schemas.labels import Scheme
+from concord.schemas.potentials import Ints
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
+from concord.workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, memberships
 
 
 class Groups(NamedTuple):

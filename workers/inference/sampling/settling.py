@@ -15,14 +15,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from schemas.potentials import Ints
-from schemas.problem import Problem
-from workers.inference.core.incumbent import Search
-from workers.inference.numerics import ROUNDING
-from workers.inference.relaxation.block_descent import Descent, start_at
-from workers.inference.relaxation.relaxation import chains_of
-from workers.inference.sampling.names import Sites
-from workers.inference.sampling.trials import (
+from concord.schemas.potentials import Ints
+from concord.schemas.problem import Problem
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.relaxation.block_descent import Descent, start_at
+from concord.workers.inference.relaxation.relaxation import chains_of
+from concord.workers.inference.sampling.names import Sites
+from concord.workers.inference.sampling.trials import (
     WORK,
     Trial,
     better_all,

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.inference.core.agreement import AgreementState
-from workers.inference.core.rows import RowState, set_label
-from workers.inference.sampling.labelling import Labelling
-from workers.inference.sampling.memory import UNKNOWN, Readers, forget_around
-from workers.inference.sampling.names import Groups
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.inference.core.agreement import AgreementState
+from concord.workers.inference.core.rows import RowState, set_label
+from concord.workers.inference.sampling.labelling import Labelling
+from concord.workers.inference.sampling.memory import UNKNOWN, Readers, forget_around
+from concord.workers.inference.sampling.names import Groups
 
 STATE, DIRTY, FLIPS, WORK, NEXT = range(5)
 """Places in ``counters``."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import (
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.core.agreement import (
     AgreementState,
     count_labels,
     item_end,
@@ -20,12 +20,12 @@ from workers.inference.core.agreement import (
     outside_cost,
     span_cost,
 )
-from workers.inference.numerics import ROUNDING
-from workers.inference.sampling.draws import choose, decided, draw_within, likeliest, uniform, weigh
-from workers.inference.sampling.group_move import resample_group
-from workers.inference.sampling.labelling import Labelling, is_span, local_score, region
-from workers.inference.sampling.memory import UNKNOWN, Readers, forget_readers, note_labels
-from workers.inference.sampling.state import NEXT, ROWS, WORK, Chain, advance, count_work, touch, write
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.sampling.draws import choose, decided, draw_within, likeliest, uniform, weigh
+from concord.workers.inference.sampling.group_move import resample_group
+from concord.workers.inference.sampling.labelling import Labelling, is_span, local_score, region
+from concord.workers.inference.sampling.memory import UNKNOWN, Readers, forget_readers, note_labels
+from concord.workers.inference.sampling.state import NEXT, ROWS, WORK, Chain, advance, count_work, touch, write
 
 SWEEPS_A_PAIR = 20
 """Two neighbours are resampled together at every twentieth sweep: a pair has L² labellings to weigh."""

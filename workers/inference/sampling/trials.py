@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats, Ints
-from workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
-from workers.inference.core.agreement import Codec, item_end
-from workers.inference.relaxation.block_descent import (
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
+from concord.workers.inference.core.agreement import Codec, item_end
+from concord.workers.inference.relaxation.block_descent import (
     MOST_PASSES,
     Descent,
     charges_changed,
@@ -24,8 +24,8 @@ from workers.inference.relaxation.block_descent import (
     solve,
     uncount_sentence,
 )
-from workers.inference.relaxation.sentences import Chains
-from workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
+from concord.workers.inference.relaxation.sentences import Chains
+from concord.workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
 
 LOCAL, WORK = 0, 1
 """Places in ``numbers``."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.problem import Problem
-from schemas.settings import AnytimeSettings
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.search import discrepancy, evolution
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.schemas.settings import AnytimeSettings
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.search import discrepancy, evolution
 
 
 def solve(

@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.problem import Problem
-from schemas.settings import AstarSettings
-from workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search, limited
-from workers.inference.numerics import ROUNDING
-from workers.inference.search.partial import (
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.schemas.settings import AstarSettings
+from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search, limited
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.search.partial import (
     Partial,
     chain_loss,
     complete_loss,
@@ -32,7 +32,7 @@ from workers.inference.search.partial import (
     root_loss,
     start_partial,
 )
-from workers.inference.search.tree import EXPANDED, USED, Tree, add_node, grown, move, new_tree
+from concord.workers.inference.search.tree import EXPANDED, USED, Tree, add_node, grown, move, new_tree
 
 FIRST_SIZE = 1 << 12
 

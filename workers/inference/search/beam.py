@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Ints
-from schemas.problem import Problem
-from schemas.settings import BeamSettings
-from workers.compiling.kernel import kernel
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search
-from workers.inference.numerics import ROUNDING
-from workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
-from workers.inference.search.tree import EXPANDED, Tree, add_node, move, new_tree
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Ints
+from concord.schemas.problem import Problem
+from concord.schemas.settings import BeamSettings
+from concord.workers.compiling.kernel import kernel
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
+from concord.workers.inference.search.tree import EXPANDED, Tree, add_node, move, new_tree
 
 
 def solve(

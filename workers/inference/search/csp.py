@@ -14,16 +14,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Floats, Potentials
-from schemas.problem import Problem
-from schemas.settings import CspSettings
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search, limited
-from workers.inference.core.prepared import Prepared
-from workers.inference.search.depth_first import new_probe, open_loss, run
-from workers.inference.search.partial import chain_loss, root_loss, start_partial
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import CspSettings
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search, limited
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.search.depth_first import new_probe, open_loss, run
+from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
 
 
 def solve(

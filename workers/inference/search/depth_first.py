@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from workers.compiling.kernel import inner, kernel
-from workers.inference.core.incumbent import Search
-from workers.inference.numerics import ROUNDING
-from workers.inference.search.partial import (
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner, kernel
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.search.partial import (
     ChainLoss,
     Partial,
     complete_loss,

@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from schemas.problem import Problem
-from schemas.settings import EvolutionSettings
-from workers.compiling.kernel import kernel
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search, limited
-from workers.inference.numerics import ROUNDING
-from workers.inference.search.depth_first import first_solution
-from workers.inference.search.incremental_score import IncrementalScore, evaluate, incremental_score
-from workers.inference.search.partial import chain_loss
-from workers.inference.search.variation import DRAWS, breed, mutate
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import Problem
+from concord.schemas.settings import EvolutionSettings
+from concord.workers.compiling.kernel import kernel
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search, limited
+from concord.workers.inference.numerics import ROUNDING
+from concord.workers.inference.search.depth_first import first_solution
+from concord.workers.inference.search.incremental_score import IncrementalScore, evaluate, incremental_score
+from concord.workers.inference.search.partial import chain_loss
+from concord.workers.inference.search.variation import DRAWS, breed, mutate
 
 
 class Population(NamedTuple):

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
-from workers.inference.core.agreement import (
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.core.agreement import (
     AgreementState,
     Codec,
     add_outside,
@@ -26,8 +26,8 @@ from workers.inference.core.agreement import (
     outside_cost,
     span_cost,
 )
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.rows import RowState, row_degree, row_state, set_label
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.rows import RowState, row_degree, row_state, set_label
 
 SOFT, HARD = range(2)
 """Places in ``values``."""

@@ -22,11 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from schemas.problem import ANY
-from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.inference.core.agreement import (
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import ANY
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.inference.core.agreement import (
     AgreementState,
     Codec,
     add_outside,
@@ -34,9 +34,9 @@ from workers.inference.core.agreement import (
     outside_cost,
     span_cost,
 )
-from workers.inference.core.prepared import Prepared
-from workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
-from workers.inference.numerics import HARD_EXCESS, ROUNDING
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
+from concord.workers.inference.numerics import HARD_EXCESS, ROUNDING
 
 NATS, BROKEN = range(2)
 """Places in ``root``."""

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.inference.search.partial import Partial, pop, push
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.inference.search.partial import Partial, pop, push
 
 USED, CURSOR, EXPANDED = range(3)
 """Places in ``counters``."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from workers.compiling.kernel import copy_to, inner, inner_in_place, kernel
-from workers.inference.core.agreement import Codec
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, kernel
+from concord.workers.inference.core.agreement import Codec
 
 ONE, OTHER, CROSSED, CHANCE, WHERE, WHAT = range(6)
 """Places among the uniform numbers that one offspring takes: its parents, what is crossed, and how it is mutated."""

@@ -21,21 +21,21 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoded import Budget, Decoded
-from schemas.labels import Labels
-from schemas.potentials import Floats, Potentials
-from schemas.problem import Problem
-from schemas.settings import TwoStageSettings
-from workers.inference.core.chain import viterbi_score
-from workers.inference.core.engine import UNLIMITED
-from workers.inference.core.incumbent import Search
-from workers.inference.core.prepared import Prepared
-from workers.inference.cpsat.effort import UNITS_A_SECOND
-from workers.inference.cpsat.engine import LatticeSolution, solve_model
-from workers.inference.cpsat.lattice import build_model
-from workers.inference.numerics import UNIT_SLACK
-from workers.inference.two_stage.price import Band
-from workers.inference.two_stage.violations import Violations
+from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import TwoStageSettings
+from concord.workers.inference.core.chain import viterbi_score
+from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
+from concord.workers.inference.cpsat.engine import LatticeSolution, solve_model
+from concord.workers.inference.cpsat.lattice import build_model
+from concord.workers.inference.numerics import UNIT_SLACK
+from concord.workers.inference.two_stage.price import Band
+from concord.workers.inference.two_stage.violations import Violations
 
 
 class _Stages:

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels
-from schemas.problem import Problem
-from workers.inference.core.incumbent import Search
-from workers.inference.relaxation.row_dual import dual_bound, prove_rows
-from workers.inference.two_stage.violations import Violations
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.relaxation.row_dual import dual_bound, prove_rows
+from concord.workers.inference.two_stage.violations import Violations
 
 FIRST_PRICE = 1.0
 PRICE_STEP = 10.0

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from schemas.labels import Labels
-from schemas.potentials import Floats
-from schemas.problem import ANY, LinearRows, Problem
-from workers.inference.core.prepared import Prepared
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.workers.inference.core.prepared import Prepared
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Floats
-from workers.compiling.kernel import kernel_in_place
-from workers.features.incidence import Ids, Incidence, Lists, Starts
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import kernel_in_place
+from concord.workers.features.incidence import Ids, Incidence, Lists, Starts
 
 Bools = NDArray[np.bool_]
 

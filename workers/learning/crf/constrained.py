@@ -20,17 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.document import Batch
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Potentials
-from schemas.problem import Problem
-from workers.constraints.constraint_set import ConstraintSet, build_problems
-from workers.constraints.rows import selected
-from workers.features.incidence import Ids
-from workers.inference.core.prepared import Prepared
-from workers.inference.registry import Decoder
-from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
-from workers.learning.crf.perceptron import correct
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.problem import Problem
+from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
+from concord.workers.constraints.rows import selected
+from concord.workers.features.incidence import Ids
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.crf.chains import Bools, TrainingChains, score_tokens
+from concord.workers.learning.crf.perceptron import correct
 
 
 class Point(NamedTuple):

@@ -12,19 +12,19 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.document import Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import LARGEST_WEIGHT, Floats
-from schemas.settings import FeatureSettings, FittingSettings
-from workers.features.derived import needed_columns
-from workers.features.incidence import Attributes, Ids, incidence
-from workers.features.templates import FeatureSet
-from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
-from workers.learning.given_features import features_of
-from workers.learning.trainers.trainer import Seen, TrainingError
-from workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
-from workers.models.crf import CrfModel, Learned, load, save
-from workers.models.folder import begin
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.settings import FeatureSettings, FittingSettings
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.incidence import Attributes, Ids, incidence
+from concord.workers.features.templates import FeatureSet
+from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.given_features import features_of
+from concord.workers.learning.trainers.trainer import Seen, TrainingError
+from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
+from concord.workers.models.crf import CrfModel, Learned, load, save
+from concord.workers.models.folder import begin
 
 
 class Given(NamedTuple):

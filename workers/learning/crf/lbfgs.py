@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.potentials import Floats
-from workers.compiling.kernel import kernel_in_place
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import kernel_in_place
 
 Function = Callable[[Floats], tuple[float, Floats]]
 

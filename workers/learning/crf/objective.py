@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Floats
-from workers.compiling.kernel import inner_in_place, kernel_in_place
-from workers.features.incidence import Ids, Starts
-from workers.learning.crf.chains import Bools, TrainingChains
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.features.incidence import Ids, Starts
+from concord.workers.learning.crf.chains import Bools, TrainingChains
 
 BLOCKS = 64
 

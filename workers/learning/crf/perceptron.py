@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schemas.potentials import Floats
-from workers.compiling.kernel import kernel_in_place
-from workers.features.incidence import Ids, Starts
-from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import kernel_in_place
+from concord.workers.features.incidence import Ids, Starts
+from concord.workers.learning.crf.chains import Bools, TrainingChains, score_tokens
 
 
 def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.random.Generator) -> Iterator[int]:

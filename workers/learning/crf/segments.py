@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.labels import Labels, LabelSet
-from schemas.potentials import Floats, Ints
-from workers.inference.core.segments import Counts, Segments, SegmentScores, Whole, add_segments
-from workers.learning.crf.chains import TrainingChains
-from workers.learning.crf.objective import TokenSums, balanced, squared
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.inference.core.segments import Counts, Segments, SegmentScores, Whole, add_segments
+from concord.workers.learning.crf.chains import TrainingChains
+from concord.workers.learning.crf.objective import TokenSums, balanced, squared
 
 BLOCKS = 16
 """Fewer than a chain's: each has sums of its own for all whole segments."""

@@ -16,12 +16,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from schemas.potentials import Floats
-from schemas.settings import SgdSettings
-from workers.compiling.kernel import kernel_in_place
-from workers.features.incidence import Ids, Lists, Starts
-from workers.learning.crf.chains import Bools, TrainingChains, score_tokens
-from workers.learning.crf.objective import Room, backward_scaled, forward_scaled
+from concord.schemas.potentials import Floats
+from concord.schemas.settings import SgdSettings
+from concord.workers.compiling.kernel import kernel_in_place
+from concord.workers.features.incidence import Ids, Lists, Starts
+from concord.workers.learning.crf.chains import Bools, TrainingChains, score_tokens
+from concord.workers.learning.crf.objective import Room, backward_scaled, forward_scaled
 
 CERTAIN = 1e-4
 """A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import Batch
-from schemas.labels import LabelSet
-from schemas.potentials import Ints
-from workers.constraints.rows import Mask
-from workers.constraints.templates.template import Site
-from workers.learning.logic.openings import (
+from concord.schemas.document import Batch
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.template import Site
+from concord.workers.learning.logic.openings import (
     MARK_COLUMNS,
     MARKS,
     Codes,
@@ -36,8 +36,8 @@ from workers.learning.logic.openings import (
     openings_of,
     part_of,
 )
-from workers.learning.rule_counts import billionths, blocks
-from workers.learning.run_order import Runs
+from concord.workers.learning.rule_counts import billionths, blocks
+from concord.workers.learning.run_order import Runs
 
 
 class Clause(NamedTuple):

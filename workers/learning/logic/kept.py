@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.audit import UnsaidClause
-from schemas.labels import LabelSet
-from workers.constraints.declared import DeclaredConstraints
-from workers.constraints.templates.template import RowTemplate
-from workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from workers.learning.logic.search import Learned, LogicSettings
-from workers.learning.logic.templates import Unsaid, template_of
-from workers.learning.mining import any_implies, chance_of, unimplied
-from workers.learning.rule_counts import BILLION
+from concord.schemas.audit import UnsaidClause
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.template import RowTemplate
+from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.logic.search import Learned, LogicSettings
+from concord.workers.learning.logic.templates import Unsaid, template_of
+from concord.workers.learning.mining import any_implies, chance_of, unimplied
+from concord.workers.learning.rule_counts import BILLION
 
 
 class TriedClause(NamedTuple):

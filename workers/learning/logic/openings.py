@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.document import TOKENS, Batch
-from schemas.labels import OUTSIDE, LabelSet
-from schemas.potentials import Ints
-from workers.constraints.rows import Mask
-from workers.constraints.templates.template import PUNCTUATION, Site, TokenTest
-from workers.learning.folds import is_held_out
-from workers.learning.run_order import Runs
+from concord.schemas.document import TOKENS, Batch
+from concord.schemas.labels import OUTSIDE, LabelSet
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.template import PUNCTUATION, Site, TokenTest
+from concord.workers.learning.folds import is_held_out
+from concord.workers.learning.run_order import Runs
 
 Codes = NDArray[np.int32]
 

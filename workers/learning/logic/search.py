@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 from pydantic import Field
 
-from workers.constraints.rows import Mask
-from workers.inference.cpsat.draft import ModelDraft
-from workers.inference.cpsat.engine import sound_solver
-from workers.learning.logic.clauses import Clause, OpeningCounts
-from workers.learning.logic.openings import SIDES, Literal, Openings, Side
-from workers.learning.mining import KeptSettings
+from concord.workers.constraints.rows import Mask
+from concord.workers.inference.cpsat.draft import ModelDraft
+from concord.workers.inference.cpsat.engine import sound_solver
+from concord.workers.learning.logic.clauses import Clause, OpeningCounts
+from concord.workers.learning.logic.openings import SIDES, Literal, Openings, Side
+from concord.workers.learning.mining import KeptSettings
 
 Counts = NDArray[np.int64]
 

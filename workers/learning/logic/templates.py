@@ -15,17 +15,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.labels import LabelSet
-from workers.constraints.rows import Mask
-from workers.constraints.templates.linear import Linear, Term
-from workers.constraints.templates.order import Adjacency, Before, BeginEnd, PresencePrecedence, ShouldNotPrecede
-from workers.constraints.templates.presence import StartsWith
-from workers.constraints.templates.runs import AppearsOnce
-from workers.constraints.templates.template import PUNCTUATION, RowTemplate, Scope, TokenTest, label_mask, same_run
-from workers.constraints.templates.words import ShouldBeTagged
-from workers.learning.logic.clauses import Clause
-from workers.learning.logic.openings import MARKS, SIDES, Literal, Place, Side, names_of
-from workers.learning.mining import UNWEIGHED
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.linear import Linear, Term
+from concord.workers.constraints.templates.order import (
+    Adjacency,
+    Before,
+    BeginEnd,
+    PresencePrecedence,
+    ShouldNotPrecede,
+)
+from concord.workers.constraints.templates.presence import StartsWith
+from concord.workers.constraints.templates.runs import AppearsOnce
+from concord.workers.constraints.templates.template import (
+    PUNCTUATION,
+    RowTemplate,
+    Scope,
+    TokenTest,
+    label_mask,
+    same_run,
+)
+from concord.workers.constraints.templates.words import ShouldBeTagged
+from concord.workers.learning.logic.clauses import Clause
+from concord.workers.learning.logic.openings import MARKS, SIDES, Literal, Place, Side, names_of
+from concord.workers.learning.mining import UNWEIGHED
 
 REST = r"[\s\S]"
 """Any character, a line's end too."""

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pycrfsuite
 
-from schemas.document import Document
-from schemas.labels import LabelSet
-from schemas.settings import CrfSettings
-from workers.features.attributes import AttributeMaker
-from workers.features.derived import needed_columns
-from workers.features.scorer import compile_weights
-from workers.features.templates import FeatureSet
-from workers.learning.given_features import features_of
-from workers.learning.trainers.trainer import Iteration, Progress, Seen
-from workers.models.crf import CrfModel, Learned, save
-from workers.models.crfsuite_file import ModelFileError, read_crfsuite
-from workers.models.folder import ModelError, begin
+from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.settings import CrfSettings
+from concord.workers.features.attributes import AttributeMaker
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.scorer import compile_weights
+from concord.workers.features.templates import FeatureSet
+from concord.workers.learning.given_features import features_of
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.models.crf import CrfModel, Learned, save
+from concord.workers.models.crfsuite_file import ModelFileError, read_crfsuite
+from concord.workers.models.folder import ModelError, begin
 
 NAME = "crfsuite"
 CRFSUITE_FILE = "model.crfsuite"

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.compiling.kernel import inlined, kernel_in_place
-from workers.models.crfsuite_file import (
+from concord.workers.compiling.kernel import inlined, kernel_in_place
+from concord.workers.models.crfsuite_file import (
     BYTE_ORDER,
     CHUNK,
     DATABASE,
@@ -26,7 +26,7 @@ from workers.models.crfsuite_file import (
     TRANSITION,
     CrfsuiteWeights,
 )
-from workers.storage.files import write_whole
+from concord.workers.storage.files import write_whole
 
 Hashes = NDArray[np.uint32]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from workers.learning.trainers.crfsuite import CRFSUITE_FILE
-from workers.learning.trainers.crfsuite_writer import write_crfsuite
-from workers.models.attribute_names import read_names
-from workers.models.crf import CrfModel, load
-from workers.models.crfsuite_file import CrfsuiteWeights
-from workers.storage.files import write_whole
+from concord.workers.learning.trainers.crfsuite import CRFSUITE_FILE
+from concord.workers.learning.trainers.crfsuite_writer import write_crfsuite
+from concord.workers.models.attribute_names import read_names
+from concord.workers.models.crf import CrfModel, load
+from concord.workers.models.crfsuite_file import CrfsuiteWeights
+from concord.workers.storage.files import write_whole
 
 
 def export_crfsuite(folder: Path, out: Path) -> CrfModel:

@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.document import TOKENS, Batch, Document
-from schemas.labels import LabelSet
-from schemas.potentials import Ints
-from schemas.settings import HmmSettings
-from workers.corpus.plan import plan
-from workers.corpus.shards import read_batch
-from workers.features.extractors import shape
-from workers.learning.crf.chains import Gold
-from workers.learning.expectation import Words, improved
-from workers.learning.hmm_counts import Counts, counted, estimated
-from workers.learning.trainers.trainer import Iteration, Progress, Seen, TrainingError
-from workers.models.folder import begin
-from workers.models.hmm import HmmModel, Tables, save
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Ints
+from concord.schemas.settings import HmmSettings
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
+from concord.workers.features.extractors import shape
+from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.expectation import Words, improved
+from concord.workers.learning.hmm_counts import Counts, counted, estimated
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen, TrainingError
+from concord.workers.models.folder import begin
+from concord.workers.models.hmm import HmmModel, Tables, save
 
 NAME = "hmm"
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.document import TOKENS, Document
-from schemas.potentials import Floats
-from schemas.settings import Hmm2Settings, HmmSettings
-from workers.inference.core.second_order import earlier
-from workers.learning.crf.chains import Gold
-from workers.learning.hmm_counts import shares, witten_bell
-from workers.learning.trainers import hmm
-from workers.learning.trainers.trainer import Progress, Seen
-from workers.models.folder import begin
-from workers.models.hmm2 import FIRST, Hmm2Model, save
+from concord.schemas.document import TOKENS, Document
+from concord.schemas.potentials import Floats
+from concord.schemas.settings import Hmm2Settings, HmmSettings
+from concord.workers.inference.core.second_order import earlier
+from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.hmm_counts import shares, witten_bell
+from concord.workers.learning.trainers import hmm
+from concord.workers.learning.trainers.trainer import Progress, Seen
+from concord.workers.models.folder import begin
+from concord.workers.models.hmm2 import FIRST, Hmm2Model, save
 
 NAME = "hmm2"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from schemas.document import Document
-from schemas.settings import LbfgsSettings
-from workers.learning.crf.fit import Fitting
-from workers.learning.crf.lbfgs import Limits, minimise
-from workers.learning.crf.objective import Objective
-from workers.learning.trainers.trainer import Iteration, Progress
-from workers.models.crf import CrfModel
+from concord.schemas.document import Document
+from concord.schemas.settings import LbfgsSettings
+from concord.workers.learning.crf.fit import Fitting
+from concord.workers.learning.crf.lbfgs import Limits, minimise
+from concord.workers.learning.crf.objective import Objective
+from concord.workers.learning.trainers.trainer import Iteration, Progress
+from concord.workers.models.crf import CrfModel
 
 NAME = "lbfgs"
 

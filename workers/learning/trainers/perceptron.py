@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.document import Batch, Document
-from schemas.settings import PerceptronSettings
-from workers.constraints.constraint_file import load_constraints
-from workers.constraints.constraint_writer import constraints_text
-from workers.inference.registry import Decoder
-from workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
-from workers.learning.crf.fit import Fitting
-from workers.learning.crf.perceptron import run_passes
-from workers.learning.penalties import row_weights, with_weights
-from workers.learning.trainers.trainer import Iteration, Progress
-from workers.models.crf import CrfModel
-from workers.storage.files import write_whole
+from concord.schemas.document import Batch, Document
+from concord.schemas.settings import PerceptronSettings
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
+from concord.workers.learning.crf.fit import Fitting
+from concord.workers.learning.crf.perceptron import run_passes
+from concord.workers.learning.penalties import row_weights, with_weights
+from concord.workers.learning.trainers.trainer import Iteration, Progress
+from concord.workers.models.crf import CrfModel
+from concord.workers.storage.files import write_whole
 
 NAME = "perceptron"
 CONSTRAINTS_FILE = "constraints.yaml"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.errors import UsageError
-from schemas.names import unknown
-from schemas.settings import (
+from concord.schemas.errors import UsageError
+from concord.schemas.names import unknown
+from concord.schemas.settings import (
     CrfSettings,
     Hmm2Settings,
     HmmSettings,
@@ -14,9 +14,9 @@ from schemas.settings import (
     SgdSettings,
     StackedSettings,
 )
-from schemas.trigram import TrigramSettings
-from workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked, trigram
-from workers.learning.trainers.trainer import Trainer
+from concord.schemas.trigram import TrigramSettings
+from concord.workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked, trigram
+from concord.workers.learning.trainers.trainer import Trainer
 
 DEFAULT = sgd.NAME
 """On held-out documents about as good as the others or better, at a fraction of their cost: docs/benchmarks.md."""

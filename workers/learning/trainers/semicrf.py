@@ -10,20 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.document import Document
-from schemas.potentials import LARGEST_WEIGHT, Floats
-from schemas.settings import SemiCrfSettings
-from workers.features.incidence import Attributes, Incidence, incidence
-from workers.features.scorer import FeatureWeights
-from workers.features.segments import WholeSegments, first_features, last_features
-from workers.features.templates import FeatureSet
-from workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
-from workers.learning.crf.fit import Given
-from workers.learning.crf.lbfgs import Limits, minimise
-from workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
-from workers.learning.trainers.trainer import Iteration, Progress, TrainingError
-from workers.models.folder import begin
-from workers.models.semicrf import Learned, SemiCrfModel, save
+from concord.schemas.document import Document
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.settings import SemiCrfSettings
+from concord.workers.features.incidence import Attributes, Incidence, incidence
+from concord.workers.features.scorer import FeatureWeights
+from concord.workers.features.segments import WholeSegments, first_features, last_features
+from concord.workers.features.templates import FeatureSet
+from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.fit import Given
+from concord.workers.learning.crf.lbfgs import Limits, minimise
+from concord.workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
+from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingError
+from concord.workers.models.folder import begin
+from concord.workers.models.semicrf import Learned, SemiCrfModel, save
 
 NAME = "semicrf"
 ALL = FeatureRules(0.0, possible_states=True, possible_transitions=True)

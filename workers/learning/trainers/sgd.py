@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.document import Document
-from schemas.settings import SgdSettings
-from workers.learning.crf.fit import Fitting
-from workers.learning.crf.objective import Objective
-from workers.learning.crf.sgd import Rates, run_passes
-from workers.learning.trainers.trainer import Iteration, Progress
-from workers.models.crf import CrfModel
+from concord.schemas.document import Document
+from concord.schemas.settings import SgdSettings
+from concord.workers.learning.crf.fit import Fitting
+from concord.workers.learning.crf.objective import Objective
+from concord.workers.learning.crf.sgd import Rates, run_passes
+from concord.workers.learning.trainers.trainer import Iteration, Progress
+from concord.workers.models.crf import CrfModel
 
 NAME = "sgd"
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from schemas.document import Batch, Document
-from schemas.settings import SgdSettings, StackedSettings
-from workers.features.derived import needed_columns
-from workers.learning.crf.sgd import passes_over
-from workers.learning.folds import fold_of
-from workers.learning.given_features import features_of
-from workers.learning.trainers import sgd
-from workers.learning.trainers.trainer import Iteration, Progress, Seen
-from workers.models.crf import CrfModel
-from workers.models.folder import begin
-from workers.models.model import viterbi_labels
-from workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, save
+from concord.schemas.document import Batch, Document
+from concord.schemas.settings import SgdSettings, StackedSettings
+from concord.workers.features.derived import needed_columns
+from concord.workers.learning.crf.sgd import passes_over
+from concord.workers.learning.folds import fold_of
+from concord.workers.learning.given_features import features_of
+from concord.workers.learning.trainers import sgd
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.models.crf import CrfModel
+from concord.workers.models.folder import begin
+from concord.workers.models.model import viterbi_labels
+from concord.workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, save
 
 NAME = "stacked"
 ANSWERS = "answers"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from schemas.document import Document
-from schemas.errors import InputError
-from schemas.settings import Settings, TrainerSettings
-from workers.models.model import Model
+from concord.schemas.document import Document
+from concord.schemas.errors import InputError
+from concord.schemas.settings import Settings, TrainerSettings
+from concord.workers.models.model import Model
 
 
 class TrainingError(InputError):

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.document import Batch, Document
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.potentials import Ints
-from schemas.trigram import TrigramSettings, Weighting, Window
-from workers.features.gazetteers import Gazetteer
-from workers.features.windows import COLUMNS, Windows, gains, values_of
-from workers.learning.given_features import entities_of
-from workers.learning.trainers.trainer import Iteration, Progress, Seen
-from workers.models.folder import begin
-from workers.models.memory.neighbourhoods import Codes
-from workers.models.trigram import Instances, TrigramModel, save
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Ints
+from concord.schemas.trigram import TrigramSettings, Weighting, Window
+from concord.workers.features.gazetteers import Gazetteer
+from concord.workers.features.windows import COLUMNS, Windows, gains, values_of
+from concord.workers.learning.given_features import entities_of
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.models.folder import begin
+from concord.workers.models.memory.neighbourhoods import Codes
+from concord.workers.models.trigram import Instances, TrigramModel, save
 
 NAME = "trigram"
 

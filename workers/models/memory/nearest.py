@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.potentials import Floats, Ints
-from schemas.trigram import Decay, Metric
-from workers.compiling.kernel import inner_in_place, kernel
-from workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.trigram import Decay, Metric
+from concord.workers.compiling.kernel import inner_in_place, kernel
+from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
 
 FARTHEST = 2.0
 """δ of two values that go with no class in common, or of which one was never seen."""

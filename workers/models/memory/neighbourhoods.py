@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.potentials import Floats, Ints
+from concord.schemas.potentials import Floats, Ints
 
 Codes = NDArray[np.int32]
 

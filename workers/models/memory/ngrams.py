@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.labels import Labels, LabelSet, Scheme
-from schemas.potentials import Floats, Ints
-from schemas.problem import ANY, LinearRows
-from workers.models.memory.neighbourhoods import Neighbourhoods
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.problem import ANY, LinearRows
+from concord.workers.models.memory.neighbourhoods import Neighbourhoods
 
 
 class Grams(NamedTuple):

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.errors import InputError
-from schemas.trigram import Decay, Metric, TrigramSettings, Weighting
-from workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+from concord.schemas.errors import InputError
+from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting
+from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
 
 ALGORITHMS = {"ib1": "-a0", "igtree": "-a1", "tribl2": "-a4"}
 METRICS = {Metric.OVERLAP: "-mO", Metric.MVDM: "-mM", Metric.JEFFREY: "-mJ"}
