@@ -269,7 +269,6 @@ LISTED = [
     (N_BEST, "least - part.least + part.rest", "least + part.rest"),
     (N_BEST, "min(float(probe.limits[LOSS_TO_BEAT]), open_loss(probe))", "float(probe.limits[LOSS_TO_BEAT])"),
     (RANKED, "objective + depth\n", "objective\n"),
-    (RANKED, "float(lists.loss[s, -1]) if found == count else depth", "depth"),
 ]
 
 GROUPS_OF_CHANGES = (

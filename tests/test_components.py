@@ -119,3 +119,16 @@ def test_a_pair_of_labels_that_a_row_counts_can_break_it() -> None:
     potentials = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([0], np.int64))
     pruned = Pruned.of(Prepared(potentials, labels, ("row",), rows), 1.0)
     assert len(pruned.components(np.ones(1))) == 1
+
+
+@pytest.mark.parametrize(("longer", "together"), [(0, True), (1, False)])
+def test_the_type_of_the_longer_span_is_the_first_of_a_cost(longer: int, together: bool) -> None:
+    """Two words of one type, one of them again with the other type; a pair costs where the longer one is a PER."""
+    labels = LabelSet.bio(["PER", "ORG"])
+    types = np.array([longer, longer, 1 - longer])
+    allowed = (labels.type_of[None, :] < 0) | (labels.type_of[None, :] == types[:, None])
+    potentials = Potentials(np.where(allowed, 0.0, -np.inf), np.zeros((5, 5)), np.array([0, 2], np.int64))
+    key = np.array([[NO_KEY, 1], [0, NO_KEY], [0, NO_KEY]], np.int32)
+    agreement = SpanAgreement(0, Relation.CONTAINED, key, np.array([[0.0, 5.0], [0.0, 0.0]]))
+    pruned = Pruned.of(Prepared(potentials, labels, ("contained",), agreements=(agreement,)), 1e6)
+    assert [part.tolist() for part in pruned.components(np.full(2, 1e6))] == ([[0, 1]] if together else [])

@@ -22,6 +22,7 @@ from concord.workers.inference.chains.list_viterbi import list_viterbi
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.nbest.engine import Found, n_best
+from concord.workers.inference.nbest.parts import Listed, together
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.shard import answers_table
 from tests.made_runs import HashModel, Impossible, consistency, key_of
@@ -127,6 +128,25 @@ def test_lists_of_sentences_are_those_of_enumeration(most_loss: float) -> None:
             assert len(own) == lists.found[s]
             scores = [problem.potentials.part(first, last).score(np.frombuffer(row, np.int32)) for row in own]
             assert sorted(scores, reverse=True) == pytest.approx(every.score[: lists.found[s]], abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**9), st.integers(1, 5), st.sampled_from([1.5, 4.0, np.inf]))
+def test_what_parts_left_out_together_loses_no_less_than_is_said(seed: int, count: int, most_loss: float) -> None:
+    """Of every combination that is not picked, also of labellings that no part lists."""
+    rng = np.random.default_rng(seed)
+    losses = [np.sort(rng.exponential(size=4)) for _ in range(3)]
+    shown = [int(rng.integers(1, 5)) for _ in losses]
+    parts = [
+        Listed(np.array([p]), np.arange(n, dtype=np.int32)[:, None], own[:n], float([*own, np.inf][n]))
+        for p, (own, n) in enumerate(zip(losses, shown, strict=True))
+    ]
+    found = together(parts, count, most_loss)
+    picked = set(map(tuple, found.picks.tolist()))
+    others = [picks for picks in np.ndindex(4, 4, 4) if picks not in picked]
+    total = [sum(float(own[pick]) for own, pick in zip(losses, picks, strict=True)) for picks in others]
+    assert found.rest <= min(total) + 1e-9
+    assert found.rest == pytest.approx(min(min(total), most_loss)) or len(found.loss) == count or min(shown) < 4
 
 
 def test_where_nothing_is_possible_nothing_is_listed() -> None:

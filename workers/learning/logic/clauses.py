@@ -144,7 +144,7 @@ class ClauseCounts:
     """How clauses fare in the ``tried`` documents with gold that are held out.
 
     ``table`` (3, C) has of every clause the documents where it binds, those that break it, and billionths of those in
-    which it would hold by chance; None where there is no document.
+    which it would hold by chance; None where there is no document or no clause.
     """
 
     documents: int
@@ -169,7 +169,7 @@ class ClauseCounts:
         parts = [cls(len(batch), rejected, 0 if chosen.labels is None else len(chosen))]
         for part, gold in blocks(chosen, labels):
             runs, marks = Runs.of(part, gold, labels), Marks.of(Site(part, labels))
-            parts.append(cls(0, 0, 0, _tried(runs, marks, labels, clauses, orders, seed)))
+            parts.append(cls(0, 0, 0, _tried(runs, marks, labels, clauses, orders, seed) if clauses else None))
         return cls.merge(parts)
 
     @classmethod
