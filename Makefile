@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test kernels units integration test-slow coverage api lint format lock benchmarks picture clean
+.PHONY: help demo test kernels units integration test-slow coverage docs lint format lock benchmarks picture clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -24,7 +24,7 @@ demo: $(READY)  ## label a small made-up corpus end to end, and see where everyt
 	$(BIN)/python -m concord.flows.cli.demo
 
 test: $(READY)  ## all checks and tests but the slow ones
-	$(MAKE) --jobs 2 --output-sync=target kernels lint
+	$(MAKE) --jobs 2 --output-sync=target kernels lint docs
 	@# Both at a time, though units have all cores: integration tests wait half of their time.
 	$(MAKE) --jobs 2 --output-sync=target integration units
 
@@ -46,9 +46,8 @@ coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, whi
 	$(BIN)/python -m coverage run -m pytest tests/test_*.py
 	$(BIN)/python -m coverage report
 
-api: $(READY)  ## the reference of all modules from their docstrings, to build/api
-	@# pdoc cannot resolve the annotations of named tuples, and shows them as they are written.
-	$(BIN)/python -W "ignore:Error parsing type annotation" -m pdoc --output-directory build/api concord
+docs: $(READY)  ## the site of docs, with the reference of commands, options and the public package, to build/docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
 
 lint: $(READY)  ## style, types and import order
 	$(BIN)/ruff check .

@@ -1,0 +1,33 @@
+"""How Sphinx builds the site of these pages: ``make docs``. Nothing is fetched; a warning is an error."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from reference import write_reference
+
+project = "concord"
+author = "The authors of concord"
+release = version = metadata.version("concord")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+html_theme = "furo"
+html_title = f"concord {release}"
+myst_heading_anchors = 4
+suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure"]
+"""Links to files of the repository (code, licence) are to no page: a test follows them. Some examples are no YAML."""
+
+default_role = "literal"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+add_module_names = False
+
+
+def setup(app: Any) -> None:
+    """Writes the pages that are made of the code before any page is read."""
+    app.connect("builder-inited", lambda built: write_reference(Path(built.srcdir) / "reference"))

@@ -1,0 +1,103 @@
+"""Pages made of the code: the command line, every option of every part, and what `import concord` gives.
+
+Each is written in Markdown into a folder of the source, which git leaves out, and is read like any other page.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import concord
+from concord.flows.cli.app import app
+from concord.flows.cli.catalogue import engines, features, readers, templates, trainers
+from concord.flows.cli.option_lists import plain_value, value_range
+from concord.schemas.reports import EntryReport
+
+PARTS: dict[str, Callable[[], Iterable[EntryReport]]] = {
+    "engines": engines,
+    "trainers": trainers,
+    "features": features,
+    "readers": readers,
+    "templates": templates,
+}
+"""Pages of parts, by name."""
+
+
+def write_reference(folder: Path) -> None:
+    """Writes all pages."""
+    folder.mkdir(exist_ok=True)
+    pages = {"cli": command_line(), "api": api(), **{name: parts(name) for name in PARTS}}
+    for name, lines in pages.items():
+        _write(folder / f"{name}.md", lines)
+
+
+def command_line() -> Iterator[str]:
+    """Every command with its arguments and options."""
+    yield "# Command line\n"
+    yield "What `concord COMMAND --help` prints. Each command takes `--json` where it answers with figures.\n"
+    yield from _commands(typer.main.get_command(app), "concord")
+
+
+def parts(name: str) -> Iterator[str]:
+    """A kind of parts: each with what it is, and its options with defaults and meanings."""
+    yield f"# {name.capitalize()}\n"
+    for entry in PARTS[name]():
+        yield f"## `{entry.name}`\n\n{entry.summary}\n"
+        if entry.options:
+            yield "| option | default | meaning |\n| --- | --- | --- |"
+            for option in entry.options:
+                allowed = value_range(option.values)
+                meaning = option.meaning + (f" ({allowed})" if allowed else "")
+                default = "needed" if option.needed else f"`{plain_value(option.default)}`"
+                yield f"| `{option.name}` | {_cell(default)} | {_cell(meaning)} |"
+            yield ""
+
+
+def api() -> Iterator[str]:
+    """The public package."""
+    yield "# Python\n"
+    yield from _with_code(str(concord.__doc__))
+    for name in concord.PLACES:
+        kind = "autoclass" if isinstance(getattr(concord, name), type) else "autofunction"
+        members = "\n   :members:" if kind == "autoclass" else ""
+        yield f"```{{eval-rst}}\n.. {kind}:: concord.{name}{members}\n```\n"
+
+
+def _with_code(text: str) -> Iterator[str]:
+    """A docstring with what is indented as code."""
+    for paragraph, indented in ((part, part.startswith("    ")) for part in text.split("\n\n")):
+        yield f"```python\n{textwrap.dedent(paragraph)}\n```\n" if indented else f"{paragraph}\n"
+
+
+def _commands(command: Any, name: str) -> Iterator[str]:
+    for own, below in sorted(getattr(command, "commands", {}).items()):
+        yield from _commands(below, f"{name} {own}")
+    if not hasattr(command, "commands"):
+        yield f"## {name}\n\n{' '.join(str(command.help).split())}\n"
+        if command.epilog:
+            yield f"```text\n{command.epilog.partition(chr(10))[0]}\n```\n"
+        yield "| | default | what it is |\n| --- | --- | --- |"
+        yield from map(_parameter, command.params)
+        yield ""
+
+
+def _parameter(parameter: Any) -> str:
+    spelled = ", ".join(parameter.opts) if parameter.param_type_name == "option" else parameter.name.upper()
+    default = "needed" if parameter.required else "" if parameter.default in (None, False) else f"`{parameter.default}`"
+    return f"| `{spelled}` | {_cell(default)} | {_cell(parameter.help or '')} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    text = "\n".join(lines)
+    # What stands is left alone: Sphinx reads a page again whose file is newer.
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
