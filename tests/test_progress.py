@@ -74,5 +74,5 @@ def test_kernels_that_are_compiled_are_heard_of_and_those_that_are_loaded_are_no
         for _ in range(2)
     )
     assert int(cold[0]) > 0
-    assert cold[1] == "['workers']"
+    assert cold[1] == "['concord']"
     assert warm[0] == "0"
