@@ -76,7 +76,7 @@ def documents_of(name: str, corpus: Corpus, *, dev: bool = False) -> list[Docume
     assert source is not None
     out = MADE / "corpora" / (f"{name}-dev" if dev else name)
     if not out.is_dir():
-        given = (f"--option={option}" for option in corpus.options)
+        given = (f"--set={option}" for option in corpus.options)
         concord("ingest", corpus.reader, REAL / source, "--out", out, *given)
     return [document for batch in batches(out) for document in batch]
 

@@ -232,7 +232,7 @@ def corpora(task: str) -> tuple[list[Document], list[Document]]:
         return train, test
     out = MADE / "corpora" / "chunk-sentences"
     if not out.is_dir():
-        options = ("--option=columns=tokens,pos,labels", "--option=sentences_per_document=1")
+        options = ("--set=columns=tokens,pos,labels", "--set=sentences_per_document=1")
         concord("ingest", "columns", REAL / "conll2000" / "train.txt", "--out", out, *options)
     every = [document for batch in batches(out) for document in batch]
     return every[:-HELD_SENTENCES], every[-HELD_SENTENCES:]

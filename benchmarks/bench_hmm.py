@@ -84,7 +84,7 @@ def without_labels(found: Citations, size: int, parts: Sequence[list[Document]],
     given = {"labelled": HmmSettings(labels=names)}
     for em in ("soft", "hard"):
         settings = [
-            HmmSettings.model_validate({"labels": names, "unlabelled": pool, "em": em, "mixing": mixing, option: value})
+            HmmSettings.model_validate({"labels": names, "pool": pool, "em": em, "mixing": mixing, option: value})
             for mixing, (option, values) in GRID.items()
             for value in values
         ]

@@ -48,15 +48,15 @@ class Clauses(NamedTuple):
 def clauses_from(documents: Sequence[Document], labels: LabelSet) -> Clauses:
     """As `concord constraints mine --method logic` finds and weighs them."""
     settings, batch, started = LogicSettings(), Batch.of(documents), time.process_time()
-    samples = OpeningCounts.of(batch, labels, held_out=settings.held_out)
+    samples = OpeningCounts.of(batch, labels, held_out=settings.held_out_share)
     found = list(clauses_of(samples, names_of(labels), settings, seed=0))
     searched = time.process_time()
     heads = [one.clause for one in found]
-    counts = ClauseCounts.of(batch, labels, heads, held_out=settings.held_out, orders=settings.orders, seed=0)
+    counts = ClauseCounts.of(batch, labels, heads, held_out=settings.held_out_share, orders=settings.orders, seed=0)
     every = tried(found, counts)
     beyond_chance = passing(every, settings)
     kept = written(kept_clauses(beyond_chance, settings), labels)
-    rows = count_rows(kept.constraints, [part_of(batch, settings.held_out, held_out=True)], labels)
+    rows = count_rows(kept.constraints, [part_of(batch, settings.held_out_share, held_out=True)], labels)
     weights = {one.name: in_documents(one, rows[one.name].degree).weight(COST, COST.settings()) for one in kept.clauses}
     figures = {
         "learned from": samples.learned,

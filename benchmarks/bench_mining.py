@@ -51,13 +51,13 @@ KINDS = (
     *(Kind.STARTS, Kind.ENDS, Kind.FOLLOWED, Kind.APART, Kind.ORDER),
     *(Kind.CHANGES, Kind.ONCE, Kind.THERE, Kind.NEEDS),
 )
-"""`--option kinds=` of other benchmarks, which are older than the other kinds."""
+"""`--set kinds=` of other benchmarks, which are older than the other kinds."""
 
 QUICK = ("starts", "ends", "followed", "apart", "together", "changes", "stops", "once", "there")
 """Kinds whose rules about nested fields are quick to keep to."""
 
 LEVELS = (0.05, 0.2, 1.0)
-"""`--option level=`: how likely luck may give as much as the best set of rules gains while it is judged."""
+"""`--set level=`: how likely luck may give as much as the best set of rules gains while it is judged."""
 DRAWS = 10_000
 WORK = 2_000_000
 """What an answer may cost, as while rules are judged; the best found by then counts."""

@@ -104,7 +104,7 @@ def trained(row: str, chosen: argparse.Namespace, train: Path) -> Path:
     out: Path = chosen.models / "-".join([train.name, features, trainer or chosen.trainer, chosen.name])
     if not (out / "manifest.json").is_file():
         files = [f"--{name}={getattr(chosen, name)}" for name in _files(features)]
-        options = [part for option in (f"c2={chosen.c2}", *chosen.option) for part in ("--option", option)]
+        options = [part for option in (f"c2={chosen.c2}", *chosen.set) for part in ("--set", option)]
         given = ["--features", features, "--trainer", trainer or chosen.trainer, *options, *files]
         concord("train", "--corpus", train, "--out", out, *given)
     return out
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", default=ROWS, help="FEATURES or FEATURES:TRAINER")
     parser.add_argument("--trainer", default="sgd", help="of rows that name none")
     parser.add_argument("--c2", type=float, default=0.3)
-    parser.add_argument("--option", nargs="+", default=[], metavar="NAME=VALUE", help="further settings of the trainer")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="further settings of the trainer")
     parser.add_argument("--clusters", help="cluster file; rows that need one are left out without it")
     parser.add_argument("--gazetteer", help="file of phrases; rows that need one are left out without it")
     parser.add_argument("--models", type=Path, default=MADE / "models", help="folder where models are kept")

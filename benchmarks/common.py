@@ -37,7 +37,7 @@ PICTURES = ROOT / "docs" / "images"
 TRAINING, TEST = 300, 150
 """Documents of the made-up corpora that stand in for real ones."""
 
-TRAINER = ("--trainer", "crfsuite", "--option", "c2=0.3")
+TRAINER = ("--trainer", "crfsuite", "--set", "c2=0.3")
 """By which the models of published figures are trained: some benchmarks open CRFsuite's own file."""
 
 TEN_PASSES = {"c2": 0.3, "passes": 10, "decay": 0.85, "dropout": 0.0}

@@ -25,7 +25,7 @@ def ingest(
 ) -> IngestReport:
     """Files of another format as a corpus in the folder ``out``; what cannot be read becomes a counted reject.
 
-    ``reader`` is one that ``concord readers`` lists, ``options`` are its own, and ``source`` is a file or a folder.
+    ``reader`` is one of ``concord list readers``, ``options`` are its own, and ``source`` is a file or a folder.
     Raises `InputError` where the source cannot be used or ``out`` is not empty (but for an older corpus, with
     ``overwrite``), and `OSError`.
 

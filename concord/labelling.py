@@ -11,7 +11,7 @@ from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
 from concord.schemas.document import Document
 from concord.schemas.labelled import LabelledText
-from concord.schemas.run import ConfidenceKind, RunSettings
+from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
 
 
 class Labeller:
@@ -94,7 +94,7 @@ def load(
     *,
     constraints: Rules = (),
     consistency: bool = True,
-    engine: str = "certify",
+    engine: str = ENGINE,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
     confidence: ConfidenceKind = "none",

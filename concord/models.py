@@ -26,7 +26,7 @@ def train(
 ) -> TrainReport:
     """A model of a labelled corpus in the folder ``out``, and how much labels of one document should agree.
 
-    ``trainer`` is one that ``concord trainers`` lists and ``options`` are its own, such as ``features=``; with ``tune``
+    ``trainer`` is one of ``concord list trainers`` and ``options`` are its own, such as ``features=``; with ``tune``
     those that are not given are chosen by cross-validation. ``consistency`` learns the agreement of labels on documents
     held out. ``register`` names the model in MLflow's registry at ``tracking``. Raises `InputError`.
 

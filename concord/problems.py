@@ -20,7 +20,7 @@ def solve(
 ) -> Decoded:
     """The labelling of a `Problem` that an engine finds best: labels (N,), scores in nats, bound, gap and status.
 
-    ``engine`` and its ``options`` are those that ``concord engines`` lists; chance comes from ``seed`` and ``doc_id``.
+    ``engine`` and its ``options`` are of ``concord list engines``; chance comes from ``seed`` and ``doc_id``.
     Raises `InputError` for an unknown engine or option.
 
     >>> import numpy as np

@@ -9,7 +9,7 @@ from typing import Any
 from concord.rules import Rules
 from concord.schemas.audit import Explanation
 from concord.schemas.reports import EvaluationReport, VerifyReport
-from concord.schemas.run import ConfidenceKind, RunReport, RunSettings
+from concord.schemas.run import ENGINE, ConfidenceKind, RunReport, RunSettings
 from concord.schemas.settings import TextSettings
 
 
@@ -18,7 +18,7 @@ def reprocess(
     *,
     model: str | PathLike[str],
     out: str | PathLike[str],
-    engine: str = "gibbs",
+    engine: str = ENGINE,
     options: Mapping[str, Any] | None = None,
     constraints: Sequence[str | PathLike[str]] = (),
     consistency: bool = True,
@@ -103,7 +103,7 @@ def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyRe
 
 
 def explain(
-    text: str, *, model: str | PathLike[str], constraints: Rules = (), consistency: bool = True, engine: str = "certify"
+    text: str, *, model: str | PathLike[str], constraints: Rules = (), consistency: bool = True, engine: str = ENGINE
 ) -> Explanation:
     """What each constraint changes in a text, and at what cost in nats. Raises `InputError`.
 

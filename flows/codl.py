@@ -8,7 +8,7 @@ from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import SHARD_BYTES, RunSettings
 
-CERTIFY = RunSettings(engine="certify")
+DEFAULT = RunSettings()
 
 
 @watched("codl", run_name="{corpus} and {pool}")
@@ -18,10 +18,10 @@ def codl(
     out: str,
     *,
     constraints: str | None = None,
-    dev: str | None = None,
+    held_out: str | None = None,
     settings: CodlSettings | None = None,
     tune: bool = False,
-    labelling: RunSettings = CERTIFY,
+    labelling: RunSettings = DEFAULT,
     shard_bytes: int = SHARD_BYTES,
     ray: str | None = None,
     workers: int | None = None,
@@ -29,10 +29,10 @@ def codl(
 ) -> CodlReport:
     """Learns a model of a labelled ``corpus``, and on from a ``pool``, whose labels are not looked at.
 
-    ``constraints`` is a YAML file of declared constraints, none for semi-supervised learning; ``dev`` a labelled corpus
-    that every cycle is measured on. ``labelling`` says how the pool is decoded; of its ``n_best`` labellings all count.
-    ``tune`` chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see `flows.codl_tuning`. The
-    same call again goes on where it stopped.
+    ``constraints`` is a YAML file of declared constraints, none for semi-supervised learning; ``held_out`` a labelled
+    corpus that every cycle is measured on. ``labelling`` says how the pool is decoded; of its ``n_best`` labellings all
+    count. ``tune`` chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see
+    `flows.codl_tuning`. The same call again goes on where it stopped.
 
     Raises `TrainingError`, and what `flows.reprocess.reprocess` raises.
     """
@@ -41,7 +41,7 @@ def codl(
         from concord.workers.learning.trainers.trainer import TrainingError
 
         raise TrainingError("em=soft weighs the best labellings against each other: give --n-best as well")
-    places = [corpus_place(given) for given in (corpus, pool, dev) if given is not None]
+    places = [corpus_place(given) for given in (corpus, pool, held_out) if given is not None]
     check_sources(places, files=[] if constraints is None else [constraints])
     check_apart(folder_place(out), [*places, constraints])
 
@@ -53,7 +53,7 @@ def codl(
         pool=corpus_place(pool),
         out=folder_place(out),
         constraints=constraints,
-        dev=None if dev is None else corpus_place(dev),
+        held_out=None if held_out is None else corpus_place(held_out),
         settings=chosen,
         tune=tune,
         labelling=check_settings(labelling),

@@ -1,8 +1,8 @@
 """Constraint-driven learning on a cluster: a pool labelled again and again, and a model learned from it each time.
 
 The output folder has a folder for each cycle, `cycle-00` and on: `model`, `constraints.yaml`, the pool's `labels` and
-the development corpus's (`dev`), each the output of a run as `reprocess` makes it, and `cycle.json`, written last. What
-was killed goes on in the middle of its cycle, and ends with the same bytes.
+the held-out corpus's (`held-out`), each the output of a run as `reprocess` makes it, and `cycle.json`, written last.
+What was killed goes on in the middle of its cycle, and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_whole
 
 SCORE = "score"
-MODEL, CONSTRAINTS, POOL, DEV, MARKER = "model", "constraints.yaml", "labels", "dev", "cycle.json"
+MODEL, CONSTRAINTS, POOL, HELD_OUT, MARKER = "model", "constraints.yaml", "labels", "held-out", "cycle.json"
 TUNED = "gamma.json"
 """The shares that were tried and how each did, beside the cycles."""
 
@@ -57,7 +57,7 @@ class Request(Settings):
     pool: str
     out: str
     constraints: str | None
-    dev: str | None
+    held_out: str | None
     settings: CodlSettings
     tune: bool = False
     labelling: RunSettings
@@ -129,7 +129,7 @@ class _Job(NamedTuple):
     @classmethod
     def open(cls, request: Request, tracking: Tracking, run: Run) -> _Job:
         """Reads everything. Raises `TrainingError`, `ConstraintError`, and what reading a corpus raises."""
-        places = {"training": request.corpus, "pool": request.pool, "development": request.dev}
+        places = {"training": request.corpus, "pool": request.pool, "held-out": request.held_out}
         shards = {context: plan(place) for context, place in places.items() if place is not None}
         (documents, bad), (pool, worse) = (
             read_documents(shards[context], gold=context == "training") for context in ("training", "pool")
@@ -175,9 +175,9 @@ class _Job(NamedTuple):
         with self.tracking.run(name, tags=run_tags(job="codl", **{PARENT: self.run.id})) as run:
             labelled = self._label(number, self.request.pool, folder / POOL) if number else None
             cycle = self._learn(number, labelled)
-            if self.request.dev is not None:
-                self._label(number + 1, self.request.dev, folder / DEV)
-                accuracy = evaluate(str(folder / DEV), self.request.dev).report.token_accuracy
+            if self.request.held_out is not None:
+                self._label(number + 1, self.request.held_out, folder / HELD_OUT)
+                accuracy = evaluate(str(folder / HELD_OUT), self.request.held_out).report.token_accuracy
                 cycle = cycle.model_copy(update={"accuracy": accuracy})
             write_whole(folder / MARKER, Done(key=self.key, cycle=cycle).model_dump_json(indent=1).encode())
             run.end(Outcome.now(_figures(cycle)))
@@ -276,7 +276,7 @@ def _settled(cycle: Cycle, settings: CodlSettings) -> bool:
 
 
 def _figures(cycle: Cycle) -> dict[str, float]:
-    named = {"changed": cycle.changed, "penalty": cycle.penalty, "dev/accuracy": cycle.accuracy}
+    named = {"changed": cycle.changed, "penalty": cycle.penalty, "held_out/accuracy": cycle.accuracy}
     return {name: value for name, value in named.items() if value is not None}
 
 
@@ -287,7 +287,12 @@ def _tried(trials: Sequence[GammaTrial]) -> dict[str, float]:
 
 
 def _params(request: Request) -> dict[str, object]:
-    given = {"corpus": request.corpus, "pool": request.pool, "constraints": request.constraints, "dev": request.dev}
+    given = {
+        "corpus": request.corpus,
+        "pool": request.pool,
+        "constraints": request.constraints,
+        "held_out": request.held_out,
+    }
     return given | {"engine": request.labelling.engine} | request.settings.model_dump()
 
 
@@ -296,6 +301,6 @@ def _line(cycle: Cycle) -> str:
     parts = [
         "of labelled documents alone" if cycle.changed is None else f"{cycle.changed:.2%} of labels changed",
         *([] if cycle.penalty is None else [f"penalty {cycle.penalty:,.0f} nats, {cycle.certified:.1%} certified"]),
-        *([] if cycle.accuracy is None else [f"{cycle.accuracy:.2%} of development tokens right"]),
+        *([] if cycle.accuracy is None else [f"{cycle.accuracy:.2%} of held-out tokens right"]),
     ]
     return f"cycle {cycle.number}: " + "; ".join(parts)

@@ -1,4 +1,4 @@
-"""``--option NAME=VALUE`` parsed into a settings class, and settings classes described for people."""
+"""``--set NAME=VALUE`` parsed into a settings class."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 
 from concord.flows.errors import faults
+from concord.flows.given import told
 from concord.schemas.errors import UsageError
 from concord.schemas.names import closest
 from concord.schemas.run import RunSettings
@@ -27,10 +28,10 @@ class OptionError(UsageError):
 
 
 def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> dict[str, Any]:
-    """Values by name from ``NAME=VALUE`` strings; lists are written ``a,b`` or ``[a, b]``, none as ``null``.
+    """Values by name from ``NAME=VALUE`` strings, each value as YAML writes it; a list may be ``a,b`` too.
 
-    An option inside of another one is ``OUTER.INNER``, and comes back in a dict of its own. Raises `OptionError`, also
-    for an option that is given twice.
+    A setting inside of another one is ``OUTER.INNER``, and comes back in a dict of its own. Raises `OptionError`, also
+    for a setting that is given twice.
     """
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -41,9 +42,9 @@ def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> 
             inside, into, whose = _inside(inside, part, pair, whose), into.setdefault(part, {}), f"{whose}, {part}"
         _check_name(inside, last, pair, whose)
         if not equals:
-            raise OptionError(f"--option {pair}: want NAME=VALUE, such as --option {pair.strip()}=VALUE")
+            raise OptionError(f"{told(pair)}: want NAME=VALUE, such as --set {pair.strip()}=VALUE")
         if last in into:
-            raise OptionError(f"--option {pair}: {last!r} is given twice; give it once")
+            raise OptionError(f"{told(pair)}: {last!r} is given twice; give it once")
         into[last] = _value(value, inside.model_fields[last].annotation, pair)
     return values
 
@@ -54,7 +55,7 @@ def _inside(kind: type[Settings], name: str, pair: str, owner: str) -> type[Sett
         raise _unknown(kind, name, pair, owner)
     found = _settings_of(kind, name)
     if found is None:
-        raise OptionError(f"--option {pair}: {name!r} of {owner} has no options of its own; give {name}=VALUE")
+        raise OptionError(f"{told(pair)}: {name!r} of {owner} has no options of its own; give {name}=VALUE")
     return found
 
 
@@ -65,7 +66,7 @@ def _check_name(kind: type[Settings], name: str, pair: str, owner: str) -> None:
     inner = _settings_of(kind, name)
     if inner is not None:
         raise OptionError(
-            f"--option {pair}: {name!r} has options of its own; want {name}.NAME=VALUE, NAME one of {_listed(inner)}"
+            f"{told(pair)}: {name!r} has options of its own; want {name}.NAME=VALUE, NAME one of {_listed(inner)}"
         )
 
 
@@ -78,7 +79,7 @@ def _settings_of(kind: type[Settings], name: str) -> type[Settings] | None:
 def _unknown(kind: type[Settings], name: str, pair: str, owner: str) -> OptionError:
     meant = closest(name, kind.model_fields)
     guess = "" if meant is None else f" did you mean {meant!r}?"
-    return OptionError(f"--option {pair}: {owner} has no option {name!r};{guess} options of {owner}: {_listed(kind)}")
+    return OptionError(f"{told(pair)}: {owner} has no option {name!r};{guess} options of {owner}: {_listed(kind)}")
 
 
 def _listed(kind: type[Settings]) -> str:
@@ -87,26 +88,45 @@ def _listed(kind: type[Settings]) -> str:
 
 def _value(text: str, annotation: Any, pair: str) -> str | tuple[str, ...] | None:
     """What pydantic is given of a field with this annotation. Raises `OptionError` for what is no list."""
+    node = _node(text)
     if typing.get_origin(annotation) is tuple:
-        return _list(text, pair) if text.lstrip().startswith("[") else tuple(part.strip() for part in text.split(","))
-    return None if text == "null" and type(None) in typing.get_args(annotation) else text
+        return _list(text, node, pair)
+    if isinstance(node, yaml.ScalarNode) and node.style is not None:
+        return str(node.value)  # as it stands between its quotes
+    return None if text.strip() in NOTHING and type(None) in typing.get_args(annotation) else text
 
 
-def _list(text: str, pair: str) -> tuple[str, ...]:
-    """The plain values of a list as YAML and JSON write it."""
+NOTHING = ("null", "~")
+"""How YAML writes that there is nothing."""
+
+
+def _node(text: str) -> yaml.Node | None:
+    """The value as YAML reads it, its types not guessed; None for what is not YAML."""
     try:
-        node = yaml.compose(text, Loader=yaml.BaseLoader)
+        return yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError:
-        node = None
-    if not isinstance(node, yaml.SequenceNode) or not all(isinstance(part, yaml.ScalarNode) for part in node.value):
-        raise OptionError(f"--option {pair}: want a list such as [a, b], or a,b")
-    return tuple(part.value for part in node.value)
+        return None
+
+
+def _list(text: str, node: yaml.Node | None, pair: str) -> tuple[str, ...]:
+    """The plain values of a list."""
+    if isinstance(node, yaml.SequenceNode) and all(isinstance(part, yaml.ScalarNode) for part in node.value):
+        return tuple(part.value for part in node.value)
+    if text.lstrip().startswith("["):
+        raise OptionError(f"{told(pair)}: want a list such as [a, b], or a,b")
+    plain = node.value if isinstance(node, yaml.ScalarNode) and node.style is not None else text
+    return tuple(part.strip() for part in plain.split(","))
 
 
 def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str, defaults: Mapping[str, Any] = NO_DEFAULTS) -> S:
     """An instance of the settings class; ``defaults`` are the command's own. Raises `OptionError`."""
+    return validated({**defaults, **option_values(pairs, kind, owner=owner)}, kind, owner=owner)
+
+
+def validated(values: Mapping[str, Any], kind: type[S], *, owner: str) -> S:
+    """An instance of the settings class. Raises `OptionError`."""
     try:
-        return kind.model_validate({**defaults, **option_values(pairs, kind, owner=owner)})
+        return kind.model_validate(dict(values))
     except ValidationError as error:
         raise OptionError(f"options of {owner}: {faults(error)}") from error
 
@@ -122,6 +142,17 @@ def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings
         return RunSettings.model_validate({**values, "options": options})
     except ValidationError as error:
         raise OptionError(faults(error)) from error
+
+
+def with_engine(pairs: Sequence[str], kind: type[S], engine: str, *, owner: str) -> tuple[S, dict[str, Any]]:
+    """Settings, and beside them those of an engine, which are given as ``engine.NAME=VALUE``.
+
+    Raises `EngineError` and `OptionError`.
+    """
+    both = create_model(kind.__name__, __base__=kind, engine=(solver_named(engine).settings, ...))
+    values = option_values(pairs, both, owner=owner)
+    of_engine = values.pop("engine", {})
+    return validated(values, kind, owner=owner), of_engine
 
 
 def text_settings(text: TextSettings, encoding: str) -> TextReaderSettings:

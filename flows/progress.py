@@ -107,13 +107,15 @@ def meter(title: str, total: int | None) -> Iterator[Meter]:
 
 
 def say(message: str, *, style: str | None = None) -> None:
-    """One line for people, on standard error."""
+    """Progress or a notice in one line, on standard error; what a command was asked for goes to `show`."""
     console.print(message, soft_wrap=True, style=style)
 
 
-def tell(message: str) -> None:
-    """One line of the answer, on standard output."""
-    Terminal().print(message, soft_wrap=True)
+def show(*results: RenderableType, style: str | None = None) -> None:
+    """What a command was asked for, on standard output: lines, whole however long they are, and tables."""
+    for result in results:
+        # Asked anew each time: what stands for standard output may change.
+        Terminal().print(result, soft_wrap=isinstance(result, str | Text), style=style)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from concord.flows.jobs import check_sources, corpus_place, folder_place
 from concord.flows.watched import watched
 from concord.schemas.run import SHARD_BYTES, RunReport, RunSettings
 
-GIBBS = RunSettings()
+DEFAULT = RunSettings()
 
 
 @watched("reprocess", run_name="{corpus} with {model}")
@@ -18,7 +18,7 @@ def reprocess(
     model: str,
     out: str,
     *,
-    settings: RunSettings = GIBBS,
+    settings: RunSettings = DEFAULT,
     constraints: Sequence[str] = (),
     consistency: bool = True,
     shard_bytes: int = SHARD_BYTES,

@@ -20,7 +20,7 @@ def train(
     options: dict[str, Any] | None = None,
     tune: bool = False,
     consistency: bool = True,
-    held_out: float = 0.2,
+    held_out_share: float = 0.2,
     validation: Validation = Validation.RANDOM,
     register_as: str | None = None,
     alias: str = ALIAS,
@@ -35,7 +35,7 @@ def train(
     chosen by cross-validation over documents first, see `workers.learning.selection`; those of memory-based n-grams
     by wrapped progressive sampling on a Ray cluster (``ray``, ``workers``), of at most ``largest_sample`` tokens, see
     `workers.learning.progressive`. The same call again goes on with that where it stopped.
-    With ``consistency`` a second model is trained without the share ``held_out`` of the documents
+    With ``consistency`` a second model is trained without the share ``held_out_share`` of the documents
     first, and the scales of the label consistency are tuned on that share. ``validation`` says which documents judge
     either: random ones, or the last ones of the corpus. ``trainer`` is one of
     `workers.learning.trainers.registry.TRAINERS` (none: `DEFAULT` there), ``options`` are those of its settings.
@@ -55,7 +55,7 @@ def train(
         settings=trainer_named(trainer or DEFAULT).settings.model_validate(options or {}),
         tune=tune,
         consistency=consistency,
-        held_out=held_out,
+        held_out_share=held_out_share,
         validation=validation,
         register_as=register_as,
         alias=alias,

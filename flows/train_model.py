@@ -55,7 +55,7 @@ class Request(Settings):
     settings: TrainerSettings
     tune: bool = False
     consistency: bool = True
-    held_out: float = 0.2
+    held_out_share: float = 0.2
     validation: Validation = Validation.RANDOM
     register_as: str | None = None
     alias: str = ALIAS
@@ -147,13 +147,13 @@ def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
 
 def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
     """Learns costs from all documents, and scales from those a model for tuning has not seen."""
-    held = held_out(documents, request.held_out, request.validation)
+    held = held_out(documents, request.held_out_share, request.validation)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
     if not inside or not outside:
         raise TrainingError(
-            f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out:.0%} of them; "
-            "give more, or --no-consistency"
+            f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out_share:.0%} of them"
+            "; give more, or --no-consistency"
         )
     with tempfile.TemporaryDirectory(prefix="concord-tuning-") as folder:
         model = _fit(inside, request, Path(folder), "training without the held-out part")
@@ -180,8 +180,8 @@ def _fit(documents: Sequence[Document], request: Request, out: Path, title: str)
 def corpora_of(request: Request) -> dict[str, str]:
     """The places of what a training reads, by what for."""
     settings = request.settings
-    unlabelled = settings.unlabelled if isinstance(settings, HmmSettings) else None
-    return {"training": request.corpus} | ({} if unlabelled is None else {"unlabelled": corpus_place(unlabelled)})
+    pool = settings.pool if isinstance(settings, HmmSettings) else None
+    return {"training": request.corpus} | ({} if pool is None else {"pool": corpus_place(pool)})
 
 
 def inputs_of(request: Request) -> list[str]:
@@ -192,7 +192,7 @@ def inputs_of(request: Request) -> list[str]:
 
 
 def _params(request: Request) -> dict[str, object]:
-    given = request.model_dump(mode="json", include={"corpus", "held_out", "validation", "trainer"})
+    given = request.model_dump(mode="json", include={"corpus", "held_out_share", "validation", "trainer"})
     return given | request.settings.model_dump()
 
 

@@ -78,7 +78,7 @@ class Cycle(Figures):
 
     ``changed`` is the share of the pool's tokens whose label is another than in the cycle before (1 in the first),
     ``penalty`` (nats) what the constraints charge its labels, ``certified`` the share of its documents with a proof;
-    null in cycle 0. ``accuracy`` is the share of tokens of the development corpus that the cycle's model labels right
+    null in cycle 0. ``accuracy`` is the share of tokens of the held-out corpus that the cycle's model labels right
     under its constraints, null without one.
     """
 

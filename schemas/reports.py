@@ -224,7 +224,7 @@ class OptionReport(Report):
 
 
 class EntryReport(Report):
-    """What ``--json`` prints of one entry of ``concord trainers``, ``readers`` and ``constraints templates``."""
+    """What ``--json`` prints of one entry of ``concord list``."""
 
     name: str
     summary: str
@@ -232,7 +232,7 @@ class EntryReport(Report):
 
 
 class EngineReport(EntryReport):
-    """What ``concord engines --json`` prints of one; ``exact``: it proves its answers where it ends."""
+    """What ``concord list engines --json`` prints of one; ``exact``: it proves its answers where it ends."""
 
     exact: bool
 

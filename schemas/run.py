@@ -31,6 +31,9 @@ ALIAS = "champion"
 """What a version of a model is known by there, if nothing is said."""
 
 
+ENGINE = "certify"
+"""What decodes where nothing is said."""
+
 OnInfeasible = Literal["reject", "relax", "viterbi"]
 ConfidenceKind = Literal["none", "marginal", "margin"]
 
@@ -38,7 +41,7 @@ ConfidenceKind = Literal["none", "marginal", "margin"]
 class RunSettings(Settings):
     """How every document of a run is decoded. All of it decides the output, so all of it is in the key."""
 
-    engine: str = Field("gibbs", description="name of the engine, see `concord engines`")
+    engine: str = Field(ENGINE, description="name of the engine, see `concord list engines`")
     options: Mapping[str, Any] = Field(default_factory=dict, description="the engine's own settings")
     seed: int = Field(0, ge=0, description="with the document's id the only source of chance")
     work: int | None = Field(None, ge=1, description="limit of deterministic work a document; none: the engine's own")

@@ -252,7 +252,7 @@ class FeatureSettings(TrainerSettings):
 
     features: str = Field(
         "core+pos+mentions+entities",
-        description="Feature sets by name, joined by +, see `concord features`.",
+        description="Feature sets by name, joined by +, see `concord list features`.",
     )
     clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
     gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
@@ -369,7 +369,7 @@ class CountingSettings(TrainerSettings):
 class HmmSettings(CountingSettings):
     """How a hidden Markov model is counted, and learns on from documents without labels."""
 
-    unlabelled: str | None = Field(None, description="Corpus whose words it learns from as well, without labels.")
+    pool: str | None = Field(None, description="Corpus whose words it learns from as well, without labels.")
     em: Literal["soft", "hard"] = Field(
         "soft", description="What an unlabelled token counts for: all labels by their probability, or the best one."
     )
@@ -384,8 +384,8 @@ class HmmSettings(CountingSettings):
     @model_validator(mode="after")
     def _has_what_it_mixes(self) -> Self:
         changed = {name for name, field in HmmSettings.model_fields.items() if getattr(self, name) != field.default}
-        if self.unlabelled is None and changed - {"labels"}:
-            raise ValueError(f"{', '.join(sorted(changed - {'labels'}))}: give an unlabelled corpus, too")
+        if self.pool is None and changed - {"labels"}:
+            raise ValueError(f"{', '.join(sorted(changed - {'labels'}))}: give a pool, too")
         return self
 
 

@@ -50,7 +50,7 @@ def consistency() -> LabelConsistency:
 
 
 def key_of(constraints: ConstraintSet, **settings: object) -> RunKey:
-    checked = check_settings(RunSettings.model_validate({"options": {"sweeps": 10}} | settings))
+    checked = check_settings(RunSettings.model_validate({"engine": "gibbs", "options": {"sweeps": 10}} | settings))
     return RunKey(settings=checked, model=HashModel.digest, constraints=constraints.digest, code="code")
 
 

@@ -27,25 +27,24 @@ from concord.workers.synthesis.made_up import synthesize
 OUT = "out"
 READ = {
     "clusters": "clusters.parquet",
+    "config": "options.yaml",
     "constraints": "rules.yaml",
     "corpus": "corpus",
-    "dev": "other",
     "file": "rules.yaml",
     "gazetteer": "list.tsv",
     "held_out": "other",
     "labels": "labels.txt",
     "model": "model",
-    "pool": "pool",
     "source": "source",
     "start_from": "model",
     "transitions": "matrix.npy",
-    "unlabelled": "pool",
+    "pool": "pool",
     "vectors": "vectors.txt",
     "words": "labels.txt",
 }
 """What commands read, by the parameter that names it: a file or folder of the good ones."""
 SAID = {
-    *("alias", "column", "engine", "errors_of", "features", "id_column", "language", "method", "option", "penalty"),
+    *("alias", "column", "engine", "errors_of", "features", "id_column", "language", "method", "penalty", "set_"),
     *("ray", "reader", "register", "text_column", "tokenizer", "tracking", "trainer"),
 }
 """Parameters that are texts, and no places."""
@@ -54,7 +53,7 @@ GIVEN: dict[tuple[str, str], list[str]] = {
     ("train", "start_from"): ["--features", "core"],
     ("train", "clusters"): ["--features", "core+clusters"],
     ("train", "gazetteer"): ["--features", "core+gazetteer"],
-    ("train", "unlabelled"): ["--trainer", "hmm"],
+    ("train", "pool"): ["--trainer", "hmm"],
     ("constraints weigh", "model"): ["--penalty", "learned"],
     ("constraints weigh", "held_out"): ["--penalty", "tuned", "--model", "{good}/model"],
 }
@@ -122,6 +121,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     crfsuite.train(documents, settings=CrfSettings(features="core", max_iterations=2), out=folder / "model")
     (folder / "source").mkdir()
     (folder / "source" / "a.txt").write_text("Ada wrote.")
+    (folder / "options.yaml").write_text("json: true\n")
     (folder / "rules.yaml").write_text("constraints: [{template: legality, weight: hard}]\n")
     (folder / "list.tsv").write_text("Ada\tPER\n")
     (folder / "labels.txt").write_text("O\nB-PER\nI-PER\n")
@@ -206,7 +206,7 @@ def test_an_output_that_would_destroy_an_input_is_refused(
 def test_what_is_read_by_an_option_is_an_input_too(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PrivateFlow, "__call__", lambda self, *args, **kwargs: self.fn(*args, **kwargs))
     rules = made / "rules.yaml"
-    given = ["--corpus", str(made / "corpus"), "--trainer", "perceptron", "--option", f"constraints={rules}"]
+    given = ["--corpus", str(made / "corpus"), "--trainer", "perceptron", "--set", f"constraints={rules}"]
     result = CliRunner().invoke(app, ["train", *given, "--out", str(rules)])
     assert (result.exit_code, "would overwrite what is read" in result.stderr) == (3, True), result.output
 

@@ -27,7 +27,7 @@ def arguments(documents: list[Document], tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("chains")
     write_corpus(documents, folder / "corpus", source="made up", layout=IngestSettings(group_documents=4))
     crfsuite.train(documents, settings=CrfSettings(features="finkel", max_iterations=5), out=folder / "model")
-    return ["chains", "--corpus", str(folder / "corpus"), "--model", str(folder / "model"), "--option", "sweeps=40"]
+    return ["chains", "--corpus", str(folder / "corpus"), "--model", str(folder / "model"), "--set", "sweeps=40"]
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -58,8 +58,8 @@ def test_a_corpus_has_a_row_a_document(arguments: list[str], documents: list[Doc
 
 def test_mistakes_leave_with_a_message_and_a_code(arguments: list[str]) -> None:
     run(*arguments, "--doc", "nowhere", code=3)
-    run(*arguments, "--option", "sweeps=7", code=2)
-    run(*arguments, "--option", "sweep=70", code=2)
+    run(*arguments, "--set", "sweeps=7", code=2)
+    run(*arguments, "--set", "sweep=70", code=2)
 
 
 def test_the_picture_is_on_one_scale_and_as_wide_as_it_may_be() -> None:

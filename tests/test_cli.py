@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
+from concord.flows.cli.list_cli import KINDS
 from concord.flows.commands.mining import METHODS, method_named
 from concord.flows.options import OptionError, option_values, parse_options
 from concord.flows.progress import meter
@@ -29,9 +30,11 @@ from concord.schemas.codl import CodlSettings
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import (
     AnytimeSettings,
+    BrownSettings,
     CertifySettings,
     ClusterSettings,
     ColumnsSettings,
+    CoOccurrenceSettings,
     DiscrepancySettings,
     GibbsSettings,
     Settings,
@@ -43,7 +46,7 @@ from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.ingestion import ingest
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
-from concord.workers.features.templates import FEATURE_SETS, feature_set
+from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
 from concord.workers.labelling.output import MARKERS
 from concord.workers.learning.penalties import PENALTIES, penalty_named
@@ -87,22 +90,32 @@ def test_the_version_is_that_of_the_package() -> None:
     assert call("--version").stdout == f"concord {declared}\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "kind", "known"),
-    [
-        (("engines",), "engines", {name: solver.settings for name, solver in SOLVERS.items()}),
-        (("trainers",), "trainers", {name: trainer.settings for name, trainer in TRAINERS.items()}),
-        (("readers",), "readers", {name: entry.settings for name, entry in READERS.items()}),
-        (("constraints", "templates"), "templates", TEMPLATES),
-    ],
-)
-def test_what_there_is_can_be_read_by_a_machine(
-    command: tuple[str, ...], kind: str, known: dict[str, type[Settings]]
-) -> None:
-    entries = {entry["name"]: entry for entry in json.loads(call(*command, "--json").stdout)[kind]}
+LISTED: dict[str, dict[str, type[Settings]]] = {
+    "engines": {name: solver.settings for name, solver in SOLVERS.items()},
+    "trainers": {name: trainer.settings for name, trainer in TRAINERS.items()},
+    "features": dict.fromkeys(SUMMARIES, Settings),
+    "readers": {name: entry.settings for name, entry in READERS.items()},
+    "templates": {**TEMPLATES},
+    "measures": dict.fromkeys(MEASURES, Settings),
+    "penalties": {name: entry.settings for name, entry in PENALTIES.items()},
+    "methods": {name: entry.settings for name, entry in METHODS.items()},
+    "clusters": {"learn": CoOccurrenceSettings, "brown": BrownSettings, "import": ClusterSettings},
+}
+
+
+def test_every_kind_is_listed() -> None:
+    assert list(KINDS) == list(LISTED)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_there_is_can_be_read_by_a_machine(kind: str) -> None:
+    known = LISTED[kind]
+    entries = {entry["name"]: entry for entry in json.loads(call("list", kind, "--json").stdout)[kind]}
     assert list(entries) == list(known)
+    shown = call("list", kind).stdout
     for name, settings in known.items():
         assert entries[name]["summary"]
+        assert name in shown
         options = {option["name"]: option for option in entries[name]["options"]}
         assert list(options) == list(settings.model_fields)
         for key, field in settings.model_fields.items():
@@ -148,9 +161,9 @@ def test_the_first_of_some_rejects_is_shown(tmp_path: Path) -> None:
     source.write_bytes(b"so\tO\n\nS\xf3\tB-PER\n")
     said = call("ingest", "columns", str(source), "--out", str(tmp_path / "out")).output
     assert "2 documents read, 1 written" in said
-    assert "line 3: not UTF-8 at byte 7 of the file; if it is Latin-1: --option encoding=latin-1" in said
+    assert "line 3: not UTF-8 at byte 7 of the file; if it is Latin-1: --set encoding=latin-1" in said
     again = ("ingest", "columns", str(source), "--out", str(tmp_path / "out"), "--overwrite")
-    assert "2 written" in call(*again, "--option", "encoding=latin-1").output
+    assert "2 written" in call(*again, "--set", "encoding=latin-1").output
     assert json.loads(call(*again, "--json").stdout)["rejected"] == 1
 
 
@@ -168,17 +181,17 @@ def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
         (("ingest", "conl", "x", "--out", "o"), 2, "no reader is called 'conl'; did you mean 'conll'? there are conll"),
         (("ingest", "conll", "nowhere", "--out", "o"), 3, "nowhere"),
         (
-            ("ingest", "columns", "x", "--out", "o", "--option", "column=a"),
+            ("ingest", "columns", "x", "--out", "o", "--set", "column=a"),
             2,
             "did you mean 'columns'? options of",
         ),
-        (("evaluate", "--predictions", "nowhere", "--gold", "nowhere"), 3, "there is no whole run in this folder"),
+        (("evaluate", "--run", "nowhere", "--corpus", "nowhere"), 3, "there is no whole run in this folder"),
         (
             ("reprocess", "--corpus", ".", "--model", "m", "--out", "o", "--engine", "gips"),
             2,
             "'gibbs'? there",
         ),
-        (("reprocess", "--corpus", ".", "--model", "m", "--out", "o", "--option", "swoops=3"), 2, "of engine gibbs"),
+        (("reprocess", "--corpus", ".", "--model", "m", "--out", "o", "--set", "swoops=3"), 2, "of engine certify"),
         (("reprocess", "--corpus", "c"), 2, "Missing option"),
         (("synthesize", "--out", "o", "--documents", "0"), 2, "--documents"),
     ],
@@ -219,7 +232,7 @@ def test_evaluate_counts_by_document_id_and_shows_what_changed(gold: Path, tmp_p
     rows = {second: ["B-LOC"], first: ["B-PER", "O", "O", "B-ORG"], "stranger": ["O"]}
     viterbi = {second: ["B-LOC"], first: ["O", "O", "O", "B-ORG"], "stranger": ["O"]}
     predictions(tmp_path / "p", rows, viterbi=viterbi)
-    options = ("--predictions", str(tmp_path / "p"), "--gold", str(gold))
+    options = ("--run", str(tmp_path / "p"), "--corpus", str(gold))
     answer = json.loads(call("evaluate", *options, "--json").stdout)
     assert (answer["documents"], answer["tokens"], answer["token_accuracy"]) == (2, 5, 0.8)
     assert list(answer["measures"]) == ["spans"]
@@ -233,9 +246,9 @@ def test_evaluate_counts_by_document_id_and_shows_what_changed(gold: Path, tmp_p
     }
     assert (answer["certified"], answer["by_solver"], answer["max_gap"]) == (0.5, 0.5, 0.5)
     text = call("evaluate", *options)
-    assert "1 entities fixed, 0 broken" in text.stderr
-    assert "1 tokens fixed, 0 broken, 0 changed and still wrong" in text.stderr
-    assert "certified 50.0% (50.0% on a solver's word)" in text.stderr
+    assert "1 entities fixed, 0 broken" in text.stdout
+    assert "1 tokens fixed, 0 broken, 0 changed and still wrong" in text.stdout
+    assert "certified 50.0% (50.0% on a solver's word)" in text.stdout
     assert "PER" in text.stdout
 
 
@@ -243,11 +256,11 @@ def test_evaluate_names_the_document_that_does_not_fit(gold: Path, tmp_path: Pat
     first, second = pq.read_table(gold)["doc_id"].to_pylist()
     rows = {first: ["O"] * 4}
     predictions(tmp_path / "few", rows, viterbi=rows)
-    said = call("evaluate", "--predictions", str(tmp_path / "few"), "--gold", str(gold), code=3).stderr
+    said = call("evaluate", "--run", str(tmp_path / "few"), "--corpus", str(gold), code=3).stderr
     assert f"no prediction for document '{second}'" in said
     rows = {first: ["O"] * 3, second: ["O"]}
     predictions(tmp_path / "short", rows, viterbi=rows)
-    said = call("evaluate", "--predictions", str(tmp_path / "short"), "--gold", str(gold), code=3).stderr
+    said = call("evaluate", "--run", str(tmp_path / "short"), "--corpus", str(gold), code=3).stderr
     assert f"'{first}' has 4 tokens" in said
 
 
@@ -260,7 +273,7 @@ def test_measures_are_chosen_by_name_or_by_the_labels(gold: Path, tmp_path: Path
     first, second = pq.read_table(gold)["doc_id"].to_pylist()
     rows = {second: ["B-LOC"], first: ["B-PER", "O", "O", "B-ORG"]}
     predictions(tmp_path / "p", rows, viterbi=rows)
-    options = ("--predictions", str(tmp_path / "p"), "--gold", str(gold))
+    options = ("--run", str(tmp_path / "p"), "--corpus", str(gold))
     chosen = ("--measure", "documents", "--measure", "labels", "--measure", "documents")
     found = json.loads(call("evaluate", *options, *chosen, "--json").stdout)["measures"]
     assert list(found) == ["documents", "labels"]
@@ -275,7 +288,7 @@ def test_a_run_is_compared_with_another_on_the_documents_of_both(gold: Path, tmp
     good, bad = ["B-PER", "O", "O", "B-LOC"], ["O", "O", "O", "B-ORG"]
     for name, rows in (("good", {first: good, second: ["B-LOC"]}), ("bad", {first: bad}), ("none", {"x": ["O"]})):
         predictions(tmp_path / name, rows, viterbi=rows)
-    options = ("--predictions", str(tmp_path / "good"), "--gold", str(gold), "--against")
+    options = ("--run", str(tmp_path / "good"), "--corpus", str(gold), "--against")
     answer = json.loads(call("evaluate", *options, str(tmp_path / "bad"), "--json").stdout)
     assert answer["documents"] == 1
     against = answer["against"]
@@ -284,7 +297,7 @@ def test_a_run_is_compared_with_another_on_the_documents_of_both(gold: Path, tmp
     assert (f1["other"], f1["difference"], f1["low"], f1["high"]) == (0.0, 1.0, 1.0, 1.0)
     assert f1["p_value"] == pytest.approx(1 / 1001)
     shown = call("evaluate", *options, str(tmp_path / "bad"))
-    assert f"1 gold documents not in that run, left out; the first is '{second}'" in shown.stderr
+    assert f"1 gold documents not in that run, left out; the first is '{second}'" in shown.stdout
     assert "a later run is not finished" not in shown.stderr
     (tmp_path / "bad" / STORE / MARKERS).mkdir(parents=True)
     (tmp_path / "bad" / STORE / MARKERS / "x.json").touch()
@@ -293,7 +306,7 @@ def test_a_run_is_compared_with_another_on_the_documents_of_both(gold: Path, tmp
     assert "spans macro F1" in " ".join(shown.stdout.split())
     said = call("evaluate", *options, str(tmp_path / "none"), code=3).stderr
     assert "have no gold document in common" in said
-    turned = ("--predictions", str(tmp_path / "bad"), "--gold", str(gold), "--against", str(tmp_path / "good"))
+    turned = ("--run", str(tmp_path / "bad"), "--corpus", str(gold), "--against", str(tmp_path / "good"))
     assert json.loads(call("evaluate", *turned, "--json").stdout)["against"]["only_there"] == [second]
 
 
@@ -306,7 +319,7 @@ def test_options_are_parsed_into_settings() -> None:
     columns = parse_options(["columns=tokens, _,labels"], ColumnsSettings, owner="columns")
     assert columns.columns == ("tokens", "_", "labels")
     assert parse_options(["work=null"], DiscrepancySettings, owner="discrepancy").work is None
-    with pytest.raises(OptionError, match="--option sweeps: want NAME=VALUE, such as --option sweeps=VALUE"):
+    with pytest.raises(OptionError, match="--set sweeps: want NAME=VALUE, such as --set sweeps=VALUE"):
         option_values(["sweeps"], GibbsSettings, owner="gibbs")
     with pytest.raises(OptionError, match=r"sweep=3: gibbs has no option 'sweep'; did you mean 'sweeps'\? options of"):
         option_values(["sweep=3"], GibbsSettings, owner="gibbs")
@@ -338,7 +351,7 @@ def test_options_inside_of_options_keep_what_stands_beside_them() -> None:
         "sampler": r"'sampler' has options of its own; want sampler\.NAME=VALUE, NAME one of work, sweeps",
         "samplers.sweeps=7": r"'samplers'; did you mean 'sampler'\? options of certify: work, sampler\.…, rounds",
         "rounds.sweeps=7": "'rounds' of certify has no options of its own; give rounds=VALUE",
-        "sampler.sweeps": r"want NAME=VALUE, such as --option sampler\.sweeps=VALUE",
+        "sampler.sweeps": r"want NAME=VALUE, such as --set sampler\.sweeps=VALUE",
         "sampler.sweep=7": r"'sweep'; did you mean 'sweeps'\? options of certify, sampler: work, sweeps",
         "sampler.=7": "certify, sampler has no option ''; options of certify, sampler: work, sweeps",
         "sampler.sweeps.most=7": "'sweeps' of certify, sampler has no options of its own; give sweeps=VALUE",

@@ -27,7 +27,7 @@ from concord.flows.codl import codl
 from concord.flows.codl_tuning import best_gamma, choose_gamma, label_here, learn_here
 from concord.flows.errors import NothingLabelledError, RunFolderError
 from concord.flows.label_corpus import label_corpus
-from concord.flows.learn_from_pool import CONSTRAINTS, DEV, MARKER, MODEL, POOL, TUNED, Request, learn
+from concord.flows.learn_from_pool import CONSTRAINTS, HELD_OUT, MARKER, MODEL, POOL, TUNED, Request, learn
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.codl import CodlReport, CodlSettings, GammaTrial
@@ -101,7 +101,7 @@ def test_without_constraints_a_cycle_is_one_of_hard_em() -> None:
     """Another implementation, which labels the pool itself."""
     one = learner(gamma=0.6)
     read = one.read
-    model = HmmSettings(unlabelled="pool", em="hard", mixing="models", gamma=0.6, iterations=2)
+    model = HmmSettings(pool="pool", em="hard", mixing="models", gamma=0.6, iterations=2)
     steps = list(
         improved(counted(read.gold, read.word, len(read.words)), read.shape_of, read.unlabelled, one.labels, model)
     )
@@ -254,7 +254,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             pool=str(tmp_path / "pool"),
             out=str(tmp_path / out),
             constraints=str(tmp_path / "rules.yaml") if rules else None,
-            dev=str(tmp_path / "dev"),
+            held_out=str(tmp_path / "dev"),
             settings=CodlSettings.model_validate({"cycles": 2, "gamma": 0.5} | options),
             tune=tune,
             labelling=RunSettings(engine="beam", n_best=n_best),
@@ -275,7 +275,7 @@ def content(out: str) -> dict[str, bytes]:
     """All files that hold what was learned, by name."""
     found = {}
     for folder in sorted(Path(out).glob("cycle-*")):
-        for place in (folder / POOL, folder / DEV):
+        for place in (folder / POOL, folder / HELD_OUT):
             if place.is_dir():
                 for i, table in enumerate(published(str(place)).tables(FOLDER, PREDICTIONS)):
                     found[f"{place}-{i}"] = str(table.to_pylist()).encode()

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from concord.flows.cli.app import app
-from concord.flows.cli.corpus_cli import next_step
+from concord.flows.cli.next_steps import after_agreement
 from concord.flows.sources import OpenModel, open_constraints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
@@ -191,7 +191,7 @@ def test_foreign_files_and_other_labels_are_one_message(tmp_path: Path) -> None:
 
 
 def test_the_next_step_that_is_printed_can_be_typed() -> None:
-    typed = shlex.split(shlex.join(next_step("corpora/all docs/", "models/news/", "a b/agreement.parquet")))
+    typed = shlex.split(shlex.join(after_agreement("corpora/all docs/", "models/news/", "a b/agreement.parquet")))
     command = typer.main.get_command(app).get_command(None, typed[0])  # type: ignore[attr-defined]
     with command.make_context(typed[0], typed[1:]) as context:
         assert context.params["corpus"] == "corpora/all docs/"

@@ -165,7 +165,7 @@ def test_the_command_prints_tables_or_one_object(
     corpus: Path, model: CrfModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(concord.flows.commands.corpus_stats, "_vocabulary", lambda *_: model)
-    words = ["corpus", "stats", str(corpus), "--model", "m"]
+    words = ["corpus", "stats", "--corpus", str(corpus), "--model", "m"]
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
@@ -173,13 +173,13 @@ def test_the_command_prints_tables_or_one_object(
     assert report["tokens"] == sum(report["labels"].values())
     assert 0 <= report["unknown"] < 1
     said = CliRunner().invoke(app, words)
-    assert "12 documents (12 with gold labels)" in " ".join(said.stderr.split())
+    assert "12 documents (12 with gold labels)" in " ".join(said.stdout.split())
     assert all(name in said.stdout for name in [*report["labels"], *report["spans"], "median"])
 
 
 def test_a_shard_that_fails_is_named_and_the_others_are_counted(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concord.flows.commands.corpus_stats, "cluster", lambda *_, **__: nullcontext(Here(1)))
-    done = CliRunner().invoke(app, ["corpus", "stats", str(corpus), "--json"])
+    done = CliRunner().invoke(app, ["corpus", "stats", "--corpus", str(corpus), "--json"])
     assert done.exit_code == Exit.SHARDS
     report = json.loads(done.stdout)
     assert report["documents"] == 8

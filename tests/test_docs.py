@@ -33,6 +33,8 @@ INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+BEFORE = re.compile(r"(?<=\n)  \|[^|\n]*\|(?=[^|\n]*\|\n)")
+"""The first of two columns of an indented table: how something was written once."""
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -43,7 +45,7 @@ def code(page: Path) -> Iterator[str]:
     text = page.read_text()
     for _, block in FENCE.findall(text):
         yield from block.replace("\\\n", " ").splitlines()
-    prose = FENCE.sub("", text)
+    prose = BEFORE.sub("|", FENCE.sub("", text))
     yield from INDENTED.findall(prose)
     yield from (" ".join(span.split()) for span in SPAN.findall(prose))
 
@@ -149,10 +151,10 @@ def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
     said = 0
     for page in PAGES:
         for line in code(page):
-            for word in re.findall(r"--option ('[^']*=[^']*'|[^\s='…]+=[^\s'…]+)", line):
+            for word in re.findall(r"--set ('[^']*=[^']*'|[^\s='…]+=[^\s'…]+)", line):
                 (pair,) = shlex.split(word)
                 if "$" not in pair and not re.search(r"\bNAME=|=VALUE\b", pair):
-                    assert any(_takes(kind, pair) for kind in kinds), f"{page.name}: --option {word}"
+                    assert any(_takes(kind, pair) for kind in kinds), f"{page.name}: --set {word}"
                     said += 1
     assert said > 50
 
@@ -181,5 +183,5 @@ def test_the_page_on_readers_names_them_all_and_its_options_are_theirs() -> None
     for line in code(page):
         if line.startswith("concord ingest ") and "READER" not in line:
             words = shlex.split(line, comments=True)
-            pairs = [value for option, value in pairwise(words) if option == "--option"]
+            pairs = [value for option, value in pairwise(words) if option == "--set"]
             parse_options(pairs, READERS[words[2]].settings, owner=words[2])

@@ -133,7 +133,7 @@ def test_with_counts_mixed_the_aim_never_falls_under_smoothing(em: str, seed: in
     given, labelled = small(seed, sentences=8), small(100 + seed, SETS[seed % 2])
     counts, _ = enumerated(labelled, best=True)
     settings = HmmSettings.model_validate(
-        {"unlabelled": "u", "em": em, "mixing": "counts", "weight": 0.7, "iterations": 12, "change": 0.0}
+        {"pool": "u", "em": em, "mixing": "counts", "weight": 0.7, "iterations": 12, "change": 0.0}
     )
     steps = list(improved(counts, np.array([0, 0, 1, 1]), given.words, given.labels, settings))
     losses = [step.loss for step in steps]
@@ -147,7 +147,7 @@ def test_labels_keep_what_they_mean() -> None:
     counts, _ = enumerated(small(5, PLAIN), best=True)
     turned = Counts(counts.initial[order], counts.transition[np.ix_(order, order)], counts.word[order])
     names = LabelSet(tuple(PLAIN.names[i] for i in order), Scheme.PLAIN)
-    settings = HmmSettings(unlabelled="u", iterations=5)
+    settings = HmmSettings(pool="u", iterations=5)
     shape_of = np.array([0, 0, 1, 1])
     (*_, one), (*_, two) = (
         improved(mine, shape_of, given.words, labels, settings) for mine, labels in ((counts, PLAIN), (turned, names))
@@ -161,7 +161,7 @@ def test_labels_keep_what_they_mean() -> None:
 def test_probabilities_add_up_and_stay_finite(mixing: str) -> None:
     given = small(2, PLAIN)
     counts, _ = enumerated(small(3, PLAIN), best=True)
-    settings = HmmSettings.model_validate({"unlabelled": "u", "mixing": mixing, "iterations": 3})
+    settings = HmmSettings.model_validate({"pool": "u", "mixing": mixing, "iterations": 3})
     for step in improved(counts, np.array([0, 1, 1, 0]), given.words, PLAIN, settings):
         found = step.tables
         assert np.exp(found.word).sum(axis=0) + np.exp(found.shape).sum(axis=0) == pytest.approx(np.ones(3))
@@ -174,7 +174,7 @@ def test_gamma_of_one_leaves_the_model_of_the_labelled_documents() -> None:
     given = small(2, PLAIN)
     counts, _ = enumerated(small(3, PLAIN), best=True)
     shape_of = np.array([0, 1, 1, 0])
-    settings = HmmSettings(unlabelled="u", gamma=1.0)
+    settings = HmmSettings(pool="u", gamma=1.0)
     steps = list(improved(counts, shape_of, given.words, PLAIN, settings))
     own = likeliest(evidence(counts, shape_of), VOCABULARY)
     assert len(steps) == 2  # nothing has changed
@@ -192,7 +192,7 @@ def test_words_around_it_teach_what_a_word_is(tmp_path: Path) -> None:
     """Nobody labelled "saw", which stands where "met" stood."""
     write_corpus(OTHERS, tmp_path / "pool", source="test")
     seen = list[Iteration]()
-    settings = HmmSettings(unlabelled=str(tmp_path / "pool"), iterations=6)
+    settings = HmmSettings(pool=str(tmp_path / "pool"), iterations=6)
     model = hmm.train(LABELLED, settings=settings, out=tmp_path / "model", progress=seen.append)
     alone = hmm.train(LABELLED, settings=HmmSettings(), out=tmp_path / "alone")
     assert model.known(["saw", "Eve", "Zoe"]).tolist() == [True, True, False]
@@ -220,7 +220,7 @@ def test_gold_of_the_other_corpus_is_not_looked_at(tmp_path: Path) -> None:
     digests = set()
     for name, documents in (("plain", OTHERS), ("gold", wrong)):
         write_corpus(documents, tmp_path / name / "pool", source="test")
-        settings = HmmSettings(unlabelled=str(tmp_path / name / "pool"))
+        settings = HmmSettings(pool=str(tmp_path / name / "pool"))
         digests.add(hmm.train(LABELLED, settings=settings, out=tmp_path / name / "model").digest)
     assert len(digests) == 1
 
@@ -230,7 +230,7 @@ def test_other_words_are_another_training(tmp_path: Path) -> None:
     for last in (3, 4):
         shutil.rmtree(tmp_path / "pool", ignore_errors=True)
         write_corpus(OTHERS[:last], tmp_path / "pool", source="test")
-        settings = HmmSettings(unlabelled=str(tmp_path / "pool"), gamma=1.0)
+        settings = HmmSettings(pool=str(tmp_path / "pool"), gamma=1.0)
         hmm.train(LABELLED, settings=settings, out=tmp_path / "model")
         digests.add(parse_manifest(tmp_path / "model" / MANIFEST).training["digest"])
     assert len(digests) == 2
@@ -238,9 +238,9 @@ def test_other_words_are_another_training(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="nowhere"):
-        hmm.train(LABELLED, settings=HmmSettings(unlabelled=str(tmp_path / "nowhere")), out=tmp_path / "model")
-    with pytest.raises(ValueError, match="em, gamma: give an unlabelled corpus, too"):
+        hmm.train(LABELLED, settings=HmmSettings(pool=str(tmp_path / "nowhere")), out=tmp_path / "model")
+    with pytest.raises(ValueError, match="em, gamma: give a pool, too"):
         HmmSettings(em="hard", gamma=0.5)
     write_corpus([Document.build("e", [])], tmp_path / "empty", source="test")
     with pytest.raises(TrainingError, match="no token in the unlabelled corpus"):
-        hmm.train(LABELLED, settings=HmmSettings(unlabelled=str(tmp_path / "empty")), out=tmp_path / "model")
+        hmm.train(LABELLED, settings=HmmSettings(pool=str(tmp_path / "empty")), out=tmp_path / "model")

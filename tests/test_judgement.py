@@ -222,13 +222,26 @@ def run(*words: str | Path, code: int = 0) -> str:
     return done.stdout if "--json" in words else done.output
 
 
-QUICK = [word for one in ("folds=3", "kinds=once,there,starts,order") for word in ("--option", one)]
+def beside(place: Path) -> list[str | Path]:
+    return ["--corpus", place / "corpus", "--model", place / "model"]
+
+
+QUICK = [word for one in ("folds=3", "kinds=once,there,starts,order") for word in ("--set", one)]
 
 
 def test_the_command_writes_what_helps_or_all_that_holds(place: Path, tmp_path: Path) -> None:
     out, every = tmp_path / "helps.yaml", tmp_path / "holds.yaml"
-    assert "--model FOLDER" in run("mine", place / "corpus", "--out", out, code=Exit.USAGE)
-    given: list[str | Path] = ["mine", place / "corpus", "--model", place / "model", *QUICK, "--option", "level=1"]
+    assert "--model FOLDER" in run("mine", "--corpus", place / "corpus", "--out", out, code=Exit.USAGE)
+    given: list[str | Path] = [
+        "mine",
+        "--corpus",
+        place / "corpus",
+        "--model",
+        place / "model",
+        *QUICK,
+        "--set",
+        "level=1",
+    ]
     report = MineReport.model_validate(json.loads(run(*given, "--out", out, "--json")))
     judgement = report.judgement
     assert judgement is not None
@@ -247,7 +260,16 @@ def test_the_command_writes_what_helps_or_all_that_holds(place: Path, tmp_path: 
 
 def test_where_no_rule_helps_the_list_is_empty_and_can_be_used(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "helps.yaml"
-    given: list[str | Path] = ["mine", place / "corpus", "--model", place / "model", *QUICK, "--option", "level=1e-9"]
+    given: list[str | Path] = [
+        "mine",
+        "--corpus",
+        place / "corpus",
+        "--model",
+        place / "model",
+        *QUICK,
+        "--set",
+        "level=1e-9",
+    ]
     said = run(*given, "--out", out).replace("\n", " ")
     assert "no rule helps: the list in" in said
     assert load_constraints(out).templates == ()

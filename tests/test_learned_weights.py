@@ -146,7 +146,7 @@ def test_the_command_writes_what_has_a_weight(tmp_path: Path) -> None:
     model, file, out = tmp_path / "model", tmp_path / "rules.yaml", tmp_path / "learned.yaml"
     sgd.train(documents, settings=SgdSettings(features="fields", passes=1), out=model)
     file.write_text(FILE)
-    options = [word for one in ("folds=2", "passes=1", "rates=0.1") for word in ("--option", one)]
+    options = [word for one in ("folds=2", "passes=1", "rates=0.1") for word in ("--set", one)]
     given = ["weigh", file, "--corpus", tmp_path / "corpus", "--penalty", "learned", "--model", model, *options]
     done = CliRunner().invoke(app, [*map(str, given), "--out", str(out), "--json"])
     assert done.exit_code == 0, done.output
@@ -199,7 +199,7 @@ def test_where_no_constraint_helps_the_command_writes_an_empty_list(tmp_path: Pa
     sgd.train(documents, settings=SgdSettings(features="fields", passes=1), out=model)
     file.write_text("constraints:\n- {template: must_appear, name: idle, labels: [author, title, date], weight: 1}\n")
     given = ["weigh", file, "--corpus", tmp_path / "corpus", "--penalty", "learned", "--model", model, "--out", out]
-    done = CliRunner().invoke(app, [*map(str, given), "--option", "folds=2", "--option", "passes=1"])
+    done = CliRunner().invoke(app, [*map(str, given), "--set", "folds=2", "--set", "passes=1"])
     assert done.exit_code == 0, done.output
     assert "no constraint helps: the list in" in done.output.replace("\n", " ")
     assert load_constraints(out).templates == ()

@@ -35,7 +35,7 @@ from concord.workers.learning.run_order import Runs
 from tests.in_process import Here
 from tests.test_mining import ANY, BIO, NESTED, plain_runs, plainly, shuffled_corpus, spelled
 
-QUICK = LogicSettings(held_out=0.5, literals=2, clauses=1, orders=8, mixed=5, deterministic_seconds=0.02)
+QUICK = LogicSettings(held_out_share=0.5, literals=2, clauses=1, orders=8, mixed=5, deterministic_seconds=0.02)
 
 
 def samples_of(documents: Sequence[Document], labels: LabelSet) -> Openings:
@@ -204,12 +204,12 @@ def _bears(clause: Clause, document: Document, labels: LabelSet) -> bool:
 
 def mined(documents: Sequence[Document], labels: LabelSet, chosen: LogicSettings) -> list[TriedClause]:
     batch = Batch.of(list(documents))
-    samples = OpeningCounts.of(batch, labels, held_out=chosen.held_out)
+    samples = OpeningCounts.of(batch, labels, held_out=chosen.held_out_share)
     learned = list(clauses_of(samples, names_of(labels), chosen, seed=0))
     if not learned:
         return []
     clauses = [one.clause for one in learned]
-    counts = ClauseCounts.of(batch, labels, clauses, held_out=chosen.held_out, orders=chosen.orders, seed=0)
+    counts = ClauseCounts.of(batch, labels, clauses, held_out=chosen.held_out_share, orders=chosen.orders, seed=0)
     return kept_clauses(passing(tried(learned, counts), chosen), chosen)
 
 
@@ -222,7 +222,7 @@ def test_planted_clauses_are_found() -> None:
             runs[1:] = [str(kind) for kind in rng.permutation(runs[1:])]
         documents.append(spelled(str(i), runs, rng, mark=bool(i % 3)))
     labels = LabelSet.bio("abcd")
-    found = {one.name: one for one in mined(documents, labels, LogicSettings(held_out=0.5, mixed=5))}
+    found = {one.name: one for one in mined(documents, labels, LogicSettings(held_out_share=0.5, mixed=5))}
     assert found["first: a"].broken == 0
     assert "before d: no b" in found, "which is the same as no d after b"
     assert all(one.learned.proven for one in found.values())
@@ -307,17 +307,17 @@ def run(*words: str | Path, code: int = 0) -> str:
     return done.stdout if "--json" in words else done.output
 
 
-BY_LOGIC = ("--method", "logic", "--option", "literals=2", "--option", "mixed=0", "--option", "support=5")
+BY_LOGIC = ("--method", "logic", "--set", "literals=2", "--set", "mixed=0", "--set", "support=5")
 
 
 def test_the_file_loads_checks_and_says_why(corpus: Path) -> None:
     out, again = corpus / "mined.yaml", corpus / "again.yaml"
-    said = run("mine", "--all", corpus / "corpus", "--out", out, *BY_LOGIC)
+    said = run("mine", "--all", "--corpus", corpus / "corpus", "--out", out, *BY_LOGIC)
     constraints, text = load_constraints(out), out.read_text()
     assert "first: a" in constraints.titles
     assert text.count("  # binds in ") == text.count("; no clause costs less") == len(constraints.titles)
     assert "held-out documents" in text.splitlines()[0]
-    report = json.loads(run("mine", "--all", corpus / "one", "--out", again, *BY_LOGIC, "--json"))
+    report = json.loads(run("mine", "--all", "--corpus", corpus / "one", "--out", again, *BY_LOGIC, "--json"))
     assert again.read_text() == text, "one shard or three"
     assert text.count("no constraint says it") == len(report["unsaid"]) > 0
     assert all(one["name"] in said.replace("\n", " ") for one in report["unsaid"])
@@ -331,14 +331,14 @@ def test_methods_and_failures_are_named(corpus: Path, monkeypatch: pytest.Monkey
     out = corpus / "mined.yaml"
     place, given = corpus / "corpus", ("mine", "--all", "--out", out)
     assert "no method of mining is called 'x'" in run(
-        "mine", "--all", place, "--out", out, "--method", "x", code=Exit.USAGE
+        "mine", "--all", "--corpus", place, "--out", out, "--method", "x", code=Exit.USAGE
     )
-    wrong = ("--method", "logic", "--option", "kinds=once")
+    wrong = ("--method", "logic", "--set", "kinds=once")
     assert "options of constraints mine --method logic" in run(
-        "mine", "--all", place, "--out", out, *wrong, code=Exit.USAGE
+        "mine", "--all", "--corpus", place, "--out", out, *wrong, code=Exit.USAGE
     )
-    nothing = run(*given, place, "--method", "logic", "--option", "support=1000")
+    nothing = run(*given, "--corpus", place, "--method", "logic", "--set", "support=1000")
     assert "no rule was found" in nothing
     assert load_constraints(out).templates == ()
     monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
-    assert "1 of 3 shards failed" in run("mine", "--all", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)
+    assert "1 of 3 shards failed" in run("mine", "--all", "--corpus", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)

@@ -280,7 +280,7 @@ def test_misfits_are_counted_and_shown(tmp_path: Path) -> None:
     given_ = ["ingest", "pubtator", str(tmp_path / "a.txt"), "--out", str(tmp_path / "again")]
     result = CliRunner().invoke(app, given_)
     assert result.exit_code == 0
-    assert "1 gold spans share a token with another; left out" in result.stderr
+    assert "1 gold spans share a token with another; left out" in result.stdout
     result = CliRunner().invoke(app, [*given_, "--overwrite", "--json"])
     assert f'"{OVERLAP}": 1' in result.stdout
 
@@ -290,9 +290,9 @@ def test_the_ceiling_is_what_perfect_labels_score(tmp_path: Path, split: bool, r
     """Of three spans of the source labels say two, one of them too long where hyphens are kept."""
     place = tmp_path / "out"
     arguments = ["ingest", "pubtator", str(written(tmp_path, ABSTRACT)), "--out", str(place)]
-    said = CliRunner().invoke(app, [*arguments, "--option", f"split_hyphens={split}"]).stderr
+    said = CliRunner().invoke(app, [*arguments, "--set", f"split_hyphens={split}"]).stdout
     assert f"ceiling: labels of these tokens that are all right have F1 {100 * 2 * right / 5:.2f}" in said
-    again = CliRunner().invoke(app, [*arguments, "--option", f"split_hyphens={split}", "--overwrite", "--json"])
+    again = CliRunner().invoke(app, [*arguments, "--set", f"split_hyphens={split}", "--overwrite", "--json"])
     assert json.loads(again.stdout)["ceiling"] == 2 * right / 5
     (table,) = read_tables(place / "part-00000.parquet", CORPUS)
     perfect = dict(zip(table[DOC_ID].to_pylist(), table[LABELS].to_pylist(), strict=True))
@@ -307,10 +307,10 @@ def test_the_ceiling_is_what_perfect_labels_score(tmp_path: Path, split: bool, r
 def test_labels_that_are_the_sources_own_have_no_ceiling(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("Ann B-PER\nran O\n")
-    said = CliRunner().invoke(app, ["ingest", "columns", str(path), "--out", str(tmp_path / "c")]).stderr
+    said = CliRunner().invoke(app, ["ingest", "columns", str(path), "--out", str(tmp_path / "c")]).stdout
     assert "ceiling: labels of these tokens that are all right have F1 100.00" in said
     path.write_text("Ann ran.\n")
-    said = CliRunner().invoke(app, ["ingest", "text", str(path), "--out", str(tmp_path / "t")]).stderr
+    said = CliRunner().invoke(app, ["ingest", "text", str(path), "--out", str(tmp_path / "t")]).stdout
     assert "ceiling" not in said
 
 

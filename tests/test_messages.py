@@ -73,18 +73,24 @@ class Case(NamedTuple):
 
 REJECT = "the first: {0}/rejects.parquet, row 0: sentence_starts does not start at 0"
 CASES = [
-    Case("calibrate {0}/model --corpus {0}/rejects.parquet --out {0}/o", 3, (REJECT, "none of the 12 documents")),
+    Case(
+        "calibrate --model {0}/model --corpus {0}/rejects.parquet --out {0}/o", 3, (REJECT, "none of the 12 documents")
+    ),
     Case("constraints check {0}/rules.yaml --corpus {0}/rejects.parquet", 3, ("row 0: sentence_starts does not",)),
     Case("constraints weigh {0}/rules.yaml --corpus {0}/rejects.parquet", 3, ("row 0: sentence_starts does not",)),
-    Case("calibrate {0}/model --corpus {0}/no-labels.parquet --out {0}/o", 3, ("column 'labels' is missing",)),
-    Case("calibrate {0}/model --corpus {0}/other-name.parquet --out {0}/o", 3, ("did you mean 'label'?",)),
-    Case("corpus stats {0}/texts.parquet --text-column txt", 3, ("'txt'; did you mean 'text'?", "--text-column")),
-    Case("corpus stats {0}/texts.parquet --id-column id", 3, ("column 'id' is missing", "--id-column")),
-    Case("corpus stats {0}/numbered-texts.parquet", 3, ("has type int64, want string; write it as", "--id-column")),
-    Case("corpus stats {0}/numbers.parquet", 3, ("'doc_id' has type int64, want string; write the column with",)),
-    Case("corpus stats {0}/twice.parquet", 3, ("column 'text' is there twice",), ("missing",)),
-    Case("ingest text {0}/numbered-texts.parquet --out {0}/o", 3, ("--option id_column=NAME",), ("--id-column",)),
-    Case("ingest text {0}/texts.parquet --option text_column=txt --out {0}/o", 3, ("--option text_column=NAME",)),
+    Case("calibrate --model {0}/model --corpus {0}/no-labels.parquet --out {0}/o", 3, ("column 'labels' is missing",)),
+    Case("calibrate --model {0}/model --corpus {0}/other-name.parquet --out {0}/o", 3, ("did you mean 'label'?",)),
+    Case("corpus stats --corpus {0}/texts.parquet --text-column txt", 3, ("'txt'; did you mean 'text'?", "--text-col")),
+    Case("corpus stats --corpus {0}/texts.parquet --id-column id", 3, ("column 'id' is missing", "--id-column")),
+    Case(
+        "corpus stats --corpus {0}/numbered-texts.parquet",
+        3,
+        ("has type int64, want string; write it as", "--id-column"),
+    ),
+    Case("corpus stats --corpus {0}/numbers.parquet", 3, ("'doc_id' has type int64, want string; write the",)),
+    Case("corpus stats --corpus {0}/twice.parquet", 3, ("column 'text' is there twice",), ("missing",)),
+    Case("ingest text {0}/numbered-texts.parquet --out {0}/o", 3, ("--set id_column=NAME",), ("--id-column",)),
+    Case("ingest text {0}/texts.parquet --set text_column=txt --out {0}/o", 3, ("--set text_column=NAME",)),
     Case("ingest text {0}/raw.csv --out {0}/o", 3, ("its syntax would become words", "pyarrow.csv.read_csv")),
     Case("ingest text {0}/RAW.CSV --out {0}/o", 3, ("its syntax would become words",)),
     Case("ingest text {0}/raw.jsonl --out {0}/o", 3, ("its syntax would become words", "pyarrow.json.read_json")),
@@ -98,10 +104,10 @@ CASES = [
     Case("label --model models:/news a", 3, ("is no model of a registry; write models:/NAME", "none yet")),
     Case("label --model models:/news/7 a", 3, ("models:/news/7 is not in the registry",)),
     Case("label --model {0}/model --file /dev/zero", 3, ("/dev/zero: more than 256 MiB",)),
-    Case("train --corpus {0}/good --out {0}/o --unlabelled {0}/good", 2, ("--unlabelled: trainer", "have it: hmm")),
-    Case("evaluate --predictions {0}/o --gold {0}/good --measure span", 2, ("did you mean 'spans'?",)),
-    Case("constraints mine {0}/good --out {0}", 3, ("is",)),
-    Case("clusters import {0}/labels.txt --out {0}/o --option cluster=3", 2, ("did you mean 'clusters'?",)),
+    Case("train --corpus {0}/good --out {0}/o --pool {0}/good", 2, ("--pool: trainer", "have it: hmm")),
+    Case("evaluate --run {0}/o --corpus {0}/good --measure span", 2, ("did you mean 'spans'?",)),
+    Case("constraints mine --corpus {0}/good --out {0}", 3, ("is",)),
+    Case("clusters import {0}/labels.txt --out {0}/o --set cluster=3", 2, ("did you mean 'clusters'?",)),
 ]
 
 
@@ -125,7 +131,7 @@ def test_the_advice_for_other_kinds_of_files_works(made: Path, tmp_path: Path) -
         result = CliRunner().invoke(app, ["ingest", "text", str(made / name), "--out", str(tmp_path / name)])
         script = re.findall(r'python -c "([^"]*)"', result.stderr)
         subprocess.run([sys.executable, "-c", script[0]], check=True, cwd=tmp_path)
-        given = ["--option", f"id_column={column}", "--out", str(tmp_path / name)]
+        given = ["--set", f"id_column={column}", "--out", str(tmp_path / name)]
         again = CliRunner().invoke(app, ["ingest", "text", str(tmp_path / "texts.parquet"), *given])
         assert "column 'id' has type int64, want string; write it as strings" in again.stderr
 
@@ -136,7 +142,7 @@ def test_an_ingest_that_read_nothing_does_not_block_the_corrected_command(tmp_pa
     command = ["ingest", "columns", str(source), "--out", str(tmp_path / "out")]
     assert CliRunner().invoke(app, command).exit_code == 3
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["_rejects.parquet"]
-    again = CliRunner().invoke(app, [*command, "--option", "encoding=latin-1", "--json"])
+    again = CliRunner().invoke(app, [*command, "--set", "encoding=latin-1", "--json"])
     assert json.loads(again.stdout)["written"] == 1, again.stderr
     assert "or --overwrite" in CliRunner().invoke(app, command).stderr
 
@@ -154,7 +160,7 @@ def test_some_rejects_are_told_where_documents_are_read(
 
 
 def test_calibrating_on_a_full_disk_names_the_target(made: Path, tmp_path: Path) -> None:
-    words = ["calibrate", str(made / "model"), "--corpus", str(made / "good"), "--out", str(tmp_path / "o")]
+    words = ["calibrate", "--model", str(made / "model"), "--corpus", str(made / "good"), "--out", str(tmp_path / "o")]
     for after in (0, 2_000):
         with full_disk(after=after):
             result = CliRunner().invoke(app, [*words, "--no-consistency"])

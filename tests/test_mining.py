@@ -384,7 +384,7 @@ def run(*words: str | Path, code: int = 0) -> str:
 
 def test_the_file_loads_checks_and_says_why(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "mined.yaml"
-    said = run("mine", "--all", corpus, "--out", out)
+    said = run("mine", "--all", "--corpus", corpus, "--out", out)
     constraints = load_constraints(out)
     assert "one title" in constraints.titles
     every = len(constraints.titles)
@@ -393,17 +393,18 @@ def test_the_file_loads_checks_and_says_why(corpus: Path, tmp_path: Path) -> Non
     assert text.count("  # binds in ") == len(constraints.titles)
     one = tmp_path / "one"
     write_corpus(list(synthesize(60, seed=4, kind="citations")), one, source="test")
-    run("mine", "--all", one, "--out", tmp_path / "again.yaml")
+    run("mine", "--all", "--corpus", one, "--out", tmp_path / "again.yaml")
     assert (tmp_path / "again.yaml").read_text() == text, "one shard or three"
     checked = json.loads(run("check", out, "--corpus", one, "--conflicts", "0", "--json"))
     assert {row["name"]: row["gold"]["documents"] for row in checked["constraints"]} == {
-        row["name"]: row["broken"] for row in json.loads(run("mine", "--all", corpus, "--out", out, "--json"))["rules"]
+        row["name"]: row["broken"]
+        for row in json.loads(run("mine", "--all", "--corpus", corpus, "--out", out, "--json"))["rules"]
     }
 
 
 def test_where_nothing_is_found_the_list_is_empty(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "mined.yaml"
-    said = run("mine", "--all", corpus, "--out", out, "--option", "support=1000")
+    said = run("mine", "--all", "--corpus", corpus, "--out", out, "--set", "support=1000")
     assert "no rule was found: the list in" in said
     assert load_constraints(out).templates == ()
     run("check", out, "--corpus", corpus)
@@ -415,7 +416,9 @@ def test_a_corpus_that_fails_or_has_no_gold_is_said_so(
     bare = [replace(document, labels=None) for document in synthesize(3, seed=4, kind="citations")]
     write_corpus(bare, tmp_path / "bare", source="test")
     out = tmp_path / "mined.yaml"
-    assert "has no gold labels" in run("mine", "--all", tmp_path / "bare", "--out", out, code=Exit.INPUT)
-    assert "no penalty is called" in run("mine", "--all", corpus, "--out", out, "--penalty", "x", code=Exit.USAGE)
+    assert "has no gold labels" in run("mine", "--all", "--corpus", tmp_path / "bare", "--out", out, code=Exit.INPUT)
+    assert "no penalty is called" in run(
+        "mine", "--all", "--corpus", corpus, "--out", out, "--penalty", "x", code=Exit.USAGE
+    )
     monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
-    assert "1 of 3 shards failed" in run("mine", "--all", corpus, "--out", out, code=Exit.SHARDS)
+    assert "1 of 3 shards failed" in run("mine", "--all", "--corpus", corpus, "--out", out, code=Exit.SHARDS)

@@ -25,8 +25,8 @@ from tests.test_templates import random_text
 
 LEARNED: dict[str, Callable[[str], TrainerSettings]] = {
     "hmm": lambda _: HmmSettings(),
-    "hmm-soft": lambda pool: HmmSettings(unlabelled=pool, em="soft", mixing="counts", weight=0.5),
-    "hmm-hard": lambda pool: HmmSettings(unlabelled=pool, em="hard", gamma=0.5),
+    "hmm-soft": lambda pool: HmmSettings(pool=pool, em="soft", mixing="counts", weight=0.5),
+    "hmm-hard": lambda pool: HmmSettings(pool=pool, em="hard", gamma=0.5),
     "hmm2": lambda _: Hmm2Settings(),
     "trigram": lambda _: TrigramSettings(k=2),
     "perceptron": lambda _: PerceptronSettings(features="core", passes=3),

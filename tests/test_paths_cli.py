@@ -178,8 +178,8 @@ def job(work: Callable[[Paths], None]) -> Run:
 COMMANDS = {
     "ingest": (command("ingest", "conll", "{source}", "--out", "{out}"), ("source", "out")),
     "synthesize": (command("synthesize", "--documents", "3", "--out", "{out}"), ("out",)),
-    "evaluate": (command("evaluate", "--predictions", "{predictions}", "--gold", "{corpus}"), ("predictions",)),
-    "stats": (command("corpus", "stats", "{corpus}", "--model", "{model}"), ("corpus", "model")),
+    "evaluate": (command("evaluate", "--run", "{predictions}", "--corpus", "{corpus}"), ("predictions",)),
+    "stats": (command("corpus", "stats", "--corpus", "{corpus}", "--model", "{model}"), ("corpus", "model")),
     "chains": (command("chains", "--corpus", "{corpus}", "--model", "{model}"), ("corpus", "model")),
     "check": (command("constraints", "check", "{file}", "--corpus", "{corpus}"), ("file", "corpus")),
     "explain": (

@@ -131,7 +131,7 @@ def test_what_prefect_says_of_a_failing_flow_stays_off_the_terminal() -> None:
 def test_what_prefect_cannot_send_is_not_written_between_our_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefect's log handler goes by the first; its client of events warns with the server's password."""
     monkeypatch.setattr(logging, "raiseExceptions", True)
-    assert CliRunner().invoke(app, ["engines", "--json"]).exit_code == 0
+    assert CliRunner().invoke(app, ["list", "engines", "--json"]).exit_code == 0
     assert not logging.raiseExceptions
     setup_logging(incremental=False)
     clients = logging.getLogger("prefect.events.clients")

@@ -152,7 +152,7 @@ def test_what_is_not_utf_8_is_rejected_with_a_hint_that_helps(sample: Sample, tm
     assert len(items) == sample.documents
     assert reject.row == line
     assert reject.reason == (
-        f"line {line}: not UTF-8 at byte {place} of the file; if it is Latin-1: --option encoding=latin-1"
+        f"line {line}: not UTF-8 at byte {place} of the file; if it is Latin-1: --set encoding=latin-1"
     )
     items = read(sample, content, tmp_path, encoding="latin-1")
     assert (len(items), rejects_of(items)) == (sample.documents, [])
@@ -164,7 +164,7 @@ def test_another_encoding_that_does_not_fit_is_named(sample: Sample, tmp_path: P
     content = sample.content.replace(sample.word, b"Osl\x81")
     (reject,) = rejects_of(read(sample, content, tmp_path, encoding="windows-1252"))
     assert "not CP1252 at byte" in reject.reason
-    assert "--option encoding=NAME" in reject.reason
+    assert "--set encoding=NAME" in reject.reason
 
 
 @every
@@ -199,7 +199,7 @@ def test_other_columns_are_counted_and_shown(sample: Sample, more: bool, tmp_pat
     found = lines[(reject.row or 0) - 1].decode().split("\t")
     count = f"{len(found)} columns" if len(found) > 1 else "1 column"
     assert f"line {reject.row}: {count} ({' '.join(map(repr, found))}), want " in reject.reason
-    assert "--option columns=tokens" in reject.reason or "the reader 'columns'" in reject.reason
+    assert "--set columns=tokens" in reject.reason or "the reader 'columns'" in reject.reason
 
 
 @every
@@ -248,7 +248,7 @@ def test_a_file_of_which_nothing_is_left_ends_the_command_with_its_reason(
 ) -> None:
     path = tmp_path / sample.name
     path.write_bytes(content)
-    options = [f"--option={k}={v}" for k, v in ONE_SENTENCE.get(sample.reader, {}).items()]
+    options = [f"--set={k}={v}" for k, v in ONE_SENTENCE.get(sample.reader, {}).items()]
     result = CliRunner().invoke(app, ["ingest", sample.reader, str(path), "--out", str(tmp_path / "out"), *options])
     assert result.exit_code == 3
     assert f"concord: {path}: nothing in it could be read as {sample.reader}; {path}: " in result.stderr

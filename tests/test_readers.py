@@ -186,16 +186,16 @@ def test_both_options_that_a_file_needs_are_named_at_once(tmp_path: Path) -> Non
 def test_the_other_separator_is_advised_where_it_would_do(tmp_path: Path) -> None:
     _, (blank,) = read("columns", write(tmp_path / "f", b"New York\tB-LOC\n"))
     assert blank.reason.endswith(
-        "3 columns ('New' 'York' 'B-LOC'), want 2 (tokens labels); if they are separated by tab: --option separator=tab"
+        "3 columns ('New' 'York' 'B-LOC'), want 2 (tokens labels); if they are separated by tab: --set separator=tab"
     )
     _, (tab,) = read("columns", write(tmp_path / "f", b"York B-LOC\n"), separator="tab")
-    assert tab.reason.endswith("--option separator=whitespace")
+    assert tab.reason.endswith("--set separator=whitespace")
 
 
 def test_a_line_of_many_or_long_columns_is_shown_in_part(tmp_path: Path) -> None:
     _, (reject,) = read("columns", write(tmp_path / "f", b"x" * 99 + b" b c d e f g\n"))
     assert f"7 columns ('{'x' * 20}…' 'b' 'c' 'd' 'e' 'f' …), want 2" in reject.reason
-    assert "--option columns=tokens,_,_,_,_,_,labels" in reject.reason
+    assert "--set columns=tokens,_,_,_,_,_,labels" in reject.reason
 
 
 def test_labels_of_other_schemes_are_read_as_bio_or_rejected(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_labels_of_other_schemes_are_read_as_bio_or_rejected(tmp_path: Path) -> 
     documents, rejects = read("columns", write(tmp_path / "f", good + b"".join(bad)))
     assert [labels(d) for d in documents] == [["B-X", "I-X", "B-Y"], ["B-X", "B-X"]]
     assert [(r.row, r.doc_id) for r in rejects] == [(9, "f-0003"), (11, "f-0004"), (13, "f-0005"), (15, "f-0006")]
-    parts = ["'E-X' does not go with", "nested", "BIOES or BILOU", "--option scheme=plain"]
+    parts = ["'E-X' does not go with", "nested", "BIOES or BILOU", "--set scheme=plain"]
     assert [part for part, reject in zip(parts, rejects, strict=True) if part not in reject.reason] == []
     documents, rejects = read("columns", write(tmp_path / "f", bad[1] + bad[2] + b"k E-X\n"), scheme="plain")
     assert ([labels(d) for d in documents], rejects) == ([["B-a/B-b"], ["X"], ["E-X"]], [])
@@ -406,7 +406,7 @@ def test_text_from_txt_files(tmp_path: Path) -> None:
     assert documents[0].token_start is not None
     assert documents[0].token_start.tolist() == [0, 4, 6, 9]
     assert [(r.doc_id, r.reason) for r in rejects] == [
-        ("a/c", "line 1: not UTF-8 at byte 3 of the file; if it is Latin-1: --option encoding=latin-1"),
+        ("a/c", "line 1: not UTF-8 at byte 3 of the file; if it is Latin-1: --set encoding=latin-1"),
         ("empty", "nothing in this file; take it out, or write it again"),
     ]
 

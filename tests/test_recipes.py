@@ -136,10 +136,10 @@ from concord.flows.cli.app import app
 from typer.testing import CliRunner
 pathlib.Path("source").mkdir()
 pathlib.Path("source/a.txt").write_text("Ada Lovelace wrote")
-done = CliRunner().invoke(app, ["ingest", "words", "source", "--out", "corpus", "--option", "lower=true", "--json"])
+done = CliRunner().invoke(app, ["ingest", "words", "source", "--out", "corpus", "--set", "lower=true", "--json"])
 assert done.exit_code == 0, done.output
 assert '"written": 1' in done.output
-assert "words" in CliRunner().invoke(app, ["readers", "--json"]).output
+assert "words" in CliRunner().invoke(app, ["list", "readers", "--json"]).output
 """,
 )
 

@@ -450,7 +450,7 @@ def test_a_model_is_imported_and_labels(labels: Path, tmp_path: Path) -> None:
 
 def test_joined_labels_are_said(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("O\nB-X\nI-X\nE-X\nS-X")
-    said = call("import", "scores", str(tmp_path / "labels.txt"), "--out", str(tmp_path / "model")).stderr
+    said = call("import", "scores", str(tmp_path / "labels.txt"), "--out", str(tmp_path / "model")).stdout
     assert "5 labels in column 'scores', as log-probabilities at temperature 1: 1 types of spans" in said
     assert "E-X, S-X count as what BIO writes for them" in said
 

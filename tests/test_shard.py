@@ -215,6 +215,6 @@ def test_unknown_engines_and_options_are_refused_by_name() -> None:
     with pytest.raises(EngineError, match=r"'gips'; did you mean 'gibbs'\? there are"):
         check_settings(RunSettings(engine="gips"))
     with pytest.raises(EngineError, match=r"swoops.*it has .*sweeps"):
-        check_settings(RunSettings(options={"swoops": 3}))
+        check_settings(RunSettings(engine="gibbs", options={"swoops": 3}))
     with pytest.raises(EngineError, match="sweeps: Input should be greater"):
-        check_settings(RunSettings(options={"sweeps": 0}))
+        check_settings(RunSettings(engine="gibbs", options={"sweeps": 0}))

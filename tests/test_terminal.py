@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from concord.flows.cli.app import app
 from concord.flows.cli.clusters_cli import _show as show_clusters
 from concord.flows.cli.corpus_cli import _show as show_corpus
-from concord.flows.progress import Terminal, say, tell
+from concord.flows.progress import Terminal, say, show
 from concord.schemas.document import Document
 from concord.schemas.reports import ClusterReport, CorpusReport, LengthFigures, SpanFigures
 from concord.schemas.settings import CrfSettings, IngestSettings
@@ -63,8 +63,8 @@ COMMANDS = {
     "weigh": "constraints weigh {0}/rules.yaml --corpus {0}/corpus",
     "explain": "constraints explain {0}/rules.yaml --corpus {0}/corpus --model {0}/model --doc {1}0",
     "no document": "constraints explain {0}/rules.yaml --corpus {0}/corpus --model {0}/model --doc {1}",
-    "chains": "chains --corpus {0}/corpus --model {0}/model --option sweeps=8",
-    "no engine": "chains --corpus {0}/corpus --model {0}/model --option {1}=8",
+    "chains": "chains --corpus {0}/corpus --model {0}/model --set sweeps=8",
+    "no engine": "chains --corpus {0}/corpus --model {0}/model --set {1}=8",
 }
 
 
@@ -105,15 +105,15 @@ def test_what_ray_counts_is_shown_by_the_same_console(capsys: pytest.CaptureFixt
     tables[0].add_row(Text(HOSTILE, style="bold"))
     for table in tables:
         out.print(table)
-    tell(HOSTILE)
+    show(HOSTILE)
     say(HOSTILE)
     show_clusters(
         ClusterReport(tokens=1, words=2, clusterings=(HOSTILE,), examples=[[HOSTILE]], out=HOSTILE), as_json=False
     )
     shown = capsys.readouterr()
     assert not STEERING.findall(shown.out + shown.err)
-    assert shown.out.count("␛") == 2 * (2 + 3 + 1 + 5)
-    assert shown.err.count("␛") == 2
+    assert shown.out.count("␛") == 2 * (2 + 3 + 1 + 4)
+    assert shown.err.count("␛") == 2 * 2
 
 
 def test_json_says_the_same_and_holds_nothing_that_steers(made: Path) -> None:

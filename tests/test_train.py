@@ -126,15 +126,15 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     [
         (("--trainer", "magic"), "no trainer is called 'magic'; there are crfsuite"),
         (
-            ("--option", "magic=1"),
-            f"--option magic=1: trainer {DEFAULT} has no option 'magic'; options of",
+            ("--set", "magic=1"),
+            f"--set magic=1: trainer {DEFAULT} has no option 'magic'; options of",
         ),
         (
-            ("--unlabelled", "pool"),
-            f"--unlabelled: trainer {DEFAULT} has no such option; trainers that have it: hmm",
+            ("--pool", "pool"),
+            f"--pool: trainer {DEFAULT} has no such option; trainers that have it: hmm",
         ),
-        (("--trainer", "hmm", "--option", "em=hard"), "options of trainer hmm: em: give an unlabelled corpus, too"),
-        (("--option", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),
+        (("--trainer", "hmm", "--set", "em=hard"), "options of trainer hmm: em: give a pool, too"),
+        (("--set", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),
     ],
 )
 def test_a_trainer_or_an_option_that_is_not_there_is_one_line(
@@ -146,7 +146,7 @@ def test_a_trainer_or_an_option_that_is_not_there_is_one_line(
 
 
 def test_the_trainers_are_listed_with_their_options() -> None:
-    said = CliRunner().invoke(app, ["trainers"]).stdout
+    said = CliRunner().invoke(app, ["list", "trainers"]).stdout
     assert all(name in said for name in TRAINERS)
     assert all(field in said for field in CrfSettings.model_fields)
 
@@ -185,7 +185,7 @@ def test_segments_that_were_cut_are_told_of(
         corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
         request = Request(corpus=corpus, out=out, trainer="semicrf", settings=settings, consistency=False)
         _show_training(train_model(request), as_json=False)
-        said = " ".join(capsys.readouterr().err.split())
+        said = " ".join(capsys.readouterr().out.split())
         assert told in said
         assert ("were cut" in said) == bool(told)
 
@@ -195,14 +195,14 @@ def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([], read=read))
     for name, seed in (("corpus", 0), ("pool", 1)):
         write_corpus(synthesize(12, seed=seed, kind="news"), tmp_path / name, source="test")
-    settings = HmmSettings(unlabelled=str(tmp_path / "pool"), iterations=2)
+    settings = HmmSettings(pool=str(tmp_path / "pool"), iterations=2)
     corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
     request = Request(corpus=corpus, out=out, trainer="hmm", settings=settings, consistency=False)
     report: TrainReport = train_model(request)
     assert report.figures["iterations"] == 2
     assert [(Path(entry["name"]).name, entry["context"]) for entry in read] == [
         ("corpus", "training"),
-        ("pool", "unlabelled"),
+        ("pool", "pool"),
     ]
     assert len({entry["digest"] for entry in read}) == 2
 
@@ -221,7 +221,7 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
     documents = list(synthesize(30, seed=0, kind="news"))
     write_corpus(documents, tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1, min_freq=0.0, c2=0.1)
-    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "settings": options, "held_out": 0.3}
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "settings": options, "held_out_share": 0.3}
     for validation in Validation:
         request = Request.model_validate({**given, "out": str(tmp_path / "model"), "validation": validation})
         with pytest.raises(StoppedError) as stopped:
@@ -234,4 +234,4 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
         counted = report.selection[0].f1
         folds = cross_validated(documents, TRAINERS["sgd"].train, options, folds=FOLDS, validation=validation)
         assert counted == f1_of_counts(folds.sum(axis=0))
-        assert f"sgd: 1 passes over {report.tokens:,} tokens, dropout" in " ".join(capsys.readouterr().err.split())
+        assert f"sgd: 1 passes over {report.tokens:,} tokens, dropout" in " ".join(capsys.readouterr().out.split())

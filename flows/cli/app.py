@@ -17,10 +17,11 @@ from concord.flows.cli.arguments import (
     Corpus,
     Json,
     ModelName,
-    Options,
     Overwrite,
     Ray,
+    RunFolder,
     Seed,
+    Set,
     ShardKib,
     Tracking,
     Workers,
@@ -30,13 +31,15 @@ from concord.flows.cli.clusters_cli import app as clusters_app
 from concord.flows.cli.codl_cli import EXAMPLE, codl
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
-from concord.flows.cli.failures import Exit, reported
+from concord.flows.cli.failures import Exit, exit_codes, reported
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
+from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.settings_options import takes
+from concord.flows.cli.tree import Tree
 from concord.flows.cli.verified import show_verified
 from concord.flows.environment import PREFECT
-from concord.flows.progress import Terminal, say, tell
+from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import RunReport, RunSettings, TrainReport
@@ -45,25 +48,21 @@ from concord.schemas.settings import CalibrationSettings, Validation
 if TYPE_CHECKING:
     from concord.workers.corpus.ingestion import IngestReport
 
-app = typer.Typer(
+app = Tree(
     name="concord",
     help="Labels the words of document corpora so that the labels agree: with the local evidence, with each other "
     "across a document, and with declared knowledge.",
-    epilog="Exit codes: 0 done, 1 an error in concord, 2 wrong usage, 3 a corpus, model or folder that cannot be "
-    "used, 4 some shards failed, 5 Ray or MLflow out of reach, 129, 130 and 143 interrupted.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_show_locals=False,
-    add_completion=False,
+    epilog=exit_codes(),
 )
 app.add_typer(clusters_app, name="clusters")
 app.command(epilog=EXAMPLE)(codl)
 app.add_typer(constraints_app, name="constraints")
-export = typer.Typer(help="Write models for other programs.", no_args_is_help=True)
+export = Tree(help="Write models for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
+app.add_typer(list_app, name="list")
 
 
 def _show_version(*, wanted: bool) -> None:
@@ -108,11 +107,11 @@ def synthesize(
 
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
 def ingest(
-    reader: Annotated[str, typer.Argument(help="What the source is; `concord readers` lists them.")],
+    reader: Annotated[str, typer.Argument(help="What the source is; `concord list readers` has them.")],
     source: Annotated[str, typer.Argument(help="File or folder to read.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
-    option: Options = None,
+    set_: Set = None,
     group_documents: Annotated[int, typer.Option(min=1, help="Documents a row group, at most.")] = 64,
     group_tokens: Annotated[int, typer.Option(min=1, help="Tokens that end a row group.")] = 50_000,
     overwrite: Overwrite = False,
@@ -132,7 +131,7 @@ def ingest(
             reader,
             source,
             out,
-            settings=parse_options(option or [], READERS[reader].settings, owner=f"reader {reader}"),
+            settings=parse_options(set_ or [], READERS[reader].settings, owner=f"reader {reader}"),
             layout=IngestSettings(group_documents=group_documents, group_tokens=group_tokens),
             overwrite=overwrite,
         )
@@ -148,24 +147,22 @@ def train(
     *,
     corpus: Corpus,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    trainer: Annotated[str, typer.Option(help="How the model learns; `concord trainers` lists them.")] = "sgd",
+    trainer: Annotated[str, typer.Option(help="How the model learns; `concord list trainers` has them.")] = "sgd",
     features: Annotated[
-        str | None, typer.Option(help="Feature sets joined by +; `concord features` lists them. As --option features=.")
+        str | None, typer.Option(help="Feature sets joined by +; `concord list features` has them. As --set features=.")
     ] = None,
     clusters: Annotated[
-        Path | None, typer.Option(help="File of `concord clusters`, for those features. As --option clusters=.")
+        Path | None, typer.Option(help="File of `concord clusters`, for those features. As --set clusters=.")
     ] = None,
     gazetteer: Annotated[
         list[str] | None,
         typer.Option(help="File of phrases and types, for those features; may be given many times. Tab or Parquet."),
     ] = None,
     start_from: Annotated[
-        Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --option start_from=.")
+        Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --set start_from=.")
     ] = None,
-    unlabelled: Annotated[
-        str | None, typer.Option(help="Corpus to learn from without its labels. As --option unlabelled=.")
-    ] = None,
-    option: Options = None,
+    pool: Annotated[str | None, typer.Option(help="Corpus to learn from without its labels. As --set pool=.")] = None,
+    set_: Set = None,
     tune: Annotated[
         bool,
         typer.Option(
@@ -180,7 +177,9 @@ def train(
     consistency: Annotated[
         bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
     ] = True,
-    held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of documents held out for that.")] = 0.2,
+    held_out_share: Annotated[
+        float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
+    ] = 0.2,
     validation: Annotated[
         Validation,
         typer.Option(
@@ -206,9 +205,9 @@ def train(
         from concord.flows.options import parse_options
         from concord.workers.learning.trainers.registry import trainer_named
 
-        named = {"features": features, "clusters": clusters, "start_from": start_from, "unlabelled": unlabelled}
+        named = {"features": features, "clusters": clusters, "start_from": start_from, "pool": pool}
         named["gazetteers"] = ",".join(gazetteer) if gazetteer else None
-        pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(option or [])]
+        pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(set_ or [])]
         kind = trainer_named(trainer).settings
         _check_flags(trainer, {name for name, value in named.items() if value is not None})
         settings = parse_options(pairs, kind, owner=f"trainer {trainer}")
@@ -220,7 +219,7 @@ def train(
                 options=settings.model_dump(exclude_unset=True),
                 tune=tune,
                 consistency=consistency,
-                held_out=held_out,
+                held_out_share=held_out_share,
                 validation=validation,
                 register_as=register,
                 alias=alias,
@@ -253,34 +252,34 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
     if report.selection:
         from concord.flows.cli.tables import selection_table
 
-        Terminal().print(selection_table(report.selection))
+        show(selection_table(report.selection))
     if report.samples:
         from concord.flows.cli.tables import samples_table
 
-        Terminal().print(samples_table(report.samples))
+        show(samples_table(report.samples))
         trials, seconds = (sum(figure) for figure in zip(*((s.tried, s.seconds) for s in report.samples), strict=True))
-        say(f"{trials:,} trials on {len(report.samples)} samples, {seconds:,.1f} CPU s")
-    say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+        show(f"{trials:,} trials on {len(report.samples)} samples, {seconds:,.1f} CPU s")
+    show(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
     if (share := report.figures.get("dropout")) is not None:
         passes = report.figures["iterations"]
-        say(f"{report.trainer}: {passes:,.0f} passes over {report.tokens:,} tokens, dropout {share:g}")
+        show(f"{report.trainer}: {passes:,.0f} passes over {report.tokens:,} tokens, dropout {share:g}")
     if cut := report.figures.get("cut_segments"):
         longest = report.figures["longest"]
-        say(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
+        show(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
     if report.held_out_f1 is not None:
-        say(
+        show(
             f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
             f"and {report.unlabelled_scale:g} (unlabelled); "
             f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
         )
-    say(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
+    show(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
 
 
-@app.command(epilog="Example: concord calibrate models/mine/ --corpus corpora/held-out/ --out models/fitted/")
+@app.command(epilog="Example: concord calibrate --model models/mine/ --corpus corpora/held-out/ --out models/fitted/")
 @takes(CalibrationSettings)
 def calibrate(
-    model: Annotated[str, typer.Argument(help="Model folder, or models:/NAME@ALIAS in the registry.")],
     *,
+    model: ModelName,
     corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels that the model has not learned from.")],
     out: Annotated[Path, typer.Option(help="Folder for the fitted model.")],
     consistency: Annotated[bool, typer.Option(help="Tune label consistency.")] = True,
@@ -307,44 +306,49 @@ def calibrate(
 
 
 def _show_calibration(report: CalibrationReport) -> None:
-    say(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+    show(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
     if report.temperature is not None:
-        say(
+        show(
             f"temperature {report.temperature:.4g}; −log p(gold) "
             f"{report.loss_before:.4f} → {report.loss:.4f} nats a token"
         )
     if report.sentences_left_out:
-        say(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
+        show(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
     if report.f1 is not None:
-        say(
+        show(
             f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
             f"and {report.unlabelled_scale:g} (unlabelled); F1 {report.f1_without_consistency:.2%} → {report.f1:.2%}"
         )
-    say(f"model in {report.out}")
+    show(f"model in {report.out}")
 
 
-@export.command("crfsuite", epilog="Example: concord export crfsuite models/news/ --out news.crfsuite")
+@export.command("crfsuite", epilog="Example: concord export crfsuite --model models/news/ --out news.crfsuite")
 def export_crfsuite(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
     *,
+    model: Annotated[Path, typer.Option(help="Model folder.")],
     out: Annotated[Path, typer.Option(help="File to write.")],
+    as_json: Json = False,
 ) -> None:
     """Write a CRF as a file of CRFsuite's, which its tagger opens; attributes are the strings of the features."""
     with reported():
         from concord.flows.commands.exporting import export_model
 
         written = export_model(model, out)
-        say(f"{out}: {len(written.weights.start) - 1:,} attributes, {int((~written.missing).sum())} labels")
+        attributes, labels = len(written.weights.start) - 1, int((~written.missing).sum())
+        if as_json:
+            print_json(json.dumps({"attributes": attributes, "labels": labels, "out": str(out)}))
+            return
+        show(f"{out}: {attributes:,} attributes, {labels} labels")
 
 
-@app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --engine gibbs --out out/")
+@app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --out out/")
 @takes(RunSettings, apart=("options",))
 def reprocess(
     *,
     corpus: Corpus,
     model: ModelName,
     out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
-    option: Options = None,
+    set_: Set = None,
     constraints: Constraints = None,
     consistency: Consistency = True,
     shard_kib: ShardKib = 256,
@@ -369,7 +373,7 @@ def reprocess(
                 corpus,
                 model,
                 str(out),
-                settings=run_settings(settings, option or []),
+                settings=run_settings(settings, set_ or []),
                 constraints=[str(path.absolute()) for path in constraints or []],
                 consistency=consistency,
                 shard_bytes=shard_kib << 10,
@@ -383,10 +387,10 @@ def reprocess(
         _show_run(report, as_json=as_json)
 
 
-@app.command(epilog="Example: concord verify out/")
+@app.command(epilog="Example: concord verify --run out/")
 def verify(
-    out: Annotated[str, typer.Argument(help="Output folder of `concord reprocess`.")],
     *,
+    run: RunFolder,
     tracking: Tracking = None,
     as_json: Json = False,
 ) -> None:
@@ -394,7 +398,7 @@ def verify(
     with reported():
         from concord.flows.commands.verify import verify as run_verify
 
-        report = run_verify(out, tracking=tracking)
+        report = run_verify(run, tracking=tracking)
         if as_json:
             print_json(report.model_dump_json())
         else:
@@ -403,11 +407,11 @@ def verify(
             raise typer.Exit(Exit.INPUT)
 
 
-@app.command(epilog="Example: concord evaluate --predictions out/ --gold corpora/testa/ --against out-viterbi/")
+@app.command(epilog="Example: concord evaluate --run out/ --corpus corpora/testa/ --against out-viterbi/")
 def evaluate(
     *,
-    predictions: Annotated[str, typer.Option(help="Output folder of `concord reprocess`.")],
-    gold: Annotated[str, typer.Option(help="Corpus with gold labels.")],
+    run: RunFolder,
+    corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels.")],
     measure: Annotated[
         list[str] | None,
         typer.Option(help="labels, tokens, spans, offsets, documents, lines or characters; may be given many times."),
@@ -429,7 +433,7 @@ def evaluate(
         from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
         from concord.flows.commands.evaluate import evaluate as run_evaluate
 
-        evaluation = run_evaluate(predictions, gold, measures=measure, against=against)
+        evaluation = run_evaluate(run, corpus, measures=measure, against=against)
         for folder, shards in evaluation.unfinished.items():
             say(
                 f"{folder}: a later run is not finished ({shards} of its shards are done); "
@@ -441,13 +445,11 @@ def evaluate(
             print_json(report.model_dump_json())
             return
         for name in report.measures:
-            Terminal().print(measure_table(name, evaluation))
+            show(measure_table(name, evaluation))
         if report.against is not None:
-            Terminal().print(against_table(report.against))
-            for line in against_lines(report.against, report.documents):
-                say(line)
-        for line in evaluation_lines(evaluation):
-            say(line)
+            show(against_table(report.against))
+            show(*against_lines(report.against, report.documents))
+        show(*evaluation_lines(evaluation))
 
 
 @app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
@@ -458,7 +460,7 @@ def chains(
     doc: Annotated[str | None, typer.Option(help="Id of one document; otherwise the first of the corpus.")] = None,
     documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 20,
     number: Annotated[int, typer.Option("--chains", min=2, help="Chains a document, from random labellings.")] = 4,
-    option: Options = None,
+    set_: Set = None,
     constraints: Constraints = None,
     consistency: Consistency = True,
     seed: Seed = 0,
@@ -478,7 +480,7 @@ def chains(
             doc_id=doc,
             documents=documents,
             chains=number,
-            options=option or [],
+            options=set_ or [],
             constraints=[str(path) for path in constraints or []],
             consistency=consistency,
             seed=seed,
@@ -487,46 +489,8 @@ def chains(
         if as_json:
             print_json(report.model_dump_json())
             return
-        Terminal().print(chains_table(report))
-        for line in picture(report.documents[0]) if doc is not None else []:
-            tell(line)
-        say(chains_line(report))
-
-
-@app.command(epilog="Example: concord engines")
-def engines(*, as_json: Json = False) -> None:
-    """List the engines and their options."""
-    from concord.flows.cli import catalogue
-
-    entries = catalogue.engines()
-    catalogue.show("engines", entries, catalogue.listing(entries), as_json=as_json)
-
-
-@app.command(epilog="Example: concord trainers")
-def trainers(*, as_json: Json = False) -> None:
-    """List how models learn, and the trainers' options."""
-    from concord.flows.cli import catalogue
-
-    entries = catalogue.trainers()
-    catalogue.show("trainers", entries, catalogue.listing(entries), as_json=as_json)
-
-
-@app.command(epilog="Example: concord features")
-def features(*, as_json: Json = False) -> None:
-    """List the feature sets, which `concord train` joins by +, and what each needs."""
-    from concord.flows.cli import catalogue
-
-    entries = catalogue.features()
-    catalogue.show("features", entries, catalogue.listing(entries), as_json=as_json)
-
-
-@app.command(epilog="Example: concord readers")
-def readers(*, as_json: Json = False) -> None:
-    """List what `concord ingest` reads, and the readers' options."""
-    from concord.flows.cli import catalogue
-
-    entries = catalogue.readers()
-    catalogue.show("readers", entries, catalogue.listing(entries), as_json=as_json)
+        show(chains_table(report))
+        show(*(picture(report.documents[0]) if doc is not None else []), chains_line(report))
 
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
@@ -536,18 +500,18 @@ def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
             json.dumps(report._asdict() | {"misfits": dict(report.misfits), "ceiling": ceiling, "out": str(out)})
         )
         return
-    say(
+    show(
         f"{report.read:,} documents read, {report.written:,} written ({report.tokens:,} tokens, "
         f"{report.sentences:,} sentences), {report.rejected:,} rejected"
     )
     for reason, spans in report.misfits.items():
-        say(f"{spans:,} gold spans {reason}", style="yellow")
+        show(f"{spans:,} gold spans {reason}", style="yellow")
     if report.ceiling is not None:
-        say(
+        show(
             f"ceiling: labels of these tokens that are all right have F1 {100 * report.ceiling.f1:.2f} against the "
             "source's own gold"
         )
-    say(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))
+    show(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))
 
 
 def _show_run(done: RunReport, *, as_json: bool) -> None:
@@ -555,26 +519,26 @@ def _show_run(done: RunReport, *, as_json: bool) -> None:
         print_json(done.model_dump_json())
         return
     report = done.model_dump()
-    say(
+    show(
         f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
         f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
     )
-    say(
+    show(
         f"{report['seconds']:.1f} s, {report['tokens_per_second']:,.0f} tokens a second; "
         f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word"
     )
-    say(
+    show(
         f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
         f"penalty {report['penalty_before']:,.1f} → {report['penalty']:,.1f} nats"
     )
     if report["infeasible"]:
-        say(
+        show(
             f"{report['infeasible']:,} documents cannot keep all hard constraints; their status says so", style="yellow"
         )
     errors = report["search_errors"]
     if errors:
-        say(
+        show(
             f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the examined engine "
             f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
         )
-    say(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
+    show(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")

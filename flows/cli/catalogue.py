@@ -1,24 +1,28 @@
-"""What there is to choose from: engines, trainers, readers and constraint templates, with their options."""
+"""What there is to choose from, with its options: what `concord list` shows."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from concord.flows.cli.arguments import print_json
 from concord.flows.cli.option_lists import options_of, plain_value, value_range
 from concord.flows.cli.plain_tables import text_table
-from concord.flows.progress import Terminal
+from concord.flows.commands.mining import METHODS
+from concord.flows.progress import show
 from concord.schemas.reports import EngineReport, EntryReport
+from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.templates import SUMMARIES
 from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
 
 
@@ -68,16 +72,68 @@ def templates() -> list[EntryReport]:
     ]
 
 
-def show(name: str, entries: Sequence[EntryReport], table: RenderableType, *, as_json: bool) -> None:
-    """Entries on standard output: one object with them under ``name``, or the table."""
+def measures() -> list[EntryReport]:
+    """Every measure."""
+    return [EntryReport(name=name, summary=_sentence(entry.summary), options=()) for name, entry in MEASURES.items()]
+
+
+def penalties() -> list[EntryReport]:
+    """Every way to weigh constraints."""
+    return [
+        EntryReport(name=name, summary=_sentence(entry.summary), options=options_of(entry.settings))
+        for name, entry in PENALTIES.items()
+    ]
+
+
+def methods() -> list[EntryReport]:
+    """Every way to mine constraints; its summary is what its function says of itself."""
+    return [
+        EntryReport(name=name, summary=_first_line(entry.find.__doc__), options=options_of(entry.settings))
+        for name, entry in METHODS.items()
+    ]
+
+
+def clusters() -> list[EntryReport]:
+    """Every command that puts words into clusters."""
+    return [
+        EntryReport(name=name, summary=_first_line(kind.__doc__), options=options_of(kind))
+        for name, kind in CLUSTERS.items()
+    ]
+
+
+CLUSTERS: dict[str, type[Settings]] = {
+    "learn": CoOccurrenceSettings,
+    "brown": BrownSettings,
+    "import": ClusterSettings,
+}
+LISTS: dict[str, Callable[[], Sequence[EntryReport]]] = {
+    "engines": engines,
+    "trainers": trainers,
+    "features": features,
+    "readers": readers,
+    "templates": templates,
+    "measures": measures,
+    "penalties": penalties,
+    "methods": methods,
+    "clusters": clusters,
+}
+
+
+def show_entries(kind: str, *, as_json: bool) -> None:
+    """Entries on standard output: one object with them under the name of their kind, or a table for each."""
+    entries = LISTS[kind]()
     if as_json:
-        print_json(json.dumps({name: [entry.model_dump() for entry in entries]}))
+        print_json(json.dumps({kind: [entry.model_dump() for entry in entries]}))
         return
-    Terminal().print(table)
+    show(listing(entries))
 
 
 def _first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
 
 
 # For people

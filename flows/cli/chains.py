@@ -53,7 +53,7 @@ def diagnose_chains(
     """
     config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": SWEEPS})
     if config.sweeps < 8:
-        raise OptionError(f"--option sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
+        raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
     opened = open_model(model, LateRegistry(tracking))
     declared = open_constraints(opened, constraints, consistency=consistency)
     scores = score_column(opened.model)

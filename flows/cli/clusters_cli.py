@@ -7,15 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import Json, Options, Ray, Workers, print_json
+from concord.flows.cli.arguments import Json, Ray, Set, Workers, print_json
 from concord.flows.cli.failures import reported
+from concord.flows.cli.next_steps import after_clusters, say_next
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import takes
-from concord.flows.progress import tell
+from concord.flows.cli.tree import Tree
+from concord.flows.progress import show
 from concord.schemas.reports import ClusterReport
 from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
 
-app = typer.Typer(no_args_is_help=True, help="Put words into clusters, which features can look at.")
+app = Tree(help="Put words into clusters, which features can look at.")
 
 Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")]
 Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
@@ -32,7 +34,7 @@ def learn(
     *,
     corpus: Corpora,
     out: Out,
-    option: Options = None,
+    set_: Set = None,
     ray: Ray = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -43,7 +45,7 @@ def learn(
         from concord.flows.commands import clusters
         from concord.flows.options import parse_options
 
-        chosen = parse_options(option or [], CoOccurrenceSettings, owner="clusters learn")
+        chosen = parse_options(set_ or [], CoOccurrenceSettings, owner="clusters learn")
         text = TextSettings.model_validate(settings)
         report = clusters.learn(corpus, out, chosen, text=text, ray=ray, workers=workers)
         _show(report, as_json=as_json)
@@ -59,7 +61,7 @@ def brown(
     *,
     corpus: Corpora,
     out: Out,
-    option: Options = None,
+    set_: Set = None,
     ray: Ray = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -70,7 +72,7 @@ def brown(
         from concord.flows.commands import clusters
         from concord.flows.options import parse_options
 
-        chosen = parse_options(option or [], BrownSettings, owner="clusters brown")
+        chosen = parse_options(set_ or [], BrownSettings, owner="clusters brown")
         text = TextSettings.model_validate(settings)
         report = clusters.learn_tree(corpus, out, chosen, text=text, ray=ray, workers=workers)
         _show(report, as_json=as_json)
@@ -91,7 +93,7 @@ def import_vectors(
             "of the array's name with that ending."
         ),
     ] = None,
-    option: Options = None,
+    set_: Set = None,
     as_json: Json = False,
 ) -> None:
     """Make clusters of word vectors that others have learned."""
@@ -99,7 +101,7 @@ def import_vectors(
         from concord.flows.commands import clusters
         from concord.flows.options import parse_options
 
-        settings = parse_options(option or [], ClusterSettings, owner="clusters import")
+        settings = parse_options(set_ or [], ClusterSettings, owner="clusters import")
         _show(clusters.imported(vectors, out, settings, words=words), as_json=as_json)
 
 
@@ -107,8 +109,8 @@ def _show(report: ClusterReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump_json())
         return
-    tell(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
+    show(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
     for name, words in zip(report.clusterings, report.examples, strict=True):
-        tell(f"  one of {name}: {' '.join(words)}")
-    tell(f"clusters in {report.out}; next:")
-    tell(f"concord train --features core+mentions+clusters --clusters {report.out} --corpus … --out …")
+        show(f"  one of {name}: {' '.join(words)}")
+    show(f"clusters in {report.out}")
+    say_next(after_clusters(report.out))

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import Corpus, Json, Options, Ray, ShardKib, Tracking, Workers, print_json
+from concord.flows.cli.arguments import Corpus, Json, Ray, Set, ShardKib, Tracking, Workers, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.option_lists import with_options
-from concord.flows.progress import Terminal, say
+from concord.flows.progress import show
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.run import RunSettings
+from concord.schemas.run import ENGINE, RunSettings
 
 EXAMPLE = with_options(
     "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
@@ -27,9 +27,9 @@ def codl(
     constraints: Annotated[
         Path | None, typer.Option(help="YAML file of constraints that the pool should keep.")
     ] = None,
-    dev: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None,
-    engine: Annotated[str, typer.Option(help="What labels the pool; see `concord engines`.")] = "certify",
-    option: Options = None,
+    held_out: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None,
+    engine: Annotated[str, typer.Option(help="How the pool is decoded; `concord list engines` has them.")] = ENGINE,
+    set_: Set = None,
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose gamma by cross-validation over the labelled documents.")
     ] = False,
@@ -47,17 +47,17 @@ def codl(
     with reported(resumes=True):
         from concord.flows.codl import codl as run_codl
         from concord.flows.errors import UnwatchedError
-        from concord.flows.options import parse_options
+        from concord.flows.options import with_engine
 
-        settings = parse_options(option or [], CodlSettings, owner="codl")
-        labelling = RunSettings(engine=engine, n_best=n_best if n_best > 1 else 0)
+        settings, of_engine = with_engine(set_ or [], CodlSettings, engine, owner="codl")
+        labelling = RunSettings(engine=engine, options=of_engine, n_best=n_best if n_best > 1 else 0)
         try:
             report = run_codl(
                 corpus,
                 pool,
                 str(out),
                 constraints=None if constraints is None else str(constraints.absolute()),
-                dev=dev,
+                held_out=held_out,
                 settings=settings,
                 tune=tune,
                 labelling=labelling,
@@ -79,14 +79,14 @@ def _show(report: CodlReport, *, as_json: bool) -> None:
     from concord.flows.cli.codl_tables import cycles_table, trials_table
 
     if report.tuned:
-        Terminal().print(trials_table(report.tuned))
-    Terminal().print(cycles_table(report.cycles))
+        show(trials_table(report.tuned))
+    show(cycles_table(report.cycles))
     last = report.cycles[-1].number
-    say(
+    show(
         f"learned from {report.documents:,} labelled documents and {report.pool:,} of the pool "
         f"({report.rejected} rejected) in {last} cycles, {report.seconds:.0f} s; "
-        + ("the labels have settled" if report.settled else "labels still change: give a larger --option cycles")
+        + ("the labels have settled" if report.settled else "labels still change: give a larger --set cycles")
     )
     if report.tuned:
-        say(f"gamma {report.gamma:g} labels most tokens of held-out documents right; of equals the largest is taken")
-    say(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")
+        show(f"gamma {report.gamma:g} labels most tokens of held-out documents right; of equals the largest is taken")
+    show(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")

@@ -12,7 +12,7 @@ from concord.schemas.codl import Cycle, GammaTrial
 
 def cycles_table(cycles: Sequence[Cycle]) -> Table:
     """A row a cycle; blank where there is nothing to say."""
-    table = figures_table("cycle", "labels changed %", "penalty", "certified %", "development tokens right %")
+    table = figures_table("cycle", "labels changed %", "penalty", "certified %", "held-out tokens right %")
     for cycle in cycles:
         shares = (cycle.changed, cycle.certified, cycle.accuracy)
         changed, certified, accuracy = ("" if share is None else f"{100 * share:.2f}" for share in shares)

@@ -12,19 +12,21 @@ from concord.flows.cli.arguments import (
     Engine,
     Json,
     ModelName,
-    Options,
     Ray,
     Seed,
+    Set,
     Tracking,
     Workers,
     print_json,
 )
 from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import takes
-from concord.flows.progress import Terminal
+from concord.flows.cli.tree import Tree
+from concord.flows.progress import show
+from concord.schemas.run import ENGINE
 from concord.schemas.settings import TextSettings
 
-app = typer.Typer(no_args_is_help=True, help="Find constraints in a corpus, check a file of them, or explain it.")
+app = Tree(help="Find constraints in a corpus, check a file of them, or explain it.")
 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
 Penalty = Annotated[
@@ -40,9 +42,9 @@ def check(
     corpus: Corpus,
     model: Annotated[str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: looks at its output.")] = None,
     engine: Annotated[
-        str, typer.Option(help="How that output is decoded; viterbi shows it unconstrained.")
-    ] = "viterbi",
-    option: Options = None,
+        str, typer.Option(help="How that output is decoded; viterbi shows it without constraints.")
+    ] = ENGINE,
+    set_: Set = None,
     documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 1000,
     conflicts: Annotated[int, typer.Option(min=0, help="Documents to search for contradictions.")] = 50,
     seed: Seed = 0,
@@ -59,7 +61,7 @@ def check(
             corpus,
             model=model,
             engine=engine,
-            options=option or [],
+            options=set_ or [],
             documents=documents,
             conflict_documents=conflicts,
             seed=seed,
@@ -68,10 +70,7 @@ def check(
         if as_json:
             print_json(report.model_dump_json())
             return
-        console = Terminal()
-        console.print(check_table(report))
-        for line in check_lines(report):
-            console.print(line)
+        show(check_table(report), *check_lines(report))
 
 
 @app.command(epilog="Example: concord constraints weigh rules.yaml --corpus corpora/train/ --out weighed.yaml")
@@ -81,7 +80,7 @@ def weigh(
     corpus: Corpus,
     out: Annotated[Path | None, typer.Option(help="The same constraints with these weights, as a new file.")] = None,
     penalty: Penalty = "odds",
-    option: Options = None,
+    set_: Set = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +108,7 @@ def weigh(
             file,
             corpus,
             penalty=penalty,
-            options=option or [],
+            options=set_ or [],
             out=out,
             model=model,
             held_out=held_out,
@@ -119,17 +118,14 @@ def weigh(
         if as_json:
             print_json(report.model_dump_json())
             return
-        console = Terminal()
-        console.print(weigh_table(report))
-        for line in weigh_lines(report):
-            console.print(line)
+        show(weigh_table(report), *weigh_lines(report))
 
 
-@app.command(epilog="Example: concord constraints mine corpora/train/ --model models/cite/ --out mined.yaml")
+@app.command(epilog="Example: concord constraints mine --corpus corpora/train/ --model models/cite/ --out mined.yaml")
 @takes(TextSettings)
 def mine(
-    corpus: Annotated[str, typer.Argument(help="Parquet corpus with gold labels: a file, a folder or a URI.")],
     *,
+    corpus: Corpus,
     out: Annotated[Path, typer.Option(help="YAML file for the rules that help, or with --all that hold.")],
     model: Annotated[
         str | None,
@@ -142,7 +138,7 @@ def mine(
         str, typer.Option(help="counting: every rule of some kinds; logic: clauses that cover runs of a type.")
     ] = "counting",
     penalty: Penalty = "odds",
-    option: Options = None,
+    set_: Set = None,
     seed: Seed = 0,
     ray: Ray = None,
     workers: Workers = None,
@@ -165,7 +161,7 @@ def mine(
         report = mine_corpus(
             corpus,
             out,
-            parse_options(option or [], method_named(method).settings, owner=owner),
+            parse_options(set_ or [], method_named(method).settings, owner=owner),
             method=method,
             penalty=penalty,
             model=model,
@@ -179,12 +175,10 @@ def mine(
         if as_json:
             print_json(report.model_dump_json())
             return
-        console = Terminal()
-        console.print(mine_table(report))
+        show(mine_table(report))
         if report.judgement is not None and report.judgement.rules:
-            console.print(helps_table(report.judgement))
-        for line in mine_lines(report):
-            console.print(line)
+            show(helps_table(report.judgement))
+        show(*mine_lines(report))
 
 
 @app.command(
@@ -196,8 +190,8 @@ def explain(
     corpus: Corpus,
     model: ModelName,
     doc: Annotated[str, typer.Option(help="Id of the document.")],
-    engine: Engine = "cpsat",
-    option: Options = None,
+    engine: Engine = ENGINE,
+    set_: Set = None,
     seed: Seed = 0,
     tracking: Tracking = None,
     as_json: Json = False,
@@ -208,22 +202,9 @@ def explain(
         from concord.flows.commands.constraints import explain_document
 
         found = explain_document(
-            file, corpus, doc, model=model, engine=engine, options=option or [], seed=seed, tracking=tracking
+            file, corpus, doc, model=model, engine=engine, options=set_ or [], seed=seed, tracking=tracking
         )
         if as_json:
             print_json(found.model_dump_json())
             return
-        console = Terminal()
-        console.print(labels_table(found))
-        console.print(effects_table(found))
-        console.print(summary_line(found))
-
-
-@app.command(epilog="Example: concord constraints templates")
-def templates(*, as_json: Json = False) -> None:
-    """List the templates and the keys each takes."""
-    from concord.flows.cli import catalogue
-    from concord.flows.cli.constraints_tables import templates_table
-
-    entries = catalogue.templates()
-    catalogue.show("templates", entries, templates_table(entries), as_json=as_json)
+        show(labels_table(found), effects_table(found), summary_line(found))

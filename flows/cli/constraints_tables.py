@@ -108,7 +108,7 @@ def _learning_lines(learning: LearningReport) -> Iterator[str]:
         "scale were chosen by it)"
     )
     if not learning.stopped:
-        yield "warning: it still rose with the last pass; --option passes=N allows more"
+        yield "warning: it still rose with the last pass; --set passes=N allows more"
 
 
 def mine_table(report: MineReport) -> Table:

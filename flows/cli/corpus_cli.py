@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import Json, Options, Ray, Tracking, Workers, print_json
+from concord.flows.cli.arguments import Corpus, Json, ModelName, Ray, Set, Tracking, Workers, print_json
 from concord.flows.cli.failures import reported
+from concord.flows.cli.next_steps import after_agreement, say_next
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import takes
-from concord.flows.progress import Terminal, say
+from concord.flows.cli.tree import Tree
+from concord.flows.progress import show
 from concord.schemas.reports import CorpusReport
 from concord.schemas.settings import AgreementSettings, TextSettings
 
-app = typer.Typer(no_args_is_help=True, help="Count over a corpus: what it holds, and what a model says of its words.")
+app = Tree(help="Count over a corpus: what it holds, and what a model says of its words.")
 
 
-Corpus = Annotated[str, typer.Argument(help="Parquet corpus: a file, a folder or a URI.")]
-
-
-@app.command(epilog="Example: concord corpus stats corpora/train/ --model models/news/")
+@app.command(epilog="Example: concord corpus stats --corpus corpora/train/ --model models/news/")
 @takes(TextSettings)
 def stats(
-    corpus: Corpus,
     *,
+    corpus: Corpus,
     model: Annotated[
         str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: counts words that it does not know.")
     ] = None,
@@ -51,16 +49,17 @@ def stats(
 
 @app.command(
     epilog=with_options(
-        "Example: concord corpus agreement corpora/all/ --model models/news/ --out agreement.parquet", AgreementSettings
+        "Example: concord corpus agreement --corpus corpora/all/ --model models/news/ --out agreement.parquet",
+        AgreementSettings,
     )
 )
 @takes(TextSettings)
 def agreement(
-    corpus: Corpus,
     *,
-    model: Annotated[str, typer.Option(help="Model folder, or models:/NAME@ALIAS.")],
+    corpus: Corpus,
+    model: ModelName,
     out: Annotated[Path, typer.Option(help="Parquet file for the counts.")],
-    option: Options = None,
+    set_: Set = None,
     ray: Ray = None,
     workers: Workers = None,
     tracking: Tracking = None,
@@ -72,24 +71,18 @@ def agreement(
         from concord.flows.commands.agreement import agreement as counted
         from concord.flows.options import parse_options
 
-        chosen = parse_options(option or [], AgreementSettings, owner="corpus agreement")
+        chosen = parse_options(set_ or [], AgreementSettings, owner="corpus agreement")
         text = TextSettings.model_validate(settings)
         report = counted(corpus, model, out, chosen, text=text, ray=ray, workers=workers, tracking=tracking)
         if as_json:
             print_json(report.model_dump_json())
             return
-        say(
+        show(
             f"{report.documents:,} documents ({report.rejected:,} rows rejected), {report.tokens:,} tokens of "
             f"{report.words:,} words, {report.words_in_spans:,} of which are part of a span somewhere"
         )
-        say(f"counts in {report.out}; next:")
-        say(shlex.join(["concord", *next_step(corpus, model, report.out)]))
-
-
-def next_step(corpus: str, model: str, counts: str) -> list[str]:
-    """The command that uses counts, as it can be typed; its output stands beside them."""
-    out = Path(counts).with_suffix("")
-    return ["reprocess", "--corpus", corpus, "--model", model, "--constraints", counts, "--out", f"{out}-out"]
+        show(f"counts in {report.out}")
+        say_next(after_agreement(corpus, model, report.out))
 
 
 def _show(report: CorpusReport, *, as_json: bool) -> None:
@@ -98,7 +91,4 @@ def _show(report: CorpusReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump_json())
         return
-    for table in corpus_tables(report):
-        Terminal().print(table)
-    for line in corpus_lines(report):
-        say(line)
+    show(*corpus_tables(report), *corpus_lines(report))

@@ -130,7 +130,7 @@ def _reprocess(engine: str) -> Result:
 
 
 def _compare(results: list[Result]) -> None:
-    _step("4. What agreement is worth.", f"evaluate --predictions {FOLDER}/out-gibbs --gold {FOLDER}/test")
+    _step("4. What agreement is worth.", f"evaluate --run {FOLDER}/out-gibbs --corpus {FOLDER}/test")
     table = Table(box=None, pad_edge=False)
     table.add_column("entity F1, per cent")
     for result in results:
@@ -173,9 +173,9 @@ def _outlook(seconds: float) -> None:
         out.print(f"   {name:<16} {text}", soft_wrap=True)
     out.print("\nYour own corpus:")
     for text in (
-        "ingest conll FILE --out corpora/train     # or columns, text; `readers` lists them",
+        "ingest conll FILE --out corpora/train     # or columns, text; `list readers` has them",
         "train --corpus corpora/train --out models/mine --register mine",
-        "reprocess --corpus corpora/new --model models:/mine@champion --engine gibbs --out out/",
+        "reprocess --corpus corpora/new --model models:/mine@champion --out out/",
     ):
         out.print(f"   {command('concord')} {text}", soft_wrap=True)
 

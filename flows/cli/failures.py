@@ -38,6 +38,25 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
+MEANINGS = {
+    Exit.OK: "done",
+    Exit.BUG: "an error in concord itself",
+    Exit.USAGE: "wrong usage",
+    Exit.INPUT: "a corpus, model or folder that cannot be used; one line says which, and what to do",
+    Exit.SHARDS: "some shards failed; the others are done",
+    Exit.SERVICE: "Ray, Prefect or MLflow out of reach",
+    Exit.HUNG_UP: "the terminal was closed",
+    Exit.INTERRUPTED: "Ctrl-C",
+    Exit.TERMINATED: "SIGTERM",
+}
+"""What people are told of each, in the help and on the page on operations."""
+
+
+def exit_codes() -> str:
+    """All exit codes in a paragraph."""
+    return "Exit codes: " + ". ".join(f"{code.value} {meaning}" for code, meaning in MEANINGS.items()) + "."
+
+
 PATH_ERRORS = {
     errno.ENOENT: "give a path that is there",
     errno.ENOTDIR: "a file stands where a folder should be; give another path",

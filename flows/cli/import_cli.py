@@ -10,10 +10,11 @@ import typer
 from concord.flows.cli.arguments import Json, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import takes
-from concord.flows.progress import say
+from concord.flows.cli.tree import Tree
+from concord.flows.progress import show
 from concord.schemas.settings import ScoresSettings
 
-app = typer.Typer(no_args_is_help=True, help="Bring a model of your own, of another program's making.")
+app = Tree(help="Bring a model of your own, of another program's making.")
 
 Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 
@@ -39,13 +40,13 @@ def scores(
         if as_json:
             print_json(report.model_dump_json())
             return
-        say(
+        show(
             f"{len(report.source)} labels in column {report.column!r}, as {report.form} at temperature "
             f"{report.temperature:g}: {report.types} types of spans"
         )
         if report.joined:
-            say(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
-        say(f"model in {report.out}")
+            show(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
+        show(f"model in {report.out}")
 
 
 @app.command(
@@ -76,12 +77,12 @@ def crfsuite(
         if as_json:
             print_json(report.model_dump_json())
             return
-        say(f"{report.attributes:,} attributes, {len(report.labels)} labels")
-        say(f"features by {report.features} of {report.package} {report.release}")
+        show(f"{report.attributes:,} attributes, {len(report.labels)} labels")
+        show(f"features by {report.features} of {report.package} {report.release}")
         if report.tokenizer:
-            say(f"text is cut by {report.tokenizer}")
+            show(f"text is cut by {report.tokenizer}")
         if report.word_tables:
-            say("each feature is of one word: scored by tables of words")
+            show("each feature is of one word: scored by tables of words")
         else:
-            say(f"no word tables: {report.departure}", style="yellow")
-        say(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.trust}")
+            show(f"no word tables: {report.departure}", style="yellow")
+        show(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.trust}")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import Consistency, Constraints, Json, ModelName, Options, Tracking, print_json
+from concord.flows.cli.arguments import Consistency, Constraints, Json, ModelName, Set, Tracking, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import takes
-from concord.flows.progress import Terminal, say
+from concord.flows.progress import say, show
 from concord.schemas.errors import UsageError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import RunSettings
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 UTF_8 = "utf-8"
 OF_CORPORA = ("options", "certificates", "certificate_nodes", "errors_of", "text.id_column", "text.text_column")
-"""Settings of a run that a single text has no use for, and the engine's own, which come by --option."""
+"""Settings of a run that a single text has no use for, and the engine's own, which come by --set."""
 
 
-@takes(RunSettings, apart=OF_CORPORA, engine="certify")
+@takes(RunSettings, apart=OF_CORPORA)
 def label(
     text: Annotated[str | None, typer.Argument(help="What to label; otherwise --file or standard input.")] = None,
     *,
     model: ModelName,
     file: Annotated[list[Path] | None, typer.Option(help="Text file, one document; may be given many times.")] = None,
     encoding: Annotated[str, typer.Option(help="Of files and standard input, such as latin-1.")] = UTF_8,
-    option: Options = None,
+    set_: Set = None,
     constraints: Constraints = None,
     consistency: Consistency = True,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each constraint changes and costs.")] = False,
@@ -49,7 +49,7 @@ def label(
         from concord.flows.commands.label import open_labeller
         from concord.flows.options import run_settings, text_settings
 
-        chosen = run_settings(settings, option or [])
+        chosen = run_settings(settings, set_ or [])
         reading = text_settings(chosen.text, encoding if text is None else UTF_8)
         labeller = open_labeller(
             model,
@@ -98,18 +98,15 @@ def _show(found: LabelledText) -> None:
         ranking_table,
     )
 
-    console = Terminal()
-    console.print(marked_text(found), soft_wrap=True)
+    show(marked_text(found))
     if found.viterbi_labels != found.labels:
-        console.print(model_alone(found), soft_wrap=True)
+        show(model_alone(found))
     if any(entity.probability is not None for entity in found.entities):
-        console.print(entities_table(found))
+        show(entities_table(found))
     if found.n_best_bound is not None:
-        console.print(ranking_table(found))
-        say(ranking_line(found))
+        show(ranking_table(found), ranking_line(found))
     if found.explanation is not None:
         from concord.flows.cli.constraints_tables import changes_line, effects_table
 
-        console.print(effects_table(found.explanation))
-        say(changes_line(found.explanation))
-    say(answer_line(found))
+        show(effects_table(found.explanation), changes_line(found.explanation))
+    show(answer_line(found))

@@ -1,4 +1,4 @@
-"""The options that ``--option NAME=VALUE`` takes, with defaults and ranges: for machines, and below the help."""
+"""The options that ``--set NAME=VALUE`` takes, with defaults and ranges: for machines, and below the help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from concord.schemas.settings import Settings
 def with_options(example: str, kind: type[Settings]) -> str:
     """What stands below the help of a command: the example, and a paragraph for each of its options."""
     lines = [f"{option.name}: {_words(option)}" for option in options_of(kind)]
-    return "\n\n".join([example, "What --option takes:", *map(escape, lines)])
+    return "\n\n".join([example, "What --set takes:", *map(escape, lines)])
 
 
 def _words(option: OptionReport) -> str:
@@ -51,7 +51,7 @@ def _resolved(schema: Any, parts: dict[str, Any]) -> Any:
 
 
 def plain_value(default: Any) -> str:
-    """A default as ``--option`` takes it."""
+    """A default as ``--set`` takes it."""
     if isinstance(default, dict):
         return ", ".join(f"{name} {plain_value(value)}" for name, value in default.items())
     if isinstance(default, list):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Annotated, Any, NamedTuple
 
@@ -21,15 +21,13 @@ class _Option(NamedTuple):
     parameter: inspect.Parameter
 
 
-def takes(
-    kind: type[Settings], *, apart: tuple[str, ...] = (), **defaults: object
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(kind: type[Settings], *, apart: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command one option for each field of ``kind``, but for those ``apart``, in place of ``settings``.
 
     The command's parameter ``settings`` gets what was given, as a mapping that ``kind`` validates; fields of
-    settings within the settings are options too, and apart as ``OUTER.INNER``. ``defaults`` are the command's own.
+    settings within the settings are options too, and apart as ``OUTER.INNER``.
     """
-    options = [option for option in _options(kind, defaults) if ".".join(option.path) not in apart]
+    options = [option for option in _options(kind) if ".".join(option.path) not in apart]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
@@ -50,17 +48,16 @@ def takes(
     return decorate
 
 
-def _options(kind: type[Settings], defaults: Mapping[str, object], above: tuple[str, ...] = ()) -> Iterator[_Option]:
+def _options(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[_Option]:
     for name, field in kind.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, Settings):
-            yield from _options(inner, {}, (*above, name))
+            yield from _options(inner, (*above, name))
         else:
-            default = defaults.get(name, field.get_default(call_default_factory=True))
-            yield _Option((*above, name), _parameter(name, field, default))
+            yield _Option((*above, name), _parameter(name, field))
 
 
-def _parameter(name: str, field: FieldInfo, default: object) -> inspect.Parameter:
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     flags = [f"--{name.replace('_', '-')}"]
     text = str(field.description)
     least: Any = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
@@ -69,7 +66,7 @@ def _parameter(name: str, field: FieldInfo, default: object) -> inspect.Paramete
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=default,
+        default=field.get_default(call_default_factory=True),
         annotation=annotation,
     )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from concord.flows.progress import say
+from concord.flows.progress import show
 from concord.schemas.reports import VerifyReport
 
 
 def show_verified(report: VerifyReport) -> None:
     """Prints it all."""
-    say(counts_line(report))
+    show(counts_line(report))
     for fault in report.failed:
-        say(f"failed: {fault}", style="red")
-    say(f"trusted: {'; '.join(report.trusted)} ({report.cpu_seconds:.1f} CPU seconds)")
+        show(f"failed: {fault}", style="red")
+    show(f"trusted: {'; '.join(report.trusted)} ({report.cpu_seconds:.1f} CPU seconds)")
 
 
 def counts_line(report: VerifyReport) -> str:

@@ -29,7 +29,7 @@ from concord.workers.labelling.shard import answers_table
 from concord.workers.models.model import Model, local_scores, text_tokenizer
 from concord.workers.storage.files import naming
 
-CERTIFY = RunSettings(engine="certify")
+DEFAULT = RunSettings()
 TEXT_ID = "text"
 ENCODING_OPTION = "--encoding "
 MOST_BYTES = 256 << 20
@@ -123,7 +123,7 @@ def open_labeller(
     *,
     constraints: Sequence[str] = (),
     consistency: bool = True,
-    settings: RunSettings = CERTIFY,
+    settings: RunSettings = DEFAULT,
     tracking: str | None = None,
 ) -> TextLabeller:
     """A model folder, or ``models:/NAME@ALIAS`` (MLflow is imported then), ready to label texts.

@@ -106,7 +106,7 @@ def by_counting(gold: Gold, settings: MiningSettings) -> Found:
 
 def by_logic(gold: Gold, settings: LogicSettings) -> Found:
     """Clauses, learned from one part of the documents and tried on the other."""
-    parts = OpeningsParts(gold.labels, settings.held_out, gold.text)
+    parts = OpeningsParts(gold.labels, settings.held_out_share, gold.text)
     samples = OpeningCounts.merge(gold.counted(OPENINGS, parts, title="counting runs"))
     learned = list[Learned]()
     with meter("finding clauses", None) as bar:
@@ -114,7 +114,7 @@ def by_logic(gold: Gold, settings: LogicSettings) -> Found:
             learned.append(one)
             bar.advance()
     clauses = tuple(one.clause for one in learned)
-    trial = ClausesParts(gold.labels, settings.held_out, clauses, settings.orders, gold.seed, gold.text)
+    trial = ClausesParts(gold.labels, settings.held_out_share, clauses, settings.orders, gold.seed, gold.text)
     counts = ClauseCounts.merge(gold.counted(CLAUSES, trial, title="trying clauses") if clauses else [])
     every = tried(learned, counts)
     beyond_chance = passing(every, settings)
@@ -127,7 +127,7 @@ def by_logic(gold: Gold, settings: LogicSettings) -> Found:
         samples.rejected,
         len(every),
         len(beyond_chance),
-        settings.held_out,
+        settings.held_out_share,
         {one.name: found_by(one) for one in kept.clauses},
         tuple(unsaid_report(one, reason) for one, reason in kept.unsaid),
         tuple(remarks_on(samples, counts, learned, settings)),

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
 
 
-SWEEPS = ("--option", "sweeps=2000", "--shard-kib", "3")
+SWEEPS = ("--engine", "gibbs", "--set", "sweeps=2000", "--shard-kib", "3")
 """Enough sampling, in shards small enough, for a run to be interrupted in its midst."""
 
 

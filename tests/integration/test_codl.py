@@ -13,7 +13,7 @@ import concord.flows.cluster.cluster
 import concord.flows.label_corpus
 import concord.flows.learn_from_pool
 import concord.flows.tracking.tracking
-from concord.flows.codl import CERTIFY
+from concord.flows.codl import DEFAULT
 from concord.flows.label_corpus import label_corpus
 from concord.flows.learn_from_pool import Request, learn
 from concord.schemas.codl import CodlReport, CodlSettings
@@ -55,9 +55,9 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
         pool=str(world.folder / "pool"),
         out=str(world.folder / out),
         constraints=str(world.folder / "rules.yaml"),
-        dev=None,
+        held_out=None,
         settings=CodlSettings(cycles=cycles, gamma=0.5),
-        labelling=check_settings(CERTIFY),
+        labelling=check_settings(DEFAULT),
         shard_bytes=1 << 10,
         ray=None,
         workers=None,
@@ -83,7 +83,7 @@ def test_killed_at_random_moments_and_resumed_it_has_the_same_bytes(
     wanted = undisturbed(world, whole, cycles, monkeypatch)
     shards, rng = labelled(world, whole), random.Random(seed)
     worker, driver = sorted(rng.sample(range(1, shards - 1), 2))
-    options = ("--option", f"cycles={cycles}", "--option", "gamma=0.5", "--shard-kib", "1", "--workers", "1")
+    options = ("--set", f"cycles={cycles}", "--set", "gamma=0.5", "--shard-kib", "1", "--workers", "1")
     places = ("--corpus", "few", "--pool", "pool", "--constraints", "rules.yaml", "--out", out)
 
     process = world.start("codl", *places, *options)

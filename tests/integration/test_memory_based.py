@@ -72,7 +72,7 @@ def test_kills_change_no_byte(world: World, one_worker: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("timblapi") is None, reason="the extra memory is not installed: python3-timbl")
 def test_two_workers_read_the_same_base_of_timbl(world: World) -> None:
-    trained(world, "tree", "--option", "learner=igtree")
+    trained(world, "tree", "--set", "learner=igtree")
     runs = [world.reprocess(f"tree-{workers}", "--workers", workers, "--model", "tree") for workers in ("1", "2")]
     assert [run["documents"] for run in runs] == [48, 48]
     assert world.content("tree-1") == world.content("tree-2")

@@ -17,7 +17,7 @@ import concord
 concord.synthesize("corpora/train", documents=60)
 concord.synthesize("corpora/test", documents=20, seed=1)
 concord.train("corpora/train", out="models/news", features="core+mentions+entities")
-concord.reprocess("corpora/test", model="models/news", out="proven", engine="certify", certificates=True, workers=1)
+concord.reprocess("corpora/test", model="models/news", out="proven", certificates=True, workers=1)
 Path("chunks.txt").write_text("Ada NNP B-PER\\nwrote VBD O\\n\\n")
 Path("rules.yaml").write_text('''
 constraints:

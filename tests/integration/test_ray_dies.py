@@ -16,7 +16,7 @@ import pytest
 from tests.integration.conftest import PYTHON, World, free_port, markers
 from tests.integration.processes import command_line, descendants, gone, wait_until
 
-LONG = ("--option", "sweeps=40000", "--option", "work=null", "--workers", "1")
+LONG = ("--set", "chains=20", "--set", "work=null", "--workers", "1")
 """A run that cannot end by itself before Ray is dead."""
 
 PARTS = ("gcs/gcs_server", "raylet/raylet ")

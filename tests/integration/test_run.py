@@ -48,7 +48,7 @@ def test_a_run_that_cannot_reach_ray_takes_nothing_away(world: World, reference:
     before = world.content("reference")
     world.reprocess("reference", "--seed", "7", "--ray", "127.0.0.1:9", code=5)
     assert world.content("reference") == before
-    answer = world.run("evaluate", "--predictions", "reference", "--gold", "test", "--json")
+    answer = world.run("evaluate", "--run", "reference", "--corpus", "test", "--json")
     assert answer["documents"] == reference["documents"]
 
 
@@ -101,7 +101,7 @@ def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
 
 
 def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:
-    answer = world.run("evaluate", "--predictions", "reference", "--gold", "test", "--json")
+    answer = world.run("evaluate", "--run", "reference", "--corpus", "test", "--json")
     counts = {"documents", "tokens", "certified", "by_solver", "max_gap", "token_accuracy"}
     assert set(answer) == counts | {"measures", "against"}
     assert list(answer["measures"]) == ["spans"]
@@ -120,7 +120,7 @@ def test_certificates_of_a_run_are_verified(world: World, trained: Any) -> None:
     options = ("--corpus", "test", "--model", "model", "--engine", "certify", "--certificates")
     run = world.run("reprocess", *options, "--out", "proven", "--json")
     assert (run["documents"], run["certified"], run["by_solver"]) == (48, 1.0, 0.0)
-    report = world.run("verify", "proven", "--json")
+    report = world.run("verify", "--run", "proven", "--json")
     assert (report["documents"], report["optimal"], report["failed"]) == (48, 48, [])
     assert (report["by_solver"], report["open"]) == (0, 0)
 

@@ -17,7 +17,7 @@ GROUND_TOKENS = 8_192
 enough that the rows of all of them fit into memory."""
 LOOSE_SPANS = (
     "constraints compare spans, which a model of loose labels can write in several ways; train it with "
-    "--option legality=bio, or leave label consistency out"
+    "--set legality=bio, or leave label consistency out"
 )
 
 

@@ -50,7 +50,7 @@ class Windows:
                 there = ", ".join(sorted(batch.columns))
                 raise ColumnError(
                     f"windows={self.kind} reads the column {name!r}, the corpus has {there}; "
-                    f"add it, or train with --option windows={Window.WORDS}"
+                    f"add it, or train with --set windows={Window.WORDS}"
                 )
         return list(self._features(batch))
 

@@ -52,12 +52,12 @@ def clause_rules(
 ) -> DeclaredConstraints:
     """By logic."""
     batch = Batch.of(documents)
-    samples = OpeningCounts.of(batch, labels, held_out=settings.held_out)
+    samples = OpeningCounts.of(batch, labels, held_out=settings.held_out_share)
     learned = list(clauses_of(samples, names_of(labels), settings, seed=seed))
     heads = [one.clause for one in learned]
-    counts = ClauseCounts.of(batch, labels, heads, held_out=settings.held_out, orders=settings.orders, seed=seed)
+    counts = ClauseCounts.of(batch, labels, heads, held_out=settings.held_out_share, orders=settings.orders, seed=seed)
     kept = written(kept_clauses(passing(tried(learned, counts), settings), settings), labels)
-    held = (part_of(own, settings.held_out, held_out=True) for own in _batches(documents))
+    held = (part_of(own, settings.held_out_share, held_out=True) for own in _batches(documents))
     return weighed(kept.clauses, kept.constraints, (own for own in held if len(own)), labels, penalty)
 
 

@@ -50,7 +50,7 @@ def frequent_words(counts: Mapping[str, int], *, least_count: int, most: int, cl
 def _enough(words: list[str], clusters: int) -> list[str]:
     if len(words) < clusters:
         raise FewWordsError(
-            f"there are {len(words)} words for {clusters} clusters; give more text, or fewer --option clusters"
+            f"there are {len(words)} words for {clusters} clusters; give more text, or fewer --set clusters"
         )
     return words
 

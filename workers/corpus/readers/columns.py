@@ -64,7 +64,7 @@ def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Itera
         return iter(())
     boundary = (form.boundary or b"").decode(form.encoding)
     raise CorpusError(
-        f"{path}: no line opens a document with {boundary!r}; say where documents end, with --option "
-        "sentences_per_document=10, or with --option boundary=WORD for a line that starts with another word"
+        f"{path}: no line opens a document with {boundary!r}; say where documents end, with --set "
+        "sentences_per_document=10, or with --set boundary=WORD for a line that starts with another word"
         + (f". Besides, {head.fault.reason}" if head.fault else "")
     )

@@ -191,9 +191,9 @@ def _advice(text: str, row: Sequence[str], form: Form) -> str:
     """The option under which a line with these columns could be read."""
     other: Literal["whitespace", "tab"] = "whitespace" if form.separator == "tab" else "tab"
     if len(_split(text, other)) == len(form.columns):
-        return f"if they are separated by {other}: --option separator={other}"
+        return f"if they are separated by {other}: --set separator={other}"
     names = [TOKENS, *[SKIP] * (len(row) - 2), LABELS] if len(row) > 1 else [TOKENS]
-    return f"if the file has them, name them in order, such as --option columns={','.join(names)} ('_' skips one)"
+    return f"if the file has them, name them in order, such as --set columns={','.join(names)} ('_' skips one)"
 
 
 @lru_cache(maxsize=4096)
@@ -206,7 +206,7 @@ def label_fault(label: str) -> str:
         return ""
     return (
         f"label {label!r} is not O, B-TYPE or I-TYPE, nor BIOES or BILOU; "
-        "where every label is a type by itself: --option scheme=plain"
+        "where every label is a type by itself: --set scheme=plain"
     )
 
 

@@ -14,7 +14,7 @@ from concord.schemas.settings import ReaderSettings
 Item = TypeVar("Item", Document | Reject, Document | Reject | Misfit)
 
 UTF_8 = "utf-8"
-ENCODING_OPTION = "--option encoding="
+ENCODING_OPTION = "--set encoding="
 NOTHING = "nothing in this file; take it out, or write it again"
 """Why a file without text is rejected."""
 

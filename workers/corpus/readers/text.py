@@ -37,7 +37,7 @@ def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | 
 _TO_PARQUET = (
     'python -c "import pyarrow.{kind}, pyarrow.parquet; '
     "pyarrow.parquet.write_table(pyarrow.{kind}.read_{kind}('{name}'), 'texts.parquet')\" makes a file of it that "
-    "`concord ingest text texts.parquet` reads, with --option text_column=NAME and --option id_column=NAME"
+    "`concord ingest text texts.parquet` reads, with --set text_column=NAME and --set id_column=NAME"
 )
 _COLUMNS = "`concord ingest columns`, or conll, reads files with a token a line"
 _UNPACK = "unpack it, and give the .txt files in it"
@@ -162,11 +162,11 @@ def _uncut(
 
 def check_text(schema: pa.Schema, settings: TextSettings, *, source: str) -> None:
     """Raises `SchemaError` where the columns of ids and texts are missing or are not strings."""
-    # A run's options have flags of their own; those of a reader are given by --option.
+    # A run's options have flags of their own; those of a reader are given by --set.
     read = isinstance(settings, TextReaderSettings)
     needed = {
-        "--option id_column=NAME" if read else "--id-column": ("document ids", settings.id_column),
-        "--option text_column=NAME" if read else "--text-column": ("texts", settings.text_column),
+        "--set id_column=NAME" if read else "--id-column": ("document ids", settings.id_column),
+        "--set text_column=NAME" if read else "--text-column": ("texts", settings.text_column),
     }
     for option, (what, name) in needed.items():
         place = schema.get_field_index(name)

@@ -106,5 +106,5 @@ def remarks_on(
         left = np.sort(samples.counts)[: distinct - settings.vectors].sum() / samples.counts.sum()
         yield (
             f"of {distinct:,} distinct runs the {settings.vectors:,} most frequent were learned from, without "
-            f"{left:.1%} of all runs; --option vectors=N takes more"
+            f"{left:.1%} of all runs; --set vectors=N takes more"
         )

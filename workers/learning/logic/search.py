@@ -33,7 +33,7 @@ Counts = NDArray[np.int64]
 class LogicSettings(KeptSettings):
     """Clauses from one part of the documents, tried on the others, which are held out."""
 
-    held_out: float = Field(1 / 3, gt=0, lt=1, description="Share of documents that are held out, by their ids.")
+    held_out_share: float = Field(1 / 3, gt=0, lt=1, description="Share of documents that are held out, by their ids.")
     literals: int = Field(3, ge=1, le=10, description="Literals of a clause, at most.")
     literal: int = Field(
         5,

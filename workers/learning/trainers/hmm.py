@@ -49,7 +49,7 @@ def train(
     for document in documents:
         seen.gold(document)
         kept.append(document)
-    others, rejected = ([], 0) if settings.unlabelled is None else unlabelled(settings.unlabelled)
+    others, rejected = ([], 0) if settings.pool is None else unlabelled(settings.pool)
     for document in others:
         seen.beside(document)
     training = seen.training(NAME, settings)
@@ -57,7 +57,7 @@ def train(
     labels = LabelSet.infer(seen.names.union(settings.labels))
     read = read_words(kept, others, labels)
     counts = counted(read.gold, read.word, len(read.words))
-    if settings.unlabelled is None:
+    if settings.pool is None:
         tables = estimated(counts, read.shape_of)
         report(progress, Iteration(1, 1))
     else:

@@ -48,7 +48,7 @@ def _api(options: str) -> Any:
     except ModuleNotFoundError as error:
         raise TimblError(
             "learners igtree, tribl2 and ib1 are TiMBL's, which is not installed: pip install 'concord[memory]', or "
-            "use --option learner=nearest"
+            "use --set learner=nearest"
         ) from error
     return timbl.TimblAPI(options, "concord")
 

@@ -1,0 +1,38 @@
+"""`concord list`: what there is to choose from. Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from concord.flows.cli.arguments import Json
+from concord.flows.cli.failures import reported
+from concord.flows.cli.tree import Tree
+
+KINDS = {
+    "engines": "Engines, which decode documents: `--engine`.",
+    "trainers": "Trainers, by which models learn: `train --trainer`.",
+    "features": "Feature sets, joined by +: `train --features`.",
+    "readers": "Readers, one for each format: `ingest READER`.",
+    "templates": "Templates of constraints, and the keys of their entries.",
+    "measures": "Measures of runs against gold: `evaluate --measure`.",
+    "penalties": "Penalties, by which constraints get weights: `--penalty`.",
+    "methods": "Methods by which constraints are mined: `--method`.",
+    "clusters": "Ways to put words into clusters: `concord clusters`.",
+}
+"""What is listed, and where a name from the list is given."""
+
+app = Tree(help="List what there is to choose from, with its options, their defaults, ranges and meanings.")
+
+
+def _lister(kind: str) -> Callable[..., None]:
+    def command(*, as_json: Json = False) -> None:
+        with reported():
+            from concord.flows.cli.catalogue import show_entries
+
+            show_entries(kind, as_json=as_json)
+
+    return command
+
+
+for name, told in KINDS.items():
+    app.command(name, help=told, epilog=f"Example: concord list {name}")(_lister(name))

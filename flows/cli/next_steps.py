@@ -1,0 +1,27 @@
+"""Commands that a command proposes at its end, in one place: a test runs each."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from concord.flows.progress import say
+
+
+def say_next(words: Sequence[str]) -> None:
+    """The next command, as it can be typed."""
+    say("next:")
+    say(shlex.join(["concord", *words]))
+
+
+def after_agreement(corpus: str, model: str, counts: str) -> list[str]:
+    """Counts of a corpus are a prior for its documents; the output stands beside them."""
+    out = f"{Path(counts).with_suffix('')}-out"
+    return ["reprocess", "--corpus", corpus, "--model", model, "--constraints", counts, "--out", out]
+
+
+def after_clusters(clusters: str) -> list[str]:
+    """Clusters are looked at by a model; corpus and model stand in capitals, for names of one's own."""
+    features = "core+mentions+clusters"
+    return ["train", "--corpus", "CORPUS", "--features", features, "--clusters", clusters, "--out", "MODEL"]

@@ -1,0 +1,197 @@
+"""What all commands share: options may stand in a file (``--config``), and many of them are shown in groups."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperOption
+
+from concord.flows.cli.failures import reported
+from concord.flows.given import name_of, pairs_of, read_mapping
+from concord.schemas.errors import UsageError
+from concord.schemas.names import nearest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FEW = 8
+"""Options that are shown in one group; more are shown by what they are about."""
+
+WIDE = 12
+"""Characters of choices that may stand in a column."""
+
+PLACES, TEXT, LEARNING = "Input and output", "Raw text", "Learning"
+DECODING, CLUSTER, FORM = "Decoding", "Cluster", "Tracking and output form"
+CHOICES = "Choices"
+PANELS = {
+    PLACES: (
+        *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
+        *("start_from", "clusters", "gazetteer", "overwrite", "config"),
+    ),
+    TEXT: ("text_column", "id_column", "language", "sentence_limit", "split_hyphens", "encoding"),
+    LEARNING: ("trainer", "features", "tune", "largest_sample", "held_out_share", "validation"),
+    DECODING: (
+        *("engine", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "confidence"),
+        *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain"),
+    ),
+    CHOICES: (
+        *(
+            "set",
+            "consistency",
+            "all",
+            "c2",
+            "chains",
+            "column",
+            "conflicts",
+            "form",
+            "group_documents",
+            "group_tokens",
+            "kind",
+        ),
+        *("measure", "method", "penalty", "temperature", "tokenizer", "transitions", "word_tables", "words"),
+    ),
+    CLUSTER: ("ray", "workers", "shard_kib"),
+    FORM: ("tracking", "register", "alias", "json", "help"),
+}
+"""All options that there are, each under the heading that it is shown with."""
+HEADINGS = {name: heading for heading, names in PANELS.items() for name in names}
+
+SET, CONFIG = "set", "config"
+FROM_FILE = "concord.settings"
+"""Where a context keeps the settings of its file until those of the command line are known."""
+
+
+def spelled(option: TyperOption) -> str:
+    """The name of an option as a file has it: the long one, with underscores."""
+    return option.opts[0].removeprefix("--").replace("-", "_")
+
+
+class Command(TyperCommand):
+    """A command of the tree."""
+
+    def __init__(self, *arguments: Any, **given: Any) -> None:
+        super().__init__(*arguments, **given)
+        for option in self.options.values():
+            _narrow(option)
+        if len(self.options) > FEW:
+            for name, option in self.options.items():
+                option.rich_help_panel = HEADINGS[name]
+            self.params.sort(key=_place)
+
+    @property
+    def options(self) -> dict[str, TyperOption]:
+        """Its options, by their names in a file."""
+        return {spelled(option): option for option in self.params if isinstance(option, TyperOption)}
+
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
+        """As Typer's, in the group of its kind."""
+        option = super().get_help_option(ctx)
+        if option is not None and len(self.options) > FEW:
+            option.rich_help_panel = FORM
+        return option
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As Typer's; of settings those of the file are taken that the command line does not have."""
+        rest: list[str] = super().parse_args(ctx, args)
+        parameter = self.options.get(SET)
+        if parameter is not None and (kept := ctx.meta.get(FROM_FILE)):
+            given = ctx.params[parameter.name] or []
+            names = {name_of(pair) for pair in given}
+            ctx.params[parameter.name] = [*given, *(pair for pair in kept if name_of(pair) not in names)]
+        return rest
+
+
+def _place(parameter: Any) -> int:
+    """What is typed first is shown first, then one group of options after the other."""
+    return list(PANELS).index(HEADINGS[spelled(parameter)]) if isinstance(parameter, TyperOption) else -1
+
+
+def _narrow(option: TyperOption) -> None:
+    """Many choices stand in the text of the help: in the column of types they would leave it no room."""
+    choices = [str(getattr(choice, "value", choice)) for choice in option.type_descriptor.choices or ()]
+    if len("|".join(choices)) > WIDE:
+        option.show_choices = False
+        option.help = f"{option.help} One of {', '.join(choices)}."
+
+
+class Tree(typer.Typer):
+    """A group of commands of `Command`."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(
+            **{"no_args_is_help": True, "rich_markup_mode": "rich", "pretty_exceptions_show_locals": False, **given}
+        )
+
+    def command(self, name: str | None = None, **given: Any) -> Callable[[F], F]:
+        """See `typer.Typer.command`."""
+        register = super().command(name, cls=Command, **given)
+
+        def decorate(function: F) -> F:
+            register(_with_config(function))
+            return function
+
+        return decorate
+
+
+def _with_config(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the option ``--config``, of which it need not know."""
+    signature = inspect.signature(command, eval_str=True)
+    kind = Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            callback=_take_file,
+            is_eager=True,
+            help="YAML file of these options, such as `workers: 2`; the command line comes before it.",
+        ),
+    ]
+    added = inspect.Parameter(CONFIG, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    parameters = [*signature.parameters.values(), added]
+
+    @wraps(command)
+    def called(**given: Any) -> Any:
+        config = given.pop(CONFIG)
+        if config is not None and given.get("out") is not None:
+            with reported():
+                from concord.flows.apart import check_apart
+
+                check_apart(given["out"], [config], model=True)
+        return command(**given)
+
+    vars(called)["__signature__"] = signature.replace(parameters=parameters)
+    called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    return called
+
+
+def _take_file(ctx: typer.Context, value: Path | None) -> Path | None:
+    """Puts what the file says where the command line looks for what it is not told."""
+    if value is None or ctx.resilient_parsing:
+        return value
+    assert isinstance(ctx.command, Command)
+    options = ctx.command.options
+    with reported():
+        found = read_mapping(value)
+        known = options.keys() - {CONFIG}
+        for name in found:
+            if name not in known:
+                there = nearest(name, sorted(known))
+                raise UsageError(f"{value}: {name!r} is no option of {ctx.command_path}{there}")
+        ctx.meta[FROM_FILE] = list(pairs_of(found.pop(SET, {}), value))
+        ctx.default_map = {
+            options[name].name: _value(options[name], given, f"{value}: {name}")
+            for name, given in found.items()
+            if given != "null"
+        }
+    return value
+
+
+def _value(option: TyperOption, given: Any, place: str) -> Any:
+    """What the option takes. Raises `UsageError` for another form."""
+    values = given if isinstance(given, list) else [given]
+    if not all(isinstance(value, str) for value in values) or (isinstance(given, list) and not option.multiple):
+        raise UsageError(f"{place}: want {'a list' if option.multiple else 'one value'}")
+    return values if option.multiple else given

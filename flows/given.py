@@ -1,0 +1,58 @@
+"""Settings as people give them: NAME=VALUE by ``--set``, or a mapping in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from concord.schemas.errors import UsageError
+
+
+class FromFile(str):
+    """NAME=VALUE as ``--set`` takes it, from the file ``place``."""
+
+    place: str
+
+    def __new__(cls, pair: str, place: str) -> Self:
+        """Keeps the place beside the text."""
+        made = super().__new__(cls, pair)
+        made.place = place
+        return made
+
+
+def told(pair: str) -> str:
+    """How a message begins that is about a setting."""
+    return f"{pair.place}: set: {pair}" if isinstance(pair, FromFile) else f"--set {pair}"
+
+
+def name_of(pair: str) -> str:
+    """The setting's name, with underscores."""
+    return pair.partition("=")[0].strip().replace("-", "_")
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """What a file of options holds, each value as it is written there. Raises `UsageError` and `OSError`."""
+    try:
+        # No guesses of types: a value in a file and on the command line is the same text.
+        found = yaml.load(path.expanduser().read_bytes(), Loader=yaml.BaseLoader)  # noqa: S506
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(found or {}, dict):
+        raise UsageError(f"{path}: want a mapping of options to values, such as `workers: 2`")
+    return found or {}
+
+
+def pairs_of(settings: Any, place: Path, above: str = "") -> Iterator[FromFile]:
+    """Each setting of a mapping in a file as ``--set`` takes it. Raises `UsageError` for another form."""
+    if not isinstance(settings, Mapping):
+        raise UsageError(f"{place}: set: want a mapping of names to values, such as `sweeps: 100`")
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from pairs_of(value, place, f"{above}{name}.")
+        else:
+            text = value if value == "null" else json.dumps(value, ensure_ascii=False)
+            yield FromFile(f"{above}{name}={text}", str(place))
