@@ -6,7 +6,7 @@ Each is written in Markdown into a folder of the source, which git leaves out, a
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +14,14 @@ import typer
 
 import concord
 from concord.flows.cli.app import app
-from concord.flows.cli.catalogue import engines, features, readers, templates, trainers
+from concord.flows.cli.catalogue import LISTS
 from concord.flows.cli.option_lists import plain_value, value_range
-from concord.schemas.reports import EntryReport
-
-PARTS: dict[str, Callable[[], Iterable[EntryReport]]] = {
-    "engines": engines,
-    "trainers": trainers,
-    "features": features,
-    "readers": readers,
-    "templates": templates,
-}
-"""Pages of parts, by name."""
 
 
 def write_reference(folder: Path) -> None:
     """Writes all pages."""
     folder.mkdir(exist_ok=True)
-    pages = {"cli": command_line(), "api": api(), **{name: parts(name) for name in PARTS}}
+    pages = {"cli": command_line(), "api": api(), **{name: parts(name) for name in LISTS}}
     for name, lines in pages.items():
         _write(folder / f"{name}.md", lines)
 
@@ -46,7 +36,7 @@ def command_line() -> Iterator[str]:
 def parts(name: str) -> Iterator[str]:
     """A kind of parts: each with what it is, and its options with defaults and meanings."""
     yield f"# {name.capitalize()}\n"
-    for entry in PARTS[name]():
+    for entry in LISTS[name]():
         yield f"## `{entry.name}`\n\n{entry.summary}\n"
         if entry.options:
             yield "| option | default | meaning |\n| --- | --- | --- |"

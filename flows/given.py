@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import yaml
 
@@ -24,6 +24,13 @@ class FromFile(str):
         return made
 
 
+class Flag(NamedTuple):
+    """An option of a command that stands for a setting: as it is typed, and what it was given, if it was."""
+
+    name: str
+    value: str | Sequence[str] | None
+
+
 def told(pair: str) -> str:
     """How a message begins that is about a setting."""
     return f"{pair.place}: set: {pair}" if isinstance(pair, FromFile) else f"--set {pair}"
@@ -32,6 +39,16 @@ def told(pair: str) -> str:
 def name_of(pair: str) -> str:
     """The setting's name, with underscores."""
     return pair.partition("=")[0].strip().replace("-", "_")
+
+
+def beside_flags(pairs: Sequence[str], flags: Mapping[str, Flag]) -> list[str]:
+    """The pairs, and those that flags of their own stand for. Raises `UsageError` where both say the same thing."""
+    for pair in pairs:
+        flag = flags.get(name_of(pair))
+        if flag is not None and flag.value is not None:
+            raise UsageError(f"{told(pair)}: {flag.name} says the same thing; give one of them")
+    given = {name: flag.value for name, flag in flags.items() if flag.value is not None}
+    return [*(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items()), *pairs]
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -190,8 +190,8 @@ class MarkedTextSettings(ReaderSettings):
     language: str = Field("en", description="ISO 639-1 code of the tokenizer's rules")
     split_hyphens: bool = Field(
         default=True,
-        description="cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so with "
-        "--split-hyphens true",
+        description="cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so by "
+        "--split-hyphens",
     )
     unfit: Literal["widen", "drop"] = Field(
         "widen", description="what becomes of a span that starts or ends inside a token: all of the token, or nothing"

@@ -60,6 +60,7 @@ def test_mistakes_leave_with_a_message_and_a_code(arguments: list[str]) -> None:
     run(*arguments, "--doc", "nowhere", code=3)
     run(*arguments, "--set", "sweeps=7", code=2)
     run(*arguments, "--set", "sweep=70", code=2)
+    run(*arguments, "--set", "chains=3", code=2)
 
 
 def test_the_picture_is_on_one_scale_and_as_wide_as_it_may_be() -> None:

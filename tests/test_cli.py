@@ -23,10 +23,12 @@ from typer.testing import CliRunner
 from concord.flows.cli.app import app
 from concord.flows.cli.list_cli import KINDS
 from concord.flows.commands.mining import METHODS, method_named
-from concord.flows.options import OptionError, option_values, parse_options
+from concord.flows.given import Flag, beside_flags
+from concord.flows.options import OptionError, option_values, parse_options, with_engine
 from concord.flows.progress import meter
 from concord.flows.runfolder.runfolder import STORE
 from concord.schemas.codl import CodlSettings
+from concord.schemas.errors import UsageError
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import (
     AnytimeSettings,
@@ -373,6 +375,44 @@ def test_lists_are_read_as_yaml_writes_them_or_with_commas() -> None:
     for wrong in ("[100, 2000", "[100], 3", "[[100]]", "[{a: 1}]"):
         with pytest.raises(OptionError, match=r"want a list such as \[a, b\], or a,b"):
             parse_options([f"clusters={wrong}"], ClusterSettings, owner="this")
+
+
+def test_a_value_is_what_yaml_says_for_its_field() -> None:
+    for text, wanted in (("'a: b'", "a: b"), ('"# x"', "# x"), ("a: b", "a: b"), ("#", "#"), ("[x", "[x"), ("0", "0")):
+        assert parse_options([f"boundary={text}"], ColumnsSettings, owner="columns").boundary == wanted
+    for text in ("null", "~", " null "):
+        assert parse_options([f"boundary={text}"], ColumnsSettings, owner="columns").boundary is None
+    assert parse_options(["boundary='null'"], ColumnsSettings, owner="columns").boundary == "null"
+    assert parse_options(["separator=null"], Named, owner="this").separator == "null"
+    for text, truth in (("true", True), ("false", False), ("yes", True), ("off", False)):
+        assert parse_options([f"settle={text}"], GibbsSettings, owner="gibbs").settle is truth
+
+
+class Named(Settings):
+    """A text that cannot be left out."""
+
+    separator: str
+
+
+def test_settings_of_an_engine_stand_beside_those_of_what_runs_it() -> None:
+    pairs = ["cycles=3", "engine.sampler.sweeps=7", "engine.work=null"]
+    settings, of_engine = with_engine(pairs, CodlSettings, "certify", owner="codl")
+    assert settings == CodlSettings(cycles=3)
+    assert of_engine == {"sampler": {"sweeps": "7"}, "work": None}
+    with pytest.raises(OptionError, match="codl, engine has no option 'swoops'; did you mean"):
+        with_engine(["engine.swoops=7"], CodlSettings, "gibbs", owner="codl")
+    with pytest.raises(OptionError, match="'engine' has options of its own"):
+        with_engine(["engine=gibbs"], CodlSettings, "gibbs", owner="codl")
+
+
+def test_a_flag_and_a_setting_do_not_say_the_same_thing() -> None:
+    flags = {"features": Flag("--features", "core"), "gazetteers": Flag("--gazetteer", ["a,b", "c"])}
+    assert beside_flags(["c2=1"], flags) == ['features="core"', 'gazetteers=["a,b", "c"]', "c2=1"]
+    settings = parse_options(beside_flags([], flags), SgdSettings, owner="sgd")
+    assert (settings.features, settings.gazetteers) == ("core", ("a,b", "c"))
+    with pytest.raises(UsageError, match=r"^--set features=rich: --features says the same thing; give one of them"):
+        beside_flags(["features=rich"], flags)
+    assert beside_flags(["features=rich"], {"features": Flag("--features", None)}) == ["features=rich"]
 
 
 def test_a_number_is_the_same_however_it_is_written() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,6 +40,7 @@ from concord.flows.cli.settings_options import takes
 from concord.flows.cli.tree import Tree
 from concord.flows.cli.verified import show_verified
 from concord.flows.environment import PREFECT
+from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
@@ -205,11 +207,16 @@ def train(
         from concord.flows.options import parse_options
         from concord.workers.learning.trainers.registry import trainer_named
 
-        named = {"features": features, "clusters": clusters, "start_from": start_from, "pool": pool}
-        named["gazetteers"] = ",".join(gazetteer) if gazetteer else None
-        pairs = [*(f"{name}={value}" for name, value in named.items() if value is not None), *(set_ or [])]
+        flags = {
+            "features": Flag("--features", features),
+            "clusters": Flag("--clusters", None if clusters is None else str(clusters)),
+            "start_from": Flag("--start-from", None if start_from is None else str(start_from)),
+            "pool": Flag("--pool", pool),
+            "gazetteers": Flag("--gazetteer", gazetteer),
+        }
         kind = trainer_named(trainer).settings
-        _check_flags(trainer, {name for name, value in named.items() if value is not None})
+        _check_flags(trainer, flags)
+        pairs = beside_flags(set_ or [], flags)
         settings = parse_options(pairs, kind, owner=f"trainer {trainer}")
         try:
             report = run_training(
@@ -234,15 +241,15 @@ def train(
         _show_training(report, as_json=as_json)
 
 
-def _check_flags(trainer: str, given: set[str]) -> None:
+def _check_flags(trainer: str, flags: Mapping[str, Flag]) -> None:
     """Raises `OptionError` for a flag of `train` that stands for an option which this trainer does not have."""
     from concord.flows.options import OptionError
     from concord.workers.learning.trainers.registry import TRAINERS
 
-    for name in sorted(given - TRAINERS[trainer].settings.model_fields.keys()):
-        able = ", ".join(other for other, entry in TRAINERS.items() if name in entry.settings.model_fields)
-        flag = "gazetteer" if name == "gazetteers" else name.replace("_", "-")
-        raise OptionError(f"--{flag}: trainer {trainer} has no such option; trainers that have it: {able}")
+    for name, flag in sorted(flags.items()):
+        if flag.value is not None and name not in TRAINERS[trainer].settings.model_fields:
+            able = ", ".join(other for other, entry in TRAINERS.items() if name in entry.settings.model_fields)
+            raise OptionError(f"{flag.name}: trainer {trainer} has no such option; trainers that have it: {able}")
 
 
 def _show_training(report: TrainReport, *, as_json: bool) -> None:

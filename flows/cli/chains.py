@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from concord.flows.cli.plain_tables import figures_table
+from concord.flows.given import Flag, beside_flags
 from concord.flows.options import OptionError, parse_options
 from concord.flows.progress import meter
 from concord.flows.sources import LateRegistry, find_document, first_documents, open_constraints, open_model
@@ -51,6 +52,7 @@ def diagnose_chains(
     ``options`` are those of the engine gibbs. Raises `OptionError`, `CorpusError` where the document is
     not there, and what reading corpus, model and constraints raises.
     """
+    beside_flags(options, {"chains": Flag("--chains", str(chains))})
     config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": SWEEPS})
     if config.sweeps < 8:
         raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")

@@ -1,0 +1,297 @@
+"""One grammar for the command line, over the tree of commands: names, files of options, help, exit codes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+import yaml
+from rich.cells import cell_len
+from typer.core import TyperOption
+from typer.testing import CliRunner
+
+from concord.flows.cli import next_steps
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import MEANINGS, Exit, exit_codes
+from concord.flows.cli.tree import CONFIG, FEW, HEADINGS, PANELS, SET, Command
+
+ROOT = Path(__file__).parents[1]
+POSITIONAL = {
+    "label": ["text"],
+    "ingest": ["reader", "source"],
+    "clusters import": ["vectors"],
+    "constraints check": ["file"],
+    "constraints weigh": ["file"],
+    "constraints explain": ["file"],
+    "import scores": ["labels"],
+    "import crfsuite": ["file"],
+}
+"""Texts, files of constraints, and files of other programs; nothing of concord's own."""
+PLACES = {"corpus": str, "model": str, "run": str, "out": Path, "pool": str, "held_out": str, "against": str}
+"""What names a place has one type, wherever it stands."""
+OTHERWISE = {
+    ("export crfsuite", "model"): Path,
+    ("clusters learn", "corpus"): list[str],
+    ("clusters brown", "corpus"): list[str],
+}
+"""Many corpora at once, and a model that cannot be of a registry."""
+
+
+class Leaf(NamedTuple):
+    """A command that does something, and its name below ``concord``."""
+
+    name: str
+    command: Command
+
+    @property
+    def words(self) -> list[str]:
+        return self.name.split()
+
+
+def leaves() -> Iterator[Leaf]:
+    def walk(command: Any, name: str) -> Iterator[Leaf]:
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield Leaf(name, command)
+            return
+        for own, inner in below.items():
+            yield from walk(inner, f"{name} {own}".strip())
+
+    return walk(typer.main.get_command(app), "")
+
+
+LEAVES = {leaf.name: leaf for leaf in leaves()}
+every = pytest.mark.parametrize("name", LEAVES)
+
+
+def test_every_command_is_one_of_the_tree() -> None:
+    assert len(LEAVES) > 30
+    assert all(type(leaf.command) is Command for leaf in LEAVES.values())
+
+
+@every
+def test_own_things_are_named_and_foreign_ones_stand_by_their_place(name: str) -> None:
+    command = LEAVES[name].command
+    positional = [part.name for part in command.params if not isinstance(part, TyperOption)]
+    assert positional == POSITIONAL.get(name, [])
+    assert command.options.keys() <= HEADINGS.keys()
+    for option, kind in PLACES.items():
+        if option in command.options:
+            assert command.options[option].type_descriptor.annotation is not None
+            assert _kind(command, option) == OTHERWISE.get((name, option), kind), option
+
+
+def _kind(command: Command, option: str) -> Any:
+    descriptor = command.options[option].type_descriptor
+    return descriptor.annotation
+
+
+def test_the_vocabulary_has_no_name_that_nothing_uses() -> None:
+    used = {option for leaf in LEAVES.values() for option in leaf.command.options}
+    assert HEADINGS.keys() - used == {"help"}
+    assert len(HEADINGS) == sum(map(len, PANELS.values()))
+
+
+def test_a_second_corpus_and_a_share_have_names_of_their_own() -> None:
+    shares = [option for leaf in LEAVES.values() for option in leaf.command.options if option.endswith("_share")]
+    assert shares == ["held_out_share"]
+    assert [name for name, leaf in LEAVES.items() if "held_out" in leaf.command.options] == [
+        "codl",
+        "constraints weigh",
+    ]
+    assert [name for name, leaf in LEAVES.items() if "pool" in leaf.command.options] == ["codl", "train"]
+
+
+# Files of options
+
+
+def given_for(leaf: Leaf) -> dict[str, Any]:
+    """A value for every option of a command, as a file has it; none is the default."""
+    return {name: _given(name, option) for name, option in leaf.command.options.items() if name != CONFIG}
+
+
+def _given(name: str, option: TyperOption) -> Any:
+    if name == SET:
+        return {"sampler": {"sweeps": "7"}, "scales": ["1", "2.50"], "prefix": "a: 'b'", "work": "null"}
+    if option.is_flag:
+        return "false" if option.default else "true"
+    if choices := option.type_descriptor.choices:
+        return str(getattr(choices[-1], "value", choices[-1]))
+    if option.multiple:
+        return ["one", "two words"]
+    least = option.type_descriptor.parameter_info.min
+    if option.type_descriptor.annotation in (int, float):
+        default: Any = option.default
+        return str(max(least or 0, default or 0) + 1) if name != "held_out_share" else "0.5"
+    return "a place"
+
+
+def typed(leaf: Leaf, given: dict[str, Any]) -> list[str]:
+    """The same on a command line."""
+    words = ["x"] * len(POSITIONAL.get(leaf.name, []))
+    for name, value in given.items():
+        option = leaf.command.options[name]
+        if name == SET:
+            pairs = ('sampler.sweeps="7"', 'scales=["1", "2.50"]', "prefix=\"a: 'b'\"", "work=null")
+            words += [word for pair in pairs for word in ("--set", pair)]
+        elif option.is_flag:
+            words.append(option.opts[0] if value == "true" else option.secondary_opts[0])
+        else:
+            words += [word for one in (value if option.multiple else [value]) for word in (option.opts[0], one)]
+    return words
+
+
+def params(leaf: Leaf, words: list[str]) -> dict[str, Any]:
+    with leaf.command.make_context(leaf.name, words) as context:
+        return {name: value for name, value in context.params.items() if name != CONFIG}
+
+
+@every
+def test_a_file_says_what_the_command_line_says(name: str, tmp_path: Path) -> None:
+    leaf, file = LEAVES[name], tmp_path / "options.yaml"
+    given = given_for(leaf)
+    file.write_text(yaml.dump(given, sort_keys=False))
+    places = ["x"] * len(POSITIONAL.get(name, []))
+    from_file = params(leaf, [*places, "--config", str(file)])
+    assert from_file == params(leaf, typed(leaf, given))
+    needed = [option for option in leaf.command.options.values() if option.required]
+    bare = [word for option in needed for word in (option.opts[0], "here")]
+    assert len(from_file) > len(places)
+    if needed:
+        assert params(leaf, [*places, *bare, "--config", str(file)]) != from_file, "the command line comes first"
+
+
+@every
+def test_a_key_that_is_no_option_is_told_with_file_key_and_what_was_meant(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text("jsn: true\n")
+    told = CliRunner().invoke(app, [*LEAVES[name].words, "--config", str(file)])
+    assert told.exit_code == Exit.USAGE, told.output
+    assert f"concord: {file}: 'jsn' is no option of concord {name}" in told.stderr.replace("\n", " ").replace("  ", " ")
+    assert "did you mean 'json'?" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("corpus: [a, b]\n", "corpus: want one value"),
+        ("model: {a: b}\n", "model: want one value"),
+        ("constraints: {a: b}\n", "constraints: want a list"),
+        ("set: sweeps\n", "set: want a mapping of names to values"),
+        ("- corpus\n", "want a mapping of options to values"),
+        ("a: [\n", "is no YAML"),
+        ("config: other.yaml\n", "'config' is no option of"),
+        ("workers: many\n", "Invalid value for '--workers'"),
+    ],
+)
+def test_a_file_of_another_form_is_told(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "o.yaml").write_text(text)
+    needed = ["--corpus", "c", "--model", "m", "--out", "o"]
+    told = CliRunner().invoke(app, ["reprocess", *needed, "--config", str(tmp_path / "o.yaml")])
+    assert told.exit_code == Exit.USAGE
+    assert said in told.stderr
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["reprocess", "--config", str(tmp_path / "nowhere.yaml")])
+    assert (told.exit_code, "nowhere.yaml: No such file" in told.stderr) == (Exit.INPUT, True)
+
+
+def test_of_settings_the_command_line_comes_first_and_the_file_is_named(tmp_path: Path) -> None:
+    file, leaf = tmp_path / "o.yaml", LEAVES["reprocess"]
+    file.write_text("set: {sampler: {sweeps: 7}, work: null, most-tokens: 9}\n")
+    words = ["--corpus", "c", "--model", "m", "--out", "o", "--config", str(file)]
+    assert params(leaf, [*words, "--set", "most_tokens=5"])["set_"] == [
+        "most_tokens=5",
+        'sampler.sweeps="7"',
+        "work=null",
+    ]
+    file.write_text("set: {swoops: 3}\n")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "manifest.json").write_text("{}")
+    there = ["--corpus", str(tmp_path), "--model", str(tmp_path / "m"), "--out", "o", "--config", str(file)]
+    told = CliRunner().invoke(app, ["reprocess", *there])
+    assert told.exit_code == Exit.USAGE
+    assert f"concord: {file}: set: swoops=" in told.stderr
+    assert "engine certify has no option 'swoops'" in told.stderr
+
+
+# Help
+
+
+@every
+def test_help_fits_eighty_columns_and_cuts_no_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    leaf = LEAVES[name]
+    text = CliRunner().invoke(app, [*leaf.words, "--help"]).stdout
+    assert max(map(cell_len, text.splitlines())) <= 80
+    shown = set(re.findall(r"--[a-z0-9-]+", text))
+    for option in leaf.command.options.values():
+        assert {*option.opts, *option.secondary_opts} <= shown
+    headings = [heading for heading in PANELS if f"─ {heading} ─" in text]
+    grouped = len(leaf.command.options) > FEW
+    assert bool(headings) == grouped
+    assert not grouped or "─ Options ─" not in text
+
+
+def test_commands_can_be_completed() -> None:
+    assert "--install-completion" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_exit_codes_are_told_alike() -> None:
+    assert list(MEANINGS) == list(Exit)
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    assert exit_codes() in " ".join(shown.split())
+    rows = "\n".join(f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items())
+    assert f"\n{rows}\n\n" in (ROOT / "docs" / "operations.md").read_text()
+
+
+# What is proposed
+
+
+def proposed() -> dict[str, list[str]]:
+    """The next steps that commands print, by what they come after."""
+    return {
+        "clusters": next_steps.after_clusters("a b/words.parquet"),
+        "agreement": next_steps.after_agreement("corpora/all docs/", "models/news/", "a b/agreement.parquet"),
+    }
+
+
+def test_every_next_step_is_a_command() -> None:
+    made = [name for name in vars(next_steps) if name.startswith("after_")]
+    assert len(made) == len(proposed())
+    for words in proposed().values():
+        typed = shlex.split(shlex.join(words))
+        leaf = LEAVES[typed[0]]
+        with leaf.command.make_context(leaf.name, typed[1:]) as context:
+            assert context.params["out"]
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Every command in backquotes in a text of the package, and the file that it stands in."""
+    for folder in ("concord", "flows", "workers", "schemas"):
+        for path in sorted((ROOT / folder).glob("**/*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    for line in re.findall(r"``?concord ([a-z][^`]*)``?|Example: concord (.*)", node.value):
+                        yield str(path.relative_to(ROOT)), " ".join("".join(line).split())
+
+
+def test_every_command_that_a_text_names_is_there() -> None:
+    groups = {" ".join(name.split()[:-1]) for name in LEAVES} - {""}
+    found = 0
+    for place, line in messages():
+        names = [name for name in (*LEAVES, *groups) if f"{line} ".startswith(f"{name} ")]
+        assert names, f"{place}: concord {line}"
+        name = max(names, key=len)
+        if name in LEAVES:
+            known = {text for o in LEAVES[name].command.options.values() for text in (*o.opts, *o.secondary_opts)}
+            assert set(re.findall(r"(?<!\S)--[a-z-]+", line)) <= known | {"--help"}, f"{place}: concord {line}"
+        found += 1
+    assert found > 60
