@@ -25,7 +25,8 @@ from problems import citations
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
-from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.kept import TriedClause, Written, kept_clauses, tried, written
 from concord.workers.learning.logic.openings import names_of, part_of
@@ -70,7 +71,7 @@ def clauses_from(documents: Sequence[Document], labels: LabelSet) -> Clauses:
         "said": len(kept.clauses),
         "CPU seconds": round(time.process_time() - started, 1),
         "CPU seconds of CP-SAT": round(searched - started, 1),
-        "rules": [_shown(one) | {"template": KINDS[type(t)]} for one, t in _paired(kept)],
+        "rules": [_shown(one) | {"template": TEMPLATES.name_of(type(t))} for one, t in _paired(kept)],
         "unsaid": [_shown(one) | {"reason": reason} for one, reason in kept.unsaid],
     }
     return Clauses(kept, with_weights(kept.constraints, weights), figures)

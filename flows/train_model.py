@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from concord.flows.errors import TrackingError
 from concord.flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
@@ -29,7 +29,7 @@ from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelError
 from concord.schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
-from concord.schemas.settings import HmmSettings, Settings, TrainerSettings, Validation
+from concord.schemas.settings import Settings, TrainerSettings, Validation
 from concord.schemas.trigram import TrigramSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
@@ -38,9 +38,8 @@ from concord.workers.learning.folds import held_out
 from concord.workers.learning.known_weights import known_weights_text
 from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
 from concord.workers.learning.selection import Trial, best_of, select
-from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
-from concord.workers.learning.trainers.registry import trainer_named
-from concord.workers.learning.trainers.trainer import Iteration, TrainingError
+from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
+from concord.workers.learning.trainers.trainer import Iteration, TrainingError, Tunes
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
 from concord.workers.models.model import Model
 from concord.workers.storage.files import staged
@@ -73,8 +72,14 @@ class _Choice(NamedTuple):
 
 def check_search(request: Request) -> None:
     """Raises `TrainingError` where Ray is asked for that nothing needs."""
-    if request.search != Search() and not (request.tune and isinstance(request.settings, TrigramSettings)):
-        raise TrainingError("--ray, --workers and --largest-sample are for --tune of trainer trigram alone")
+    if request.search != Search() and not (request.tune and _tunes(request) is Tunes.SAMPLES):
+        able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.tunes is Tunes.SAMPLES)
+        raise TrainingError(f"--ray, --workers and --largest-sample are for --tune of trainer {able} alone")
+
+
+def _tunes(request: Request) -> Tunes:
+    """How settings that are not given are chosen."""
+    return trainer_named(request.trainer).tunes
 
 
 def train_model(request: Request) -> TrainReport:
@@ -109,8 +114,8 @@ def _train(request: Request, out: Path) -> TrainReport:
             update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras)
         forget(out)
         try:
-            run.params({"model_kind": manifest.kind, "learning": _learning(request.settings)})
-            _log_penalties(run, out, tuned)
+            run.params({"model_kind": manifest.kind, "learning": request.settings.learning})
+            _log_penalties(run, request, out, tuned)
             registered = _register(tracking, run, out, request)
             run.end(Outcome.now(metrics | {"seconds": time.monotonic() - started}))
         except TrackingError as error:
@@ -124,12 +129,13 @@ def _choose(request: Request, documents: Sequence[Document], corpus: str, tracki
     settings = request.settings
     if not request.tune:
         return _Choice(settings)
-    if not isinstance(settings, TrigramSettings):
+    if _tunes(request) is Tunes.FOLDS:
         trials = _select(request, documents)
         return _Choice(best_of(trials).settings, trials)
-    kept = Kept(Path(request.out), corpus, settings)
+    searched = cast("TrigramSettings", settings)
+    kept = Kept(Path(request.out), corpus, searched)
     told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}))
-    best, samples = choose(documents, settings, search=request.search, kept=kept, told=told)
+    best, samples = choose(documents, searched, search=request.search, kept=kept, told=told)
     return _Choice(best, samples=samples)
 
 
@@ -180,15 +186,15 @@ def _fit(documents: Sequence[Document], request: Request, out: Path, title: str)
 def corpora_of(request: Request) -> dict[str, str]:
     """The places of what a training reads, by what for."""
     settings = request.settings
-    pool = settings.pool if isinstance(settings, HmmSettings) else None
-    return {"training": request.corpus} | ({} if pool is None else {"pool": corpus_place(pool)})
+    given = {name: getattr(settings, name) for name in settings.corpora}
+    return {"training": request.corpus} | {n: corpus_place(place) for n, place in given.items() if place is not None}
 
 
 def inputs_of(request: Request) -> list[str]:
     """Everything that a training reads, by its place."""
-    given = request.settings.model_dump(include={"clusters", "gazetteers", "start_from", "constraints"})
-    lists = given.pop("gazetteers", ())
-    return [*corpora_of(request).values(), *(place for place in given.values() if place is not None), *lists]
+    given = [getattr(request.settings, name) for name in request.settings.files]
+    places = [[place] if isinstance(place, str) else place or () for place in given]
+    return [*corpora_of(request).values(), *(place for several in places for place in several)]
 
 
 def _params(request: Request) -> dict[str, object]:
@@ -196,17 +202,12 @@ def _params(request: Request) -> dict[str, object]:
     return given | request.settings.model_dump()
 
 
-def _learning(settings: TrainerSettings) -> str:
-    """Whether the model was learned under constraints, and how: Chang et al.'s names, l without."""
-    given = settings.model_dump(include={"constraints", "learn"})
-    return str(given["learn"]) if given.get("constraints") else "l"
-
-
-def _log_penalties(run: Run, out: Path, tuned: Tuned | None) -> None:
+def _log_penalties(run: Run, request: Request, out: Path, tuned: Tuned | None) -> None:
     """What the label consistency, and the constraints that were learned with the model, cost."""
-    learned = out / CONSTRAINTS_FILE
     sets: list[ConstraintSet] = [] if tuned is None else [tuned.consistency]
-    sets += [load_constraints(learned)] if learned.is_file() else []
+    learned = trainer_named(request.trainer).constraints
+    if learned is not None and (out / learned).is_file():
+        sets.append(load_constraints(out / learned))
     if sets:
         run.text(known_weights_text(sets), PENALTIES_FILE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -244,11 +244,25 @@ class Validation(StrEnum):
 
 
 class TrainerSettings(Settings):
-    """Base of every trainer's options."""
+    """Base of every trainer's options.
+
+    ``corpora`` names the options that are a corpus which is read beside the labelled one, ``files`` those that are
+    other places that are read: files, or folders.
+    """
+
+    corpora: ClassVar[tuple[str, ...]] = ()
+    files: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def learning(self) -> str:
+        """Whether the model is learned under constraints, and how: Chang et al.'s names, l without."""
+        return "l"
 
 
 class FeatureSettings(TrainerSettings):
     """What a CRF looks at."""
+
+    files: ClassVar[tuple[str, ...]] = ("clusters", "gazetteers")
 
     features: str = Field(
         "core+pos+mentions+entities",
@@ -272,6 +286,8 @@ class CrfSettings(FeatureSettings):
 class FittingSettings(FeatureSettings):
     """What the trainers of our own share: which features of a chain have a weight, and where they start."""
 
+    files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
+
     min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
     all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
     all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
@@ -280,6 +296,8 @@ class FittingSettings(FeatureSettings):
 
 class PerceptronSettings(FittingSettings):
     """How an averaged perceptron is trained, by itself or under constraints."""
+
+    files: ClassVar[tuple[str, ...]] = (*FittingSettings.files, "constraints")
 
     passes: int = Field(10, ge=1, description="Passes over all sentences.")
     seed: int = Field(0, ge=0, description="Decides in which order sentences, or documents, are taken.")
@@ -293,6 +311,11 @@ class PerceptronSettings(FittingSettings):
     relaxed_weight: float = Field(
         50.0, gt=0, description="Under constraints: what hard ones cost where no answer keeps them all."
     )
+
+    @property
+    def learning(self) -> str:
+        """``cibt`` or ``wcibt`` under constraints."""
+        return super().learning if self.constraints is None else self.learn
 
 
 class PriorSettings(FeatureSettings):
@@ -368,6 +391,8 @@ class CountingSettings(TrainerSettings):
 
 class HmmSettings(CountingSettings):
     """How a hidden Markov model is counted, and learns on from documents without labels."""
+
+    corpora: ClassVar[tuple[str, ...]] = ("pool",)
 
     pool: str | None = Field(None, description="Corpus whose words it learns from as well, without labels.")
     em: Literal["soft", "hard"] = Field(

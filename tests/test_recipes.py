@@ -45,11 +45,11 @@ def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
         (
             "workers/inference/registry.py",
             '    "cpsat": Solver(',
-            '    "best-token": Solver(best_token.solve, BestTokenSettings, exact=False),\n',
+            '    "best-token": Solver(best_token.solve, BestTokenSettings, "each best", exact=False),\n',
         ),
         (
             "workers/inference/registry.py",
-            "SOLVERS: dict",
+            "OWN: dict",
             "from concord.schemas.settings import BestTokenSettings\n"
             "from concord.workers.inference.chains import best_token\n",
         ),
@@ -85,7 +85,7 @@ class EndsWith(RowTemplate):
         ("workers/constraints/templates/registry.py", '    "linear": Linear,', '    "ends_with": EndsWith,\n'),
         (
             "workers/constraints/templates/registry.py",
-            "TEMPLATES: dict",
+            "OWN: dict",
             "from concord.workers.constraints.templates.ends_with import EndsWith\n",
         ),
     ),
@@ -125,7 +125,7 @@ def read_words(source, settings):
         ),
         (
             "workers/corpus/readers/registry.py",
-            "READERS: dict",
+            "OWN: dict",
             "from concord.schemas.settings import WordsSettings\n"
             "from concord.workers.corpus.readers.words import read_words\n",
         ),
@@ -171,7 +171,7 @@ def load(folder):
     return Flat(Manifest.model_validate_json((folder / MANIFEST).read_bytes()))
 ''',
     (
-        ("workers/models/loaders.py", "def load_model(", "LOADERS[flat.KIND] = flat.load\n"),
+        ("workers/models/loaders.py", "    two_stage_crf.KIND:", "    flat.KIND: flat.load,\n"),
         (
             "workers/models/loaders.py",
             "from concord.workers.models import crf",

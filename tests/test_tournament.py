@@ -89,7 +89,7 @@ def ignores(problem: Problem, *, budget: Budget = UNLIMITED, **_: Any) -> Decode
 @pytest.mark.parametrize(("wrong", "fault"), [(claims, "wrong bounds by"), (ignores, "wrong did")])
 def test_engines_that_cheat_are_found_out(wrong: Any, fault: str) -> None:
     """Both pass on problems small enough to enumerate without a budget."""
-    engines = {"certify": SOLVERS["certify"], "wrong": Solver(wrong, EngineSettings, exact=False)}
+    engines = {"certify": SOLVERS["certify"], "wrong": Solver(wrong, EngineSettings, "wrong", exact=False)}
     caught = []
     for seed, kind in PROBLEMS:
         problem = contested(seed, kind)

@@ -37,7 +37,7 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.known_weights import known_weights
 from concord.workers.learning.saved_consistency import saved_consistency
 from concord.workers.learning.selection import FOLDS, cross_validated
-from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS
+from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
 from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
 from concord.workers.synthesis.made_up import synthesize
@@ -87,7 +87,7 @@ def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
-    monkeypatch.setitem(TRAINERS, "nameless", Trainer(nameless, TrainerSettings))
+    monkeypatch.setitem(OWN, "nameless", Trainer(nameless, TrainerSettings))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
     assert (report.trainer, report.documents, report.labels) == ("nameless", 30, len(HashModel.labels))

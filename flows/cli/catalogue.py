@@ -27,11 +27,11 @@ from concord.workers.learning.trainers.registry import TRAINERS
 
 
 def engines() -> list[EngineReport]:
-    """Every engine; its summary is what its module says of itself."""
+    """Every engine."""
     return [
         EngineReport(
             name=name,
-            summary=_first_line(sys.modules[solver.solve.__module__].__doc__),
+            summary=solver.summary,
             exact=solver.exact,
             options=options_of(solver.settings),
         )

@@ -16,7 +16,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.learning.learned_weights import PassDone, learn_weights
-from concord.workers.learning.penalties import LEARNED, LearnedSettings, PenaltyError
+from concord.workers.learning.penalties import LearnedSettings, PenaltyError
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.learning.unseen import Unseen
@@ -39,16 +39,17 @@ def learned_on(
     constraints: DeclaredConstraints,
     settings: LearnedSettings,
     *,
+    penalty: str,
     seed: int,
     tracking: str | None,
 ) -> Learned:
-    """Learns from models that are trained as ``model`` was, each on a part of the corpus.
+    """Learns from models that are trained as ``model`` was, each on a part of the corpus; ``penalty`` is for messages.
 
     Raises `PenaltyError` for a model that no trainer here made and a figure that is not there, and what reading and
     training raise.
     """
     check_figure(settings.measure, settings.figure)
-    made = as_trained(model, tracking, why=f"--penalty {LEARNED}")
+    made = as_trained(model, tracking, why=f"--penalty {penalty}")
     documents, _ = read_documents(plan(corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):

@@ -20,7 +20,8 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_writer import constraints_text
-from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
 from concord.workers.evaluation.corpus_counts import CorpusCounts
@@ -41,7 +42,7 @@ from concord.workers.learning.mining import (
     passing,
     significant,
 )
-from concord.workers.learning.penalties import COUNTED, Penalty, PenaltyError, penalty_named, with_weights
+from concord.workers.learning.penalties import By, Penalty, PenaltyError, penalty_named, with_weights
 from concord.workers.learning.rule_counts import RuleCounts
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.mining import (
@@ -264,9 +265,10 @@ class _Weighed(NamedTuple):
 
 def _counted(penalty: str) -> Penalty:
     """A penalty that counts alone decide. Raises `PenaltyError`."""
-    if penalty_named(penalty) not in COUNTED.values():
+    cost = penalty_named(penalty)
+    if cost.by is not By.COUNTS:
         raise PenaltyError(f"{penalty} needs a model: mine without it, then weigh the file that is mined")
-    return COUNTED[penalty]
+    return cost
 
 
 def _weighed(rule: Tried, found: Found, degree: float, cost: Penalty) -> _Weighed:
@@ -275,7 +277,7 @@ def _weighed(rule: Tried, found: Found, degree: float, cost: Penalty) -> _Weighe
     template = found.constraints.templates[found.constraints.titles.index(rule.name)]
     report = MinedRule(
         name=rule.name,
-        template=KINDS[type(template)],
+        template=TEMPLATES.name_of(type(template)),
         n=rule.n,
         broken=rule.broken,
         chance=rule.chance,

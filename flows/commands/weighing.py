@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
@@ -24,8 +24,8 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.learning.penalties import (
-    LEARNED,
-    TUNED,
+    PENALTIES,
+    By,
     LearnedSettings,
     Penalty,
     PenaltyError,
@@ -63,7 +63,7 @@ def weigh_file(
     """
     cost = penalty_named(penalty)
     settings = parse_options(options, cost.settings, owner=f"penalty {penalty}")
-    _check_given(penalty, model, held_out)
+    _check_given(cost, model, held_out)
     if out is not None:
         check_file_place(out, [file, corpus, held_out, model])
     constraints, shards = load_constraints(file), plan(corpus)
@@ -75,12 +75,13 @@ def weigh_file(
         counts = count_rows(constraints, gold, labels)
     weights = {name: count.weight(cost, settings) for name, count in counts.items()}
     tuned = None
-    if model is not None and held_out is not None and isinstance(settings, TunedSettings):
+    if cost.by is By.FACTORS:
         as_counted = with_weights(constraints, weights)
-        tuned = _HeldOut(held_out, model, seed, tracking).tuned(as_counted, settings)
+        tuned = _HeldOut(str(held_out), str(model), seed, tracking).tuned(as_counted, cast("TunedSettings", settings))
     learned = None
-    if model is not None and isinstance(settings, LearnedSettings):
-        learned = learned_on(corpus, model, constraints, settings, seed=seed, tracking=tracking)
+    if cost.by is By.ERRORS:
+        errors = cast("LearnedSettings", settings)
+        learned = learned_on(corpus, str(model), constraints, errors, penalty=penalty, seed=seed, tracking=tracking)
     factors = {} if tuned is None else tuned.factors
     family = families(constraints)
     rows = [
@@ -109,14 +110,18 @@ def weigh_file(
     return report if tracking is None else _tracked(report, file, corpus, shards, settings, tracking)
 
 
-def _check_given(penalty: str, model: str | None, held_out: str | None) -> None:
+def _check_given(cost: Penalty, model: str | None, held_out: str | None) -> None:
     """Raises `PenaltyError` where a penalty is given what it does not take, or not what it does."""
-    wanted = {TUNED: (True, True), LEARNED: (True, False)}.get(penalty, (False, False))
-    if wanted != (model is not None, held_out is not None):
-        raise PenaltyError(
-            f"--penalty {TUNED} goes together with --model and --held-out, --penalty {LEARNED} with --model alone, "
-            "and every other one with neither"
-        )
+    given = {name for name, value in {"model": model, "held_out": held_out}.items() if value is not None}
+    if cost.by.needs == given:
+        return
+    tuned, learned = (
+        " or ".join(name for name, penalty in PENALTIES.items() if penalty.by is by) for by in (By.FACTORS, By.ERRORS)
+    )
+    raise PenaltyError(
+        f"--penalty {tuned} goes together with --model and --held-out, --penalty {learned} with --model alone, "
+        "and every other one with neither"
+    )
 
 
 class _HeldOut(NamedTuple):

@@ -10,6 +10,9 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from concord.workers.parts import LABELLING as LABELLING_PARTS
+from concord.workers.parts import Group, foreign_code
+
 ROOT = Path(__file__).resolve().parents[2]
 """Where the folders of the internal packages lie: the checkout, or the installed package."""
 
@@ -45,15 +48,16 @@ COMPILERS = ("llvmlite", "numba", "numpy")
 def code_digest() -> str:
     """Hex digest of all code that can change an answer, and of the libraries it computes with.
 
-    Of the code it holds the syntax trees: comments, docstrings and layout change nothing.
+    Of the code it holds the syntax trees: comments, docstrings and layout change nothing. Of other packages that
+    register such parts (`workers.parts.LABELLING`) it holds the version and all files as they stand.
     """
-    return _digest(files_behind(LABELLING), LIBRARIES)
+    return _digest(files_behind(LABELLING), LIBRARIES, foreign_code(LABELLING_PARTS))
 
 
 @cache
 def workers_digest() -> str:
-    """Hex digest of all code that a worker may run, which must be the driver's."""
-    return _digest(files_behind((*LABELLING, *WORKERS)), LIBRARIES)
+    """Hex digest of all code that a worker may run, which must be the driver's; parts of any other package with it."""
+    return _digest(files_behind((*LABELLING, *WORKERS)), LIBRARIES, foreign_code(Group))
 
 
 @cache
@@ -90,13 +94,15 @@ def imports_of(path: Path) -> set[str]:
     return parsed(module_of(path)).imports
 
 
-def _digest(files: Iterable[Path], libraries: Iterable[str]) -> str:
+def _digest(files: Iterable[Path], libraries: Iterable[str], foreign: Iterable[str] = ()) -> str:
     state = hashlib.sha256()
     for path in files:
         name = path.relative_to(ROOT).as_posix()
         state.update(f"{name}\0{parsed(module_of(path)).tree}\0".encode())
     for library in libraries:
         state.update(f"{library}={version(library)}\0".encode())
+    for package in foreign:
+        state.update(f"{package}\0".encode())
     return state.hexdigest()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from concord.workers.constraints.constraint_file import ROOT
-from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import HARD_NAMES, Template
 
 
@@ -22,7 +23,7 @@ def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, st
 
 
 def _entry(title: str, template: Template, comment: str | None) -> str:
-    content: dict[str, Any] = {"template": KINDS[type(template)], "name": title}
+    content: dict[str, Any] = {"template": TEMPLATES.name_of(type(template)), "name": title}
     content |= template.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     if content["weight"] == math.inf:
         content["weight"] = HARD_NAMES[0]

@@ -30,8 +30,6 @@ from concord.workers.constraints.templates.template import (
     Template,
 )
 
-KINDS = {template: name for name, template in TEMPLATES.items()}
-
 
 @dataclass(frozen=True)
 class Origin:
@@ -185,7 +183,7 @@ class DeclaredConstraints:
         return potentials
 
     def _at(self, i: int, place: Location) -> str:
-        kind = KINDS[type(self.templates[i])]
+        kind = TEMPLATES.name_of(type(self.templates[i]))
         return self.origins[i].at(place, kind) if self.origins else f"constraint {i + 1} ({kind})"
 
 
@@ -260,7 +258,7 @@ def _together(grounds: Sequence[Ground]) -> Ground:
 
 def content_digest(template: Template) -> str:
     """Hex digest of an entry without its name: template, labels, weight, options."""
-    content = [KINDS[type(template)], template.model_dump(mode="json", exclude={"name"})]
+    content = [TEMPLATES.name_of(type(template)), template.model_dump(mode="json", exclude={"name"})]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -271,4 +269,4 @@ def _short_name(template: Template) -> str:
         names: Sequence[str] = getattr(template, field) if field in type(template).model_fields else ()
         if names:
             parts.append("|".join(names[:3]) + ("|…" if len(names) > 3 else ""))
-    return KINDS[type(template)] + (f"({', '.join(parts)})" if parts else "")
+    return TEMPLATES.name_of(type(template)) + (f"({', '.join(parts)})" if parts else "")

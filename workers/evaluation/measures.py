@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from concord.schemas.names import unknown
 from concord.workers.evaluation.conlleval import check_lengths, found
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts, MatchCounts
+from concord.workers.parts import Group, Registry, an_entry
 
 LINE_END = re.compile(r"\n")
 
@@ -205,7 +206,7 @@ class Measure(NamedTuple):
 MICRO = ("precision", "recall", "f1")
 MACRO = ("macro_precision", "macro_recall", "macro_f1")
 
-MEASURES: dict[str, Measure] = {
+OWN: dict[str, Measure] = {
     "labels": Measure(labels, ("accuracy", *MACRO), "tokens by label: accuracy, and P, R, F1 of each label"),
     "tokens": Measure(tokens, (*MICRO, *MACRO), "tokens by field, without those outside"),
     "spans": Measure(spans, (*MICRO, *MACRO), "entities or fields with the right ends and type"),
@@ -214,7 +215,19 @@ MEASURES: dict[str, Measure] = {
     "lines": Measure(lines, ("overlap", *MICRO), "lines by the fields they hold: overlap"),
     "characters": Measure(characters, ("overlap", *MICRO), "letters and digits by field: overlap"),
 }
-"""A new measure is one function and one line here."""
+"""Ours: a new measure is one function and one line here."""
+
+
+def _wrong(part: Any) -> str | None:
+    """What is wrong with a measure."""
+    problem = an_entry(Measure)(part)
+    if problem is not None:
+        return problem
+    odd = [name for name in part.figures if name not in FIGURES]
+    return unknown("figure", odd[0], FIGURES) if odd else None
+
+
+MEASURES: Registry[Measure] = Registry(Group.MEASURES, OWN, _wrong)
 
 DEFAULTS: dict[Scheme, tuple[str, ...]] = {
     Scheme.BIO: ("spans",),

@@ -27,6 +27,7 @@ from concord.workers.features.gazetteers import (
     column_names,
 )
 from concord.workers.features.mentions import MENTION_COLUMNS
+from concord.workers.parts import Group, Registry
 
 BEFORE, AFTER = "<s>", "</s>"
 """The values of places before and after the sentence, whatever the extractor, if it gives one value."""
@@ -272,7 +273,7 @@ FERSINI: tuple[Template, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(
 training documents, of which none is an unknown word. The paper's counts are values of features; here, where features
 are 0 or 1, they are once, twice, and three times or more. What they call edges are a CRF's transitions."""
 
-FEATURE_SETS: dict[str, tuple[Template, ...]] = {
+OWN: dict[str, tuple[Template, ...]] = {
     "finkel": FINKEL_WORDS + FINKEL_TAGS,
     "finkel-nopos": FINKEL_WORDS,
     "finkel-all": _finkel(_ALL_NGRAMS, 4) + FINKEL_TAGS,
@@ -289,7 +290,18 @@ FEATURE_SETS: dict[str, tuple[Template, ...]] = {
     "mentions": MENTIONS,
     "answers": ANSWERS,
 }
-"""What ``--features`` is made of: names of this dict joined by ``+``. Sets that share a template have it once."""
+"""Ours."""
+
+
+def _wrong(part: object) -> str | None:
+    """What is wrong with a feature set."""
+    if isinstance(part, tuple) and part and all(isinstance(one, Template) for one in part):
+        return None
+    return "want a tuple of feature templates: Single, Window or Conjunction"
+
+
+FEATURE_SETS: Registry[tuple[Template, ...]] = Registry(Group.FEATURES, OWN, _wrong)
+"""What ``--features`` is made of: names of these joined by ``+``. Sets that share a template have it once."""
 
 
 CLUSTERS = "clusters"

@@ -26,44 +26,152 @@ from concord.schemas.settings import (
     TwoStageSettings,
     WindowSettings,
 )
-from concord.workers.inference.certify import engine as certify
-from concord.workers.inference.chains import constrained_viterbi, posterior, viterbi, window
 from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
-from concord.workers.inference.sampling import gibbs
-from concord.workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
+from concord.workers.parts import Group, Registry, an_entry
+
+# Each engine is imported when it runs first: its kernels, and CP-SAT, cost half a second that a list of names can do
+# without. The statements are read by `workers.compiling.code`, which would not see a path in a text.
 
 
-def _cpsat(problem: Problem, **given: Any) -> Decoded:
-    # Half a second that other engines can do without.
-    from concord.workers.inference.cpsat import engine as cpsat
+def _viterbi(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.chains.viterbi import solve
 
-    return cpsat.solve(problem, **given)
+    return solve(problem, **given)
+
+
+def _constrained_viterbi(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.chains.constrained_viterbi import solve
+
+    return solve(problem, **given)
+
+
+def _posterior(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.chains.posterior import solve
+
+    return solve(problem, **given)
+
+
+def _window(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.chains.window import solve
+
+    return solve(problem, **given)
+
+
+def _gibbs(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.sampling.gibbs import solve
+
+    return solve(problem, **given)
+
+
+def _discrepancy(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.search.discrepancy import solve
+
+    return solve(problem, **given)
+
+
+def _beam(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.search.beam import solve
+
+    return solve(problem, **given)
+
+
+def _astar(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.search.astar import solve
+
+    return solve(problem, **given)
+
+
+def _evolution(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.search.evolution import solve
+
+    return solve(problem, **given)
+
+
+def _anytime(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.search.anytime import solve
+
+    return solve(problem, **given)
+
+
+def _certify(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.certify.engine import solve
+
+    return solve(problem, **given)
+
+
+def _csp(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.search.csp import solve
+
+    return solve(problem, **given)
 
 
 def _two_stage(problem: Problem, **given: Any) -> Decoded:
-    # It is built on the same solver.
-    from concord.workers.inference.two_stage import engine as two_stage
+    from concord.workers.inference.two_stage.engine import solve
 
-    return two_stage.solve(problem, **given)
+    return solve(problem, **given)
 
 
-SOLVERS: dict[str, Solver] = {
-    "viterbi": Solver(viterbi.solve, EngineSettings, exact=False, bounds=False),
-    "constrained-viterbi": Solver(constrained_viterbi.solve, EngineSettings, exact=False),
-    "posterior": Solver(posterior.solve, EngineSettings, exact=False, bounds=False, own_aim=True),
-    "window": Solver(window.solve, WindowSettings, exact=False),
-    "gibbs": Solver(gibbs.solve, GibbsSettings, exact=False, bounds=False),
-    "discrepancy": Solver(discrepancy.solve, DiscrepancySettings, exact=True),
-    "beam": Solver(beam.solve, BeamSettings, exact=False),
-    "astar": Solver(astar.solve, AstarSettings, exact=True),
-    "evolution": Solver(evolution.solve, EvolutionSettings, exact=False, bounds=False),
-    "anytime": Solver(anytime.solve, AnytimeSettings, exact=False),
-    "certify": Solver(certify.solve, CertifySettings, exact=True, certifies=True, asks_solver=True),
-    "csp": Solver(csp.solve, CspSettings, exact=False),
-    "two-stage": Solver(_two_stage, TwoStageSettings, exact=False, bounds=False, own_aim=True),
-    "cpsat": Solver(_cpsat, CpSatSettings, exact=True, asks_solver=True),
-    "ilp": Solver(_cpsat, CpSatSettings, exact=True, asks_solver=True),  # Fersini et al.'s name for the same programme
+def _cpsat(problem: Problem, **given: Any) -> Decoded:
+    from concord.workers.inference.cpsat.engine import solve
+
+    return solve(problem, **given)
+
+
+OWN: dict[str, Solver] = {
+    "viterbi": Solver(_viterbi, EngineSettings, "the best labels under the model alone", exact=False, bounds=False),
+    "constrained-viterbi": Solver(
+        _constrained_viterbi, EngineSettings, "the best labels that hard rules of one token or edge leave", exact=False
+    ),
+    "posterior": Solver(
+        _posterior,
+        EngineSettings,
+        "each token's likeliest label under the model alone, made legal",
+        exact=False,
+        bounds=False,
+        own_aim=True,
+    ),
+    "window": Solver(
+        _window, WindowSettings, "dynamic programming, exact where rules look at few neighbouring tokens", exact=False
+    ),
+    "gibbs": Solver(
+        _gibbs, GibbsSettings, "annealed Gibbs sampling over the whole document", exact=False, bounds=False
+    ),
+    "discrepancy": Solver(
+        _discrepancy, DiscrepancySettings, "limited discrepancy search with branch and bound", exact=True
+    ),
+    "beam": Solver(_beam, BeamSettings, "beam search from left to right", exact=False),
+    "astar": Solver(_astar, AstarSettings, "A* from left to right", exact=True),
+    "evolution": Solver(
+        _evolution, EvolutionSettings, "evolutionary search over whole labellings", exact=False, bounds=False
+    ),
+    "anytime": Solver(
+        _anytime, AnytimeSettings, "discrepancy search for short documents, evolution for long ones", exact=False
+    ),
+    "certify": Solver(
+        _certify,
+        CertifySettings,
+        "a sampler's answer, and a proof of how far from the best it can be",
+        exact=True,
+        certifies=True,
+        asks_solver=True,
+    ),
+    "csp": Solver(_csp, CspSettings, "exhaustive search over the likeliest labels of each token", exact=False),
+    "two-stage": Solver(
+        _two_stage,
+        TwoStageSettings,
+        "the least penalty among labellings near the model's best",
+        exact=False,
+        bounds=False,
+        own_aim=True,
+    ),
+    "cpsat": Solver(_cpsat, CpSatSettings, "the whole document as one CP-SAT model", exact=True, asks_solver=True),
+    "ilp": Solver(
+        _cpsat, CpSatSettings, "the same as cpsat, by Fersini et al.'s name for it", exact=True, asks_solver=True
+    ),
 }
+"""Ours: a new engine is one file, one settings class, and one line here with the import that it stands for."""
+
+SOLVERS: Registry[Solver] = Registry(Group.ENGINES, OWN, an_entry(Solver, EngineSettings))
 
 
 class EngineError(UsageError):

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from enum import Enum
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
@@ -43,6 +44,7 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.template import AgreementTemplate, RowTemplate
+from concord.workers.parts import Group, Registry, a_class, an_entry
 
 PRIOR = 0.5
 """Rows that hold, and rows that break, taken as seen before anything is counted."""
@@ -102,12 +104,30 @@ def hard(rows: float, broken: float, settings: PenaltySettings) -> float:
     return math.inf
 
 
+class By(Enum):
+    """What decides weights, after the counts; the value is what that needs besides: a model, held-out documents."""
+
+    COUNTS = ()
+    FACTORS = ("model", "held_out")
+    ERRORS = ("model",)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which of ``model`` and ``held_out`` have to be given; the others must not be."""
+        return frozenset(self.value)
+
+
 class Penalty(NamedTuple):
-    """A registry entry: (n, b, settings) to the nats of a broken row, its options, and one line of help."""
+    """A registry entry: (n, b, settings) to the nats of a broken row, its options, and one line of help.
+
+    ``by`` says what the nats go through yet: nothing; factors of templates, tuned on held-out documents, as
+    `TunedSettings` say; or learning from the errors of models, as `LearnedSettings` say.
+    """
 
     nats: Callable[[float, float, Any], float]
     settings: type[PenaltySettings]
     summary: str
+    by: By = By.COUNTS
 
 
 COUNTED: dict[str, Penalty] = {
@@ -117,12 +137,19 @@ COUNTED: dict[str, Penalty] = {
     "fixed": Penalty(fixed, FixedSettings, "the same for all"),
     "hard": Penalty(hard, PenaltySettings, "nothing may break it"),
 }
-"""Those that counts alone decide."""
+"""Ours that counts alone decide."""
+
+
+def counted_named(name: str) -> Penalty:
+    """A penalty that counts alone decide. Raises `PenaltyError`."""
+    if name in PENALTIES and PENALTIES[name].by is By.COUNTS:
+        return PENALTIES[name]
+    known = [other for other, penalty in PENALTIES.items() if penalty.by is By.COUNTS]
+    raise PenaltyError(unknown("penalty that is counted", name, known))
 
 
 def _counted(name: str) -> str:
-    if name not in COUNTED:
-        raise ValueError(unknown("penalty that is counted", name, COUNTED))
+    counted_named(name)
     return name
 
 
@@ -147,7 +174,7 @@ class TunedSettings(PenaltySettings):
 
 def tuned(rows: float, broken: float, settings: TunedSettings) -> float:
     """What is counted, before the factors."""
-    base = COUNTED[settings.base]
+    base = counted_named(settings.base)
     return base.nats(rows, broken, base.settings())
 
 
@@ -174,12 +201,26 @@ def as_counted(rows: float, broken: float, settings: LearnedSettings) -> float:
     return odds(rows, broken, OddsSettings())
 
 
-TUNED, LEARNED = "tuned", "learned"
-PENALTIES: dict[str, Penalty] = COUNTED | {
-    TUNED: Penalty(tuned, TunedSettings, "counted, times a factor for each template, chosen on held-out documents"),
-    LEARNED: Penalty(as_counted, LearnedSettings, "by a perceptron from the errors of models on held-out folds"),
+OWN: dict[str, Penalty] = COUNTED | {
+    "tuned": Penalty(
+        tuned, TunedSettings, "counted, times a factor for each template, chosen on held-out documents", By.FACTORS
+    ),
+    "learned": Penalty(
+        as_counted, LearnedSettings, "by a perceptron from the errors of models on held-out folds", By.ERRORS
+    ),
 }
-"""Every way to weigh constraints by name: a new one is a function, its settings and one line here."""
+"""Ours: a new way to weigh constraints is a function, its settings and one line here."""
+
+
+def _wrong(part: Any) -> str | None:
+    """What is wrong with a penalty."""
+    problem = an_entry(Penalty, PenaltySettings)(part)
+    if problem is not None or part.by is By.COUNTS:
+        return problem
+    return a_class(TunedSettings if part.by is By.FACTORS else LearnedSettings)(part.settings)
+
+
+PENALTIES: Registry[Penalty] = Registry(Group.PENALTIES, OWN, _wrong)
 
 
 def penalty_named(name: str) -> Penalty:

@@ -19,7 +19,8 @@ from concord.schemas.document import Batch
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats
 from concord.schemas.problem import Problem
-from concord.workers.constraints.declared import KINDS, DeclaredConstraints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Pair
@@ -55,7 +56,10 @@ class TunedWeights(NamedTuple):
 
 def families(constraints: DeclaredConstraints) -> dict[str, str]:
     """The template of each entry, by the entry's name."""
-    return {t: KINDS[type(template)] for t, template in zip(constraints.titles, constraints.templates, strict=True)}
+    return {
+        t: TEMPLATES.name_of(type(template))
+        for t, template in zip(constraints.titles, constraints.templates, strict=True)
+    }
 
 
 def tune_weights(

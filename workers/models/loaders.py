@@ -9,8 +9,12 @@ from pathlib import Path
 from concord.workers.models import crf, crfsuite, hmm, hmm2, scores, semicrf, trigram, two_stage_crf
 from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.models.model import Model
+from concord.workers.parts import Group, Registry, a_function
 
-LOADERS: dict[str, Callable[[Path], Model]] = {
+Loader = Callable[[Path], Model]
+"""Reads a model folder. Raises `ModelError`."""
+
+OWN: dict[str, Loader] = {
     crf.KIND: crf.load,
     crfsuite.KIND: crfsuite.load,
     hmm.KIND: hmm.load,
@@ -20,6 +24,9 @@ LOADERS: dict[str, Callable[[Path], Model]] = {
     semicrf.KIND: semicrf.load,
     two_stage_crf.KIND: two_stage_crf.load,
 }
+"""Ours: a new kind of model is one file and one line here."""
+
+LOADERS: Registry[Loader] = Registry(Group.MODELS, OWN, a_function("a function of a folder that loads a model"))
 
 
 def load_model(folder: Path) -> Model:

@@ -32,8 +32,9 @@ from concord.workers.constraints.templates.runs import (
 )
 from concord.workers.constraints.templates.template import Template
 from concord.workers.constraints.templates.words import Lexicon, OnlyIn, ShouldBeTagged
+from concord.workers.parts import Group, Registry, a_class
 
-TEMPLATES: dict[str, type[Template]] = {
+OWN: dict[str, type[Template]] = {
     "adjacency": Adjacency,
     "precedence": Precedence,
     "state_change": StateChange,
@@ -64,3 +65,6 @@ TEMPLATES: dict[str, type[Template]] = {
     "consistent_last_word": ConsistentLastWord,
     "legality": Legality,
 }
+"""Ours: a new template is one class and one line here."""
+
+TEMPLATES: Registry[type[Template]] = Registry(Group.TEMPLATES, OWN, a_class(Template))

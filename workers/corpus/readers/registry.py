@@ -9,6 +9,7 @@ from concord.schemas.settings import (
     ConllSettings,
     MailSettings,
     PubtatorSettings,
+    ReaderSettings,
     TextReaderSettings,
     UmassSettings,
 )
@@ -20,8 +21,9 @@ from concord.workers.corpus.readers.pubtator import read_pubtator
 from concord.workers.corpus.readers.reader import ReaderEntry
 from concord.workers.corpus.readers.text import read_text
 from concord.workers.corpus.readers.umass import read_umass
+from concord.workers.parts import Group, Registry, an_entry
 
-READERS: dict[str, ReaderEntry] = {
+OWN: dict[str, ReaderEntry] = {
     "conll": ReaderEntry(read_columns, ConllSettings, "CoNLL-2003: word, pos, chunk, tag; -DOCSTART- opens a document"),
     "columns": ReaderEntry(read_columns, ColumnsSettings, "column files such as CoNLL-2000, CoNLL-2002 and WNUT"),
     "citations": ReaderEntry(read_citations, CitationSettings, "citations with fields: columns, or inline tags"),
@@ -33,4 +35,6 @@ READERS: dict[str, ReaderEntry] = {
     "pubtator": ReaderEntry(read_pubtator, PubtatorSettings, "PubTator: abstracts with spans of characters"),
     "text": ReaderEntry(read_text, TextReaderSettings, "raw text: a Parquet column, or .txt files"),
 }
-"""A new reader is one file, one settings class and one line here."""
+"""Ours: a new reader is one file, one settings class and one line here."""
+
+READERS: Registry[ReaderEntry] = Registry(Group.READERS, OWN, an_entry(ReaderEntry, ReaderSettings))

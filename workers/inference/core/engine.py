@@ -38,7 +38,7 @@ class Engine(Protocol):
 
 
 class Solver(NamedTuple):
-    """A registry entry: the engine and its settings class.
+    """A registry entry: the engine, its settings class, and one line of help.
 
     ``exact``: without a limit it proves that what it returns is optimal. ``certifies``: its bounds come from the
     relaxations that `workers.certificates.writer` can write down. ``bounds``: it may prove more than the local optimum
@@ -48,6 +48,7 @@ class Solver(NamedTuple):
 
     solve: Engine
     settings: type[EngineSettings]
+    summary: str
     exact: bool
     certifies: bool = False
     bounds: bool = True

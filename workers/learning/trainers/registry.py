@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import (
@@ -13,25 +15,39 @@ from concord.schemas.settings import (
     SemiCrfSettings,
     SgdSettings,
     StackedSettings,
+    TrainerSettings,
 )
 from concord.schemas.trigram import TrigramSettings
 from concord.workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked, trigram
-from concord.workers.learning.trainers.trainer import Trainer
+from concord.workers.learning.trainers.trainer import Trainer, Tunes
+from concord.workers.parts import Group, Registry, a_class, an_entry
 
 DEFAULT = sgd.NAME
 """On held-out documents about as good as the others or better, at a fraction of their cost: docs/benchmarks.md."""
 
-TRAINERS: dict[str, Trainer] = {
+OWN: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
     lbfgs.NAME: Trainer(lbfgs.train, LbfgsSettings),
     sgd.NAME: Trainer(sgd.train, SgdSettings),
-    perceptron.NAME: Trainer(perceptron.train, PerceptronSettings),
+    perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=perceptron.CONSTRAINTS_FILE),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     hmm2.NAME: Trainer(hmm2.train, Hmm2Settings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
-    trigram.NAME: Trainer(trigram.train, TrigramSettings),
+    trigram.NAME: Trainer(trigram.train, TrigramSettings, Tunes.SAMPLES),
 }
+"""Ours: a new trainer is one file, one settings class and one line here."""
+
+
+def _wrong(part: Any) -> str | None:
+    """What is wrong with a trainer."""
+    problem = an_entry(Trainer, TrainerSettings)(part)
+    if problem is not None or part.tunes is Tunes.FOLDS:
+        return problem
+    return a_class(TrigramSettings)(part.settings)
+
+
+TRAINERS: Registry[Trainer] = Registry(Group.TRAINERS, OWN, _wrong)
 
 
 class TrainerError(UsageError):

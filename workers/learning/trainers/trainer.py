@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -46,11 +47,24 @@ class Train(Protocol):
         ...
 
 
+class Tunes(Enum):
+    """What chooses settings that are not given."""
+
+    FOLDS = "cross-validation over documents, in this process"
+    SAMPLES = "wrapped progressive sampling on a cluster, of what `TrigramSettings` have"
+
+
 class Trainer(NamedTuple):
-    """An entry of `TRAINERS`; its summary for people is the first line of the function's module."""
+    """An entry of `TRAINERS`; its summary for people is the first line of the function's module.
+
+    ``tunes`` says how its settings are chosen. ``constraints`` is the file in the model's folder that holds
+    constraints which were learned with the model, where there were any.
+    """
 
     train: Train
     settings: type[TrainerSettings]
+    tunes: Tunes = Tunes.FOLDS
+    constraints: str | None = None
 
 
 def gold_of(document: Document) -> list[str]:

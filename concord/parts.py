@@ -1,0 +1,125 @@
+"""What parts of other packages are made of: engines, templates, readers, models, trainers, measures, features, …
+
+A package registers its parts by entry points, see ``docs/extending.md``, and tries them with `concord.testing`. What is
+named here is public and stays.
+
+    from concord.parts import Budget, Decoded, EngineSettings, Problem, Solver, Status
+"""
+
+from __future__ import annotations
+
+from concord.schemas.columns import Misfit, Reject
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.document import Batch, Column, Document
+from concord.schemas.errors import CorpusError, DocumentError, InputError
+from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import LinearRows, Problem, SpanAgreement
+from concord.schemas.settings import EngineSettings, FileEncoding, ReaderSettings, TrainerSettings
+from concord.workers.constraints.rows import Draft, edges_in, forbidden_edges, forbidden_labels, tokens_in
+from concord.workers.constraints.templates.template import (
+    AgreementTemplate,
+    FeatureTemplate,
+    Names,
+    RowTemplate,
+    Scope,
+    Site,
+    Tokens,
+)
+from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
+from concord.workers.corpus.readers.reader import BadLineError, ReaderEntry, decoded, or_nothing, source_files
+from concord.workers.evaluation.measures import Items, Measure, MeasureError, Pair, Places
+from concord.workers.features.templates import Conjunction, Single, Source, Window
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import UNLIMITED, Solver, proven
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.learning.penalties import By, Penalty, PenaltySettings
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen, Trainer, TrainingError
+from concord.workers.models.folder import (
+    Manifest,
+    ModelError,
+    begin,
+    file_digest,
+    read_manifest,
+    write_manifest,
+)
+from concord.workers.models.model import Model
+from concord.workers.parts import Group, PartError, Registry
+
+__all__ = [
+    "UNLIMITED",
+    "AgreementTemplate",
+    "BadLineError",
+    "Batch",
+    "Budget",
+    "By",
+    "Column",
+    "Conjunction",
+    "CorpusError",
+    "Decoded",
+    "Document",
+    "DocumentError",
+    "Draft",
+    "EngineSettings",
+    "FeatureTemplate",
+    "FileEncoding",
+    "Group",
+    "InputError",
+    "Items",
+    "Iteration",
+    "LabelSet",
+    "Labels",
+    "Line",
+    "LinearRows",
+    "Manifest",
+    "Measure",
+    "MeasureError",
+    "Misfit",
+    "Model",
+    "ModelError",
+    "Names",
+    "Pair",
+    "PartError",
+    "Penalty",
+    "PenaltySettings",
+    "Places",
+    "Potentials",
+    "Problem",
+    "Progress",
+    "ReaderEntry",
+    "ReaderSettings",
+    "Registry",
+    "Reject",
+    "RowTemplate",
+    "Scheme",
+    "Scope",
+    "Search",
+    "Seen",
+    "Single",
+    "Site",
+    "Solver",
+    "Source",
+    "SpanAgreement",
+    "Status",
+    "Tokens",
+    "Trainer",
+    "TrainerSettings",
+    "TrainingError",
+    "Window",
+    "begin",
+    "decoded",
+    "edges_in",
+    "file_digest",
+    "forbidden_edges",
+    "forbidden_labels",
+    "id_prefix",
+    "line_groups",
+    "line_text",
+    "or_nothing",
+    "proven",
+    "read_manifest",
+    "source_files",
+    "tokens_in",
+    "viterbi",
+    "write_manifest",
+]

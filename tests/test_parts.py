@@ -1,0 +1,254 @@
+"""Registries: ours and what other packages register, one door for both; entry points here are made up on a path."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from concord.workers import parts
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.evaluation.measures import MEASURES
+from concord.workers.features.templates import FEATURE_SETS
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.penalties import PENALTIES
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.loaders import LOADERS
+from concord.workers.parts import Group, PartError, Registry, a_class, a_function, an_entry
+
+REGISTRIES: dict[Group, Registry[Any]] = {
+    Group.ENGINES: SOLVERS,
+    Group.FEATURES: FEATURE_SETS,
+    Group.MEASURES: MEASURES,
+    Group.MODELS: LOADERS,
+    Group.PENALTIES: PENALTIES,
+    Group.READERS: READERS,
+    Group.TEMPLATES: TEMPLATES,
+    Group.TRAINERS: TRAINERS,
+}
+
+
+def install(
+    folder: Path, name: str, lines: Mapping[str, str], code: str = "", *, module: str = "", version: str = "1.0"
+) -> None:
+    """A package as an installer leaves it: its metadata, ``lines`` of the group of engines, and one module."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    entries = "".join(f"{entry} = {value}\n" for entry, value in lines.items())
+    (info / "entry_points.txt").write_text(f"[{Group.ENGINES}]\n{entries}")
+    if module:
+        (folder / f"{module}.py").write_text(code)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the path; what is installed there is not known any more afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    parts.foreign_entries.cache_clear()
+    yield tmp_path
+    parts.foreign_entries.cache_clear()
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def engines(**own: Any) -> Registry[Any]:
+    """A new registry of engines: functions, so that a module of one line has a good one."""
+    return Registry(Group.ENGINES, own or {"ours": len}, a_function("a function"))
+
+
+def test_every_kind_of_part_is_registered_and_all_of_ours_pass_their_own_check() -> None:
+    assert set(REGISTRIES) == set(Group)
+    for group, registry in REGISTRIES.items():
+        assert registry.group is group
+        assert len(list(registry.items())) == len(registry) > 0
+        assert {registry.distribution(name) for name in registry} == {"concord"}
+
+
+def test_ours_come_first_and_others_by_name(folder: Path) -> None:
+    install(folder, "two", {"b": "two_parts:two", "a": "two_parts:one"}, "one, two = abs, max", module="two_parts")
+    registry = engines(z=len, y=sum)
+    assert list(registry) == ["z", "y", "a", "b"]
+    assert (len(registry), registry["a"], registry["b"], registry["z"]) == (4, abs, max, len)
+    assert [registry.distribution(name) for name in registry] == ["concord", "concord", "two", "two"]
+    assert ("b" in registry, "c" in registry, registry.get("c")) == (True, False, None)
+    assert (registry.name_of(sum), registry.name_of(max)) == ("y", "b")
+    with pytest.raises(KeyError):
+        registry["c"]
+    with pytest.raises(KeyError):
+        registry.distribution("c")
+    with pytest.raises(KeyError, match=r"no entry point of the group concord\.engines leads to it"):
+        registry.name_of(min)
+
+
+def test_a_part_is_imported_when_it_is_asked_for_and_a_broken_one_leaves_the_others(folder: Path) -> None:
+    install(folder, "good", {"good": "good_parts:part"}, "part = abs", module="good_parts")
+    install(folder, "bad", {"bad": "bad_parts:part"}, "import nowhere_to_be_found", module="bad_parts")
+    registry = engines()
+    assert list(registry) == ["ours", "bad", "good"]
+    assert "bad" in registry
+    assert not {"good_parts", "bad_parts"} & set(sys.modules)
+    assert registry["good"] is abs
+    with pytest.raises(PartError) as raised:
+        registry["bad"]
+    assert str(raised.value) == (
+        "package bad 1.0, entry point concord.engines 'bad' = bad_parts:part: cannot be imported: "
+        "ModuleNotFoundError: No module named 'nowhere_to_be_found'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("part = (", "cannot be imported: SyntaxError: "),
+        ("other = 1", "cannot be imported: AttributeError: module 'odd_parts' has no attribute 'part'"),
+        ("raise ValueError('two\\nlines')", "cannot be imported: ValueError: two lines"),
+        ("part = 3", "want a function, not a int"),
+        ("class part: pass", "want a function, not the class part"),
+    ],
+)
+def test_what_is_wrong_with_a_part_is_one_line(code: str, said: str, folder: Path) -> None:
+    install(folder, "odd", {"odd": "odd_parts:part"}, code, module="odd_parts")
+    with pytest.raises(PartError) as raised:
+        engines()["odd"]
+    assert str(raised.value).startswith(f"package odd 1.0, entry point concord.engines 'odd' = odd_parts:part: {said}")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "access",
+    [list, len, lambda registry: registry["ours"], lambda registry: "ours" in registry, dict],
+    ids=["list", "len", "get", "in", "dict"],
+)
+def test_a_name_of_ours_is_taken_by_nobody(access: Any, folder: Path) -> None:
+    install(folder, "thief", {"ours": "thief_parts:part"})
+    with pytest.raises(PartError) as raised:
+        access(engines())
+    assert str(raised.value) == (
+        "package thief 1.0, entry point concord.engines 'ours' = thief_parts:part: concord has a part of that name "
+        "itself; give yours another one"
+    )
+
+
+def test_a_name_that_two_packages_claim_is_nobodys(folder: Path) -> None:
+    install(folder, "first", {"same": "first_parts:part"})
+    install(folder, "second", {"same": "second_parts:part"}, version="2.5")
+    with pytest.raises(PartError, match=r"^package second 2\.5, .*'same'.*: first 1\.0 claims the name, too; take one"):
+        list(engines())
+
+
+def test_checks_say_what_is_wrong() -> None:
+    engine: Any = SOLVERS["viterbi"]
+    reader: Any = READERS["conll"]
+    good: dict[Group, list[Any]] = {
+        Group.ENGINES: [engine],
+        Group.READERS: [reader],
+        Group.TRAINERS: [TRAINERS["hmm"]],
+        Group.MEASURES: [MEASURES["labels"]],
+        Group.PENALTIES: [PENALTIES["odds"]._replace(by=PENALTIES["tuned"].by, settings=PENALTIES["tuned"].settings)],
+    }
+    bad: list[tuple[Group, Any, str]] = [
+        (Group.ENGINES, reader, "want a Solver, not a ReaderEntry"),
+        (Group.ENGINES, engine._replace(solve=None), "its solve is no function, but a NoneType"),
+        (
+            Group.ENGINES,
+            engine._replace(settings=int),
+            "its settings: want a class after EngineSettings",
+        ),
+        (Group.ENGINES, engine.solve, "want a Solver, not a function"),
+        (Group.READERS, reader._replace(settings=3), "its settings: want a class after ReaderSettings, not a int"),
+        (Group.TEMPLATES, len, "want a class after Template, not a builtin_function_or_method"),
+        (Group.TEMPLATES, int, "want a class after Template, not the class int"),
+        (Group.MODELS, "path", "want a function of a folder that loads a model, not a str"),
+        (Group.FEATURES, (), "want a tuple of feature templates"),
+        (Group.FEATURES, ("word",), "want a tuple of feature templates"),
+        (Group.MEASURES, MEASURES["labels"]._replace(figures=("f2",)), "no figure is called 'f2'"),
+        (Group.MEASURES, engine, "want a Measure, not a Solver"),
+        (Group.PENALTIES, PENALTIES["odds"]._replace(by=PENALTIES["tuned"].by), "want a class after TunedSettings"),
+        (Group.PENALTIES, PENALTIES["odds"]._replace(by=PENALTIES["learned"].by), "want a class after LearnedSettings"),
+        (Group.TRAINERS, TRAINERS["hmm"]._replace(tunes=TRAINERS["trigram"].tunes), "want a class after TrigramSett"),
+    ]
+    for group, entries in good.items():
+        for entry in entries:
+            assert Registry(group, {"x": entry}, REGISTRIES[group].wrong)["x"] is entry
+    for group, part, said in bad:
+        with pytest.raises(PartError) as raised:
+            Registry(group, {"x": part}, REGISTRIES[group].wrong)["x"]
+        assert str(raised.value).startswith(f"{group} 'x': "), said
+        assert said in str(raised.value)
+    assert a_class(int)(bool) is None
+    assert an_entry(type(engine))(engine) is None
+
+
+def test_names_and_settings_are_known_without_kernels_and_nothing_is_looked_up_before() -> None:
+    script = """
+import sys
+import concord.flows.cli.app
+from concord.workers import parts
+from concord.workers.inference.registry import SOLVERS
+assert parts.foreign_entries.cache_info().misses == 0
+assert not {"numba", "ortools"} & set(sys.modules), "after the import"
+for name, solver in SOLVERS.items():
+    solver.settings()
+assert parts.foreign_entries.cache_info().misses == 1
+assert not {"numba", "ortools"} & set(sys.modules), "after the listing"
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+# Digests
+
+
+def digests(*paths: Path) -> tuple[str, str]:
+    script = "from concord.workers.compiling import code as c; print(c.code_digest(), c.workers_digest())"
+    env = {"PYTHONPATH": ":".join(map(str, paths)), "PATH": ""}
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
+    code, workers = run.stdout.split()
+    return code, workers
+
+
+def test_the_key_holds_packages_that_label_and_workers_all_that_register_parts(tmp_path: Path) -> None:
+    none = digests()
+    engine, same, newer, edited, reader, other = (tmp_path / name for name in "abcdef")
+    install(engine, "odd", {"odd": "odd_parts:part"}, "part = 3", module="odd_parts")
+    install(same, "odd", {"odd": "odd_parts:part"}, "part = 3", module="odd_parts")
+    install(newer, "odd", {"odd": "odd_parts:part"}, "part = 3", module="odd_parts", version="1.1")
+    install(edited, "odd", {"odd": "odd_parts:part"}, "part = 4", module="odd_parts")
+    install(reader, "odd", {"odd": "odd_parts:part"}, "part = 3", module="odd_parts")
+    entries = reader / "odd-1.0.dist-info" / "entry_points.txt"
+    entries.write_text(entries.read_text().replace(Group.ENGINES, Group.READERS))
+    install(other, "odd", {"odd": "odd_parts:part"}, "part = 3", module="odd_parts")
+    again = tmp_path / "g"
+    install(again, "odd", {"odd": "odd_parts:other"}, "part = 3", module="odd_parts")
+    entries = other / "odd-1.0.dist-info" / "entry_points.txt"
+    entries.write_text("[console_scripts]\nodd = odd_parts:part\n")
+    found = {path.name: digests(path) for path in (engine, same, newer, edited, reader, other, again)}
+    assert found["a"] == found["b"]
+    assert len({none[0], *(found[name][0] for name in "acdg")}) == 5
+    assert len({none[1], *(found[name][1] for name in "acdeg")}) == 6
+    assert found["e"][0] == none[0], "a reader changes no answer"
+    assert found["f"] == none
+
+
+def test_the_digest_is_of_all_files_of_a_package_but_compiled_ones(folder: Path) -> None:
+    install(folder, "whole", {"x": "whole_parts.deep.module:part"})
+    deep = folder / "whole_parts" / "deep"
+    deep.mkdir(parents=True)
+    (deep / "module.py").write_text("part = abs")
+    seen = [parts.foreign_code(parts.LABELLING)]
+    (deep / "__pycache__").mkdir()
+    (deep / "__pycache__" / "module.pyc").write_bytes(b"x")
+    assert parts.foreign_code(parts.LABELLING) == seen[0]
+    for name, content in (("table.json", b"1"), ("table.json", b"2"), ("other.json", b"2")):
+        (deep / name).write_bytes(content)
+        seen.append(parts.foreign_code(parts.LABELLING))
+    assert len({str(one) for one in seen}) == 4
+    assert all(one[0].startswith("whole 1.0=") for one in seen)
+    assert parts.foreign_code([Group.READERS]) == []
+    assert "whole_parts" not in sys.modules

@@ -1,0 +1,237 @@
+"""Parts by name: ours, in one explicit dict a kind, and those of other packages, which register them by entry points.
+
+A package that is installed beside concord adds an engine, a reader or any other part of `Group` by an entry point of
+that group in its ``pyproject.toml``. Nothing is looked up before a name is asked for, and a part of another package is
+imported when it is asked for itself. Ours go through the same door and the same check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from concord.schemas.errors import USERS_CODE_RAISES, InputError
+
+Part = TypeVar("Part")
+
+OURS = "concord"
+"""The distribution that our own parts are from."""
+
+COMPILED = "__pycache__"
+"""The folder of what Python and numba make of source files: it changes when nothing has."""
+
+
+class Group(StrEnum):
+    """Each kind of part, by the group of its entry points."""
+
+    ENGINES = "concord.engines"
+    FEATURES = "concord.features"
+    MEASURES = "concord.measures"
+    MODELS = "concord.models"
+    PENALTIES = "concord.penalties"
+    READERS = "concord.readers"
+    TEMPLATES = "concord.templates"
+    TRAINERS = "concord.trainers"
+
+
+LABELLING = (Group.ENGINES, Group.FEATURES, Group.MODELS, Group.TEMPLATES)
+"""Parts that can change an answer. What others make (corpora, trained models, weights) is in a run's key by itself."""
+
+
+class PartError(InputError):
+    """A part of another package that cannot be used: names the package, the entry point, and what is wrong."""
+
+
+Check = Callable[[Any], str | None]
+"""What is wrong with a part, or None."""
+
+
+def a_class(base: type) -> Check:
+    """A check that a part is a class derived from ``base``."""
+
+    def wrong(part: Any) -> str | None:
+        good = isinstance(part, type) and issubclass(part, base)
+        return None if good else f"want a class after {base.__name__}, not {_shown(part)}"
+
+    return wrong
+
+
+def a_function(what: str) -> Check:
+    """A check that a part can be called; ``what`` says as what."""
+
+    def wrong(part: Any) -> str | None:
+        return None if callable(part) and not isinstance(part, type) else f"want {what}, not {_shown(part)}"
+
+    return wrong
+
+
+def an_entry(kind: type, settings: type | None = None) -> Check:
+    """A check that a part is of the named tuple ``kind``: a function first, ``settings`` a class after that one."""
+
+    def wrong(part: Any) -> str | None:
+        if not isinstance(part, kind):
+            return f"want a {kind.__name__}, not {_shown(part)}"
+        entry: Any = part
+        if not callable(entry[0]):
+            return f"its {entry._fields[0]} is no function, but {_shown(entry[0])}"
+        if settings is None:
+            return None
+        problem = a_class(settings)(entry.settings)
+        return None if problem is None else f"its settings: {problem}"
+
+    return wrong
+
+
+def _shown(part: object) -> str:
+    return f"the class {part.__name__}" if isinstance(part, type) else f"a {type(part).__name__}"
+
+
+class Registry(Mapping[str, Part], Generic[Part]):
+    """All parts of one kind by name, read only: ours in their order, then those of other packages by name.
+
+    ``own`` are ours, ``wrong`` says what is wrong with a part. Every access raises `PartError` where a package takes
+    the name of one of ours, or two packages claim the same; a part that cannot be imported or is of the wrong type
+    raises it when it is asked for, and leaves the others usable.
+    """
+
+    def __init__(self, group: Group, own: Mapping[str, Part], wrong: Check) -> None:
+        self.group = group
+        self._own = own
+        self.wrong = wrong
+        self._ready: dict[str, Part] = {}
+
+    def __getitem__(self, name: str) -> Part:
+        """The part. Raises `KeyError` and `PartError`."""
+        if name not in self._ready:
+            entry = self._foreign.get(name)
+            part = self._own[name] if entry is None else _loaded(entry)
+            problem = self.wrong(part)
+            if problem is not None:
+                raise PartError(f"{f'{self.group} {name!r}' if entry is None else said(entry)}: {problem}")
+            self._ready[name] = part
+        return self._ready[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._foreign or name in self._own
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._own, *self._foreign])
+
+    def __len__(self) -> int:
+        return len(self._own) + len(self._foreign)
+
+    def distribution(self, name: str) -> str:
+        """The name of the distribution that a part is from. Raises `KeyError`."""
+        if name in self._foreign:
+            return distribution_of(self._foreign[name]).name
+        if name in self._own:
+            return OURS
+        raise KeyError(name)
+
+    def name_of(self, part: Part) -> str:
+        """The name of a part that is registered. Raises `KeyError` where it is not."""
+        for name in self:
+            if self[name] is part:
+                return name
+        raise KeyError(f"{part!r} is in no line of ours, and no entry point of the group {self.group} leads to it")
+
+    @cached_property
+    def _foreign(self) -> dict[str, EntryPoint]:
+        """The entry points of other packages, by name."""
+        found: dict[str, EntryPoint] = {}
+        for entry in foreign_entries():
+            if entry.group != self.group:
+                continue
+            if entry.name in self._own:
+                raise PartError(f"{said(entry)}: concord has a part of that name itself; give yours another one")
+            if entry.name in found:
+                other = distribution_of(found[entry.name])
+                raise PartError(f"{said(entry)}: {other} claims the name, too; take one of both packages out")
+            found[entry.name] = entry
+        return found
+
+
+class Distribution(NamedTuple):
+    """An installed package, by the name that it is installed by."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@cache
+def foreign_entries() -> tuple[EntryPoint, ...]:
+    """Every entry point of the groups of concord among all that is installed, by name, then by package."""
+    everything = entry_points()
+    found = [entry for group in Group for entry in everything.select(group=group)]
+    return tuple(sorted(found, key=lambda entry: (entry.name, distribution_of(entry))))
+
+
+def distribution_of(entry: EntryPoint) -> Distribution:
+    """The package that an entry point is of."""
+    if entry.dist is None:
+        raise PartError(f"entry point {entry.group} {entry.name!r}: is of no installed package")
+    return Distribution(entry.dist.name, entry.dist.version)
+
+
+def said(entry: EntryPoint) -> str:
+    """How messages name an entry point."""
+    return f"package {distribution_of(entry)}, entry point {entry.group} {entry.name!r} = {entry.value}"
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except (ImportError, SyntaxError, *USERS_CODE_RAISES) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PartError(f"{said(entry)}: cannot be imported: {reason}") from error
+
+
+# What keys say of other packages
+
+
+def foreign_code(groups: Iterable[Group]) -> list[str]:
+    """Name, version and digest of each package that registers a part in one of the groups; sorted.
+
+    The digest is of these entry points and of all files of the importable packages that they lead into, but compiled
+    ones. Nothing of them is imported. What they import from elsewhere is not in it.
+    """
+    wanted, packages = set(groups), dict[Distribution, list[EntryPoint]]()
+    for entry in foreign_entries():
+        if entry.group in wanted:
+            packages.setdefault(distribution_of(entry), []).append(entry)
+    return [f"{found}={_digest(entries)}" for found, entries in sorted(packages.items())]
+
+
+def _digest(entries: Sequence[EntryPoint]) -> str:
+    state = hashlib.sha256()
+    for entry in sorted(entries, key=lambda entry: (entry.group, entry.name)):
+        state.update(f"{entry.group}\0{entry.name}\0{entry.value}\0".encode())
+    for package in sorted({entry.module.partition(".")[0] for entry in entries}):
+        for name, path in _files(package):
+            content = path.read_bytes()
+            state.update(f"{package}\0{name}\0{len(content)}\0".encode() + content)
+    return state.hexdigest()
+
+
+def _files(package: str) -> list[tuple[str, Path]]:
+    """The files of a package or module with their names in it, wherever it is installed, in an editable way, too.
+
+    One that is not there has none: it says so itself when a part of it is asked for.
+    """
+    spec = find_spec(package)
+    if spec is None:
+        return []
+    if spec.submodule_search_locations is None:
+        return [] if spec.origin is None else [(Path(spec.origin).name, Path(spec.origin))]
+    folders = [Path(folder) for folder in spec.submodule_search_locations]
+    files = ((path.relative_to(folder), path) for folder in folders for path in folder.rglob("*") if path.is_file())
+    return sorted((name.as_posix(), path) for name, path in files if COMPILED not in name.parts)
