@@ -8,14 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
-from concord.schemas.labels import LabelSet, Scheme
+from concord.testing.templates import BIO, PLAIN, WORDS, Sentences
 
-BIO = LabelSet.bio(["PER", "ORG"])
-PLAIN = LabelSet(("O", "author", "title", "date"), Scheme.PLAIN)
-WORDS = ("Smith", "smith", "Jones", ",", ".", "3:30", "PM", "3.30", "p.m.", "of")
-
-Sentences = list[list[tuple[str, str]]]
-"""Sentences of (word, label name): all that a naive definition sees."""
+__all__ = ["BIO", "CASES", "PLAIN", "WORDS", "Sentences"]
 
 
 def inside(name: str, wanted: Sequence[str]) -> bool:

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from concord.schemas.document import Batch, Column, Document, SourceSpans
+from concord.schemas.document import Batch
 from concord.schemas.errors import UsageError
-from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.labels import LabelSet
+from concord.testing.measures import (
+    BIO,
+    PLAIN,
+    Plain,
+    Text,
+    Things,
+    Token,
+    character_spans,
+    check_measure,
+    counts_are_those_of_a_plain_loop,
+    kind_of,
+    pair_of,
+    parts_add_up,
+    perfect_labels_give_one,
+    plain_spans,
+    plainly,
+    written,
+)
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import (
     DEFAULTS,
@@ -28,22 +44,6 @@ from concord.workers.evaluation.measures import (
     suggested,
 )
 from concord.workers.evaluation.named_counts import MatchCounts
-
-BIO = LabelSet.bio(["PER", "LOC"])
-PLAIN = LabelSet(("O", "author", "date"), Scheme.PLAIN)
-
-
-class Token(NamedTuple):
-    """A word of a sentence and of a line, with what gold and prediction say."""
-
-    word: str
-    sentence: int
-    line: int
-    gold: str
-    predicted: str
-
-
-Text: TypeAlias = list[Token]
 
 
 @st.composite
@@ -64,51 +64,7 @@ def texts(draw: st.DrawFn, labels: LabelSet) -> list[Text]:
     return documents
 
 
-def written(text: Text) -> tuple[str, list[tuple[int, int]]]:
-    """The text, and the first character and the one after the last of each of its words."""
-    whole, places = "", []
-    for i, token in enumerate(text):
-        whole += "\n" if i and token.line > text[i - 1].line else " " if i else ""
-        places.append((len(whole), len(whole) + len(token.word)))
-        whole += token.word
-    return whole, places
-
-
-CharacterSpan: TypeAlias = tuple[int, int, str]
-
-
-def document(number: int, text: Text, source: list[CharacterSpan], *, offsets: bool) -> Document:
-    words = [token.word for token in text]
-    starts = [i for i, token in enumerate(text) if i == 0 or token.sentence > text[i - 1].sentence]
-    columns = {"tokens": Column.encode(words)}
-    whole, places = written(text)
-    bounds = np.array(places, np.int32)
-    given_ = (whole, bounds[:, 0], bounds[:, 1], None, SourceSpans.of(source)) if offsets else ()
-    return Document(f"d{number}", np.array(starts, np.int64), columns, None, *given_)
-
-
-def pair_of(
-    labels: LabelSet, documents: list[Text], *, offsets: bool = True, source: list[list[CharacterSpan]] | None = None
-) -> Pair:
-    """With the spans that gold labels say as those of the source, unless others are given."""
-    if source is None:
-        source = [character_spans(text, "gold") for text in documents]
-    rows = enumerate(zip(documents, source, strict=True))
-    batch = Batch.of([document(i, text, spans, offsets=offsets) for i, (text, spans) in rows])
-    gold, predicted = (
-        labels.encode([getattr(token, side) for text in documents for token in text]) for side in ("gold", "predicted")
-    )
-    return Pair(batch, labels, gold, predicted)
-
-
 # Second, plain implementations: what one labelling of one document has, each thing with its name and its size
-
-Things: TypeAlias = "Counter[tuple[str, object]]"
-"""(name, which thing) → how many."""
-
-
-def kind_of(label: str) -> str:
-    return "" if label == "O" else label[2:] if label[:2] in ("B-", "I-") else label
 
 
 def plain_labels(text: Text, side: str) -> Things:
@@ -125,31 +81,6 @@ def plain_characters(text: Text, side: str) -> Things:
     return Counter({thing: sizes[thing[1]] for thing in plain_tokens(text, side)})  # type: ignore[call-overload]
 
 
-def plain_spans(text: Text, side: str) -> Things:
-    found: Things = Counter()
-    start = 0
-    for i, token in enumerate(text):
-        label = getattr(token, side)
-        after = text[i + 1] if i + 1 < len(text) else None
-        following = getattr(after, side) if after else "O"
-        if (
-            after is None
-            or after.sentence > token.sentence
-            or kind_of(following) != kind_of(label)
-            or following.startswith("B-")
-        ):
-            if kind_of(label):
-                found[kind_of(label), (start, i)] = 1
-            start = i + 1
-    return found
-
-
-def character_spans(text: Text, side: str) -> list[CharacterSpan]:
-    _, places = written(text)
-    found: Any = plain_spans(text, side)
-    return [(places[first][0], places[last][1], name) for name, (first, last) in found]
-
-
 def plain_offsets(text: Text, side: str) -> Things:
     return Counter({(name, (start, end)): 1 for start, end, name in character_spans(text, side)})
 
@@ -162,7 +93,7 @@ def plain_documents(text: Text, side: str) -> Things:
     return Counter({("documents", tuple(getattr(token, side) for token in text)): 1})
 
 
-PLAINLY: dict[str, Callable[[Text, str], Things]] = {
+PLAINLY: dict[str, Plain] = {
     "labels": plain_labels,
     "tokens": plain_tokens,
     "spans": plain_spans,
@@ -171,19 +102,6 @@ PLAINLY: dict[str, Callable[[Text, str], Things]] = {
     "lines": plain_lines,
     "characters": plain_characters,
 }
-
-
-def plainly(measure: str, documents: list[Text]) -> list[dict[str, list[int]]]:
-    """For each document the counts of gold, prediction and both by name."""
-    rows = []
-    for text in documents:
-        gold, predicted = (PLAINLY[measure](text, side) for side in ("gold", "predicted"))
-        row: dict[str, list[int]] = {}
-        for column, things in enumerate((gold, predicted, gold & predicted)):
-            for (name, _), count in things.items():
-                row.setdefault(name, [0, 0, 0])[column] += count
-        rows.append(row)
-    return rows
 
 
 few = settings(max_examples=25)
@@ -199,17 +117,21 @@ def test_every_measure_is_counted_plainly_too() -> None:
 
 
 @every
+def test_every_measure_keeps_the_promises_that_authors_are_told(measure: str) -> None:
+    check_measure(MEASURES[measure], PLAINLY[measure])
+
+
+@every
 @either
 @few
 @given(data=st.data())
 def test_a_plain_loop_counts_the_same(measure: str, labels: LabelSet, data: st.DataObject) -> None:
     documents = data.draw(texts(labels))
+    counts_are_those_of_a_plain_loop(MEASURES[measure], PLAINLY[measure], labels, documents)
     counts = by_document(measure, pair_of(labels, documents))
-    found = [
-        {name: row for name, row in zip(counts.names, table.tolist(), strict=True) if any(row)}
-        for table in counts.table
+    assert counts.table.tolist() == [
+        [row.get(name, [0, 0, 0]) for name in counts.names] for row in plainly(PLAINLY[measure], documents)
     ]
-    assert found == [{name: row for name, row in row.items() if any(row)} for row in plainly(measure, documents)]
 
 
 @every
@@ -218,12 +140,8 @@ def test_a_plain_loop_counts_the_same(measure: str, labels: LabelSet, data: st.D
 @given(data=st.data())
 def test_parts_add_up_to_the_whole(measure: str, labels: LabelSet, data: st.DataObject) -> None:
     documents = data.draw(texts(labels))
+    parts_add_up(MEASURES[measure], labels, documents, data.draw(st.integers(0, len(documents))))
     whole = measured(pair_of(labels, documents), [measure])[measure]
-    cut = data.draw(st.integers(0, len(documents)))
-    halves = [part for part in (documents[cut:], documents[:cut]) if part]
-    parts = [measured(pair_of(labels, part), [measure])[measure] for part in halves]
-    together = sum(parts, MatchCounts.empty())
-    assert together.as_dict() == whole.as_dict()
     table = by_document(measure, pair_of(labels, documents)).table_of(whole.names)
     assert table.sum(axis=0).tolist() == whole.table.tolist()
 
@@ -233,17 +151,15 @@ def test_parts_add_up_to_the_whole(measure: str, labels: LabelSet, data: st.Data
 @few
 @given(data=st.data())
 def test_perfect_labels_give_one(measure: str, labels: LabelSet, data: st.DataObject) -> None:
-    right = [[t._replace(predicted=t.gold) for t in text] for text in data.draw(texts(labels))]
-    counts = measured(pair_of(labels, right), [measure])[measure]
-    anything = 1.0 if counts.total("gold") else 0.0
-    assert set(figures(measure, counts).values()) == {anything}
+    documents = data.draw(texts(labels))
+    perfect_labels_give_one(MEASURES[measure], labels, documents)
 
 
 @every
 @few
 @given(documents=texts(PLAIN))
 def test_figures_are_shares_and_agree_with_their_definitions(measure: str, documents: list[Text]) -> None:
-    rows = plainly(measure, documents)
+    rows = plainly(PLAINLY[measure], documents)
     names = sorted({name for row in rows for name in row})
     sums = {name: [sum(row.get(name, [0, 0, 0])[k] for row in rows) for k in range(3)] for name in names}
     gold, predicted, correct = (sum(row[k] for row in sums.values()) for k in range(3))

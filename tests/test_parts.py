@@ -83,7 +83,7 @@ def test_ours_come_first_and_others_by_name(folder: Path) -> None:
         registry["c"]
     with pytest.raises(KeyError):
         registry.distribution("c")
-    with pytest.raises(KeyError, match=r"no entry point of the group concord\.engines leads to it"):
+    with pytest.raises(PartError, match=r"no entry point of the group concord\.engines leads to it"):
         registry.name_of(min)
 
 

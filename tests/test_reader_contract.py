@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -17,11 +17,19 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
-from concord.schemas.columns import REJECTS, Misfit, Reject, batch_from_table, table_from_documents
+from concord.schemas.columns import REJECTS, Reject
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
+from concord.testing import readers
+from concord.testing.readers import (
+    READER_CHECKS,
+    GoodFile,
+    rejects_of,
+    whatever_is_in_a_file_is_a_document_or_a_reject,
+)
 from concord.workers.corpus.ingestion import REJECTS_NAME, ingest
 from concord.workers.corpus.parquet import read_tables
+from concord.workers.corpus.readers.reader import ReaderEntry
 from concord.workers.corpus.readers.registry import READERS
 from tests.made_runs import rejects_in
 
@@ -87,44 +95,20 @@ def test_every_reader_has_a_sample() -> None:
     assert {sample.reader for sample in SAMPLES} == set(READERS)
 
 
+def good(sample: Sample) -> GoodFile:
+    """As authors of readers give theirs."""
+    return GoodFile(sample.name, sample.content, sample.word, sample.documents)
+
+
 def read(sample: Sample, content: bytes, folder: Path, **options: Any) -> list[Document | Reject]:
-    """What the reader makes of a file, after a look at all that it promises."""
-    path = folder / sample.name
-    path.write_bytes(content)
-    entry = READERS[sample.reader]
-    found = list(entry.read(str(path), entry.settings(**options)))
-    items = [item for item in found if not isinstance(item, Misfit)]
-    assert items
-    for before, after in pairwise(found):
-        assert not isinstance(after, Misfit) or after.doc_id == before.doc_id
-        assert not isinstance(after, Misfit) or not isinstance(before, Reject)
-    documents = [item for item in items if isinstance(item, Document)]
-    assert batch_from_table(table_from_documents(documents))[1] == []
-    for reject in rejects_of(items):
-        assert reject.source == str(path)
-        assert reject.row is None or 1 <= reject.row <= content.count(b"\n") + 1
-        assert reject.row is None or reject.doc_id is not None
-        assert reject.reason
-    return items
+    return readers.read(READERS[sample.reader], good(sample), content, folder, **options)
 
 
-def rejects_of(items: list[Document | Reject]) -> list[Reject]:
-    return [item for item in items if isinstance(item, Reject)]
-
-
-def facts(item: Document | Reject) -> Any:
-    """What can be compared."""
-    if isinstance(item, Reject):
-        return item
-    columns = {name: column.strings() for name, column in item.columns.items()}
-    return item.doc_id, item.sentence_starts.tolist(), columns, item.labels and item.labels.strings(), item.text
-
-
+@pytest.mark.parametrize("check", READER_CHECKS)
 @every
-def test_a_good_file_is_read_whole(sample: Sample, tmp_path: Path) -> None:
-    items = read(sample, sample.content, tmp_path)
-    assert (len(items), rejects_of(items)) == (sample.documents, [])
-    assert sum(sample.word.decode() in item.tokens for item in items if isinstance(item, Document)) == 1
+def test_every_reader_keeps_each_promise(sample: Sample, check: Callable[[ReaderEntry, GoodFile], None]) -> None:
+    options = ONE_SENTENCE.get(sample.reader, {}) if check is whatever_is_in_a_file_is_a_document_or_a_reject else {}
+    check(READERS[sample.reader], good(sample)._replace(options=options))
 
 
 @every
@@ -168,20 +152,9 @@ def test_another_encoding_that_does_not_fit_is_named(sample: Sample, tmp_path: P
 
 
 @every
-def test_a_byte_order_mark_changes_nothing(sample: Sample, tmp_path: Path) -> None:
-    marked = [facts(item) for item in read(sample, b"\xef\xbb\xbf" + sample.content, tmp_path)]
-    assert marked == [facts(item) for item in read(sample, sample.content, tmp_path)]
+def test_what_is_no_text_after_a_byte_order_mark_is_where_it_is_in_the_file(sample: Sample, tmp_path: Path) -> None:
     (reject,) = rejects_of(read(sample, b"\xef\xbb\xbf\xff", tmp_path, **ONE_SENTENCE.get(sample.reader, {})))
     assert "line 1: not UTF-8 at byte 3 of the file" in reject.reason
-
-
-@every
-def test_a_file_that_is_cut_off_keeps_all_but_its_last_document(sample: Sample, tmp_path: Path) -> None:
-    whole = [facts(item) for item in read(sample, sample.content, tmp_path)]
-    # The first document's start tells what a file is; before its end anything may be made of it.
-    for end in range(sample.content.index(b"\n") + 1, len(sample.content)):
-        cut = [facts(item) for item in read(sample, sample.content[:end], tmp_path)]
-        assert cut[:-1] == whole[: len(cut) - 1]
 
 
 @pytest.mark.parametrize("sample", LINED, ids=lambda sample: f"{sample.reader}-{sample.name}")

@@ -135,11 +135,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
         raise KeyError(name)
 
     def name_of(self, part: Part) -> str:
-        """The name of a part that is registered. Raises `KeyError` where it is not."""
+        """The name of a part that is registered. Raises `PartError` where it is not."""
         for name in self:
             if self[name] is part:
                 return name
-        raise KeyError(f"{part!r} is in no line of ours, and no entry point of the group {self.group} leads to it")
+        raise PartError(f"{_shown(part)} is not registered: no entry point of the group {self.group} leads to it")
 
     @cached_property
     def _foreign(self) -> dict[str, EntryPoint]:

@@ -20,8 +20,7 @@ from concord.parts import (
     file_digest,
     write_manifest,
 )
-
-from .model import COUNTS, KIND, WordCounts, load
+from spare_parts.model import COUNTS, KIND, WordCounts, load
 
 NAME = "word-counts"
 

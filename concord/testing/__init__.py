@@ -1,0 +1,35 @@
+"""Contract tests for authors of parts: plain functions that a test of yours calls, one for each kind of part.
+
+    from concord.testing import check_engine
+    from my_package import FAST
+
+    def test_my_engine() -> None:
+        check_engine(FAST)
+
+Each tries the part on small made-up input, against brute force or a plain count, and raises `AssertionError` with the
+promise that was broken. The same functions run over concord's own parts. What is named here is public and stays.
+"""
+
+from __future__ import annotations
+
+from concord.testing.engines import check_answer, check_engine
+from concord.testing.measures import check_measure
+from concord.testing.problems import enumerate_best, random_problem
+from concord.testing.readers import GoodFile, check_reader
+from concord.testing.templates import BIO, PLAIN, Case, check_template
+from concord.testing.trainers import check_trainer
+
+__all__ = [
+    "BIO",
+    "PLAIN",
+    "Case",
+    "GoodFile",
+    "check_answer",
+    "check_engine",
+    "check_measure",
+    "check_reader",
+    "check_template",
+    "check_trainer",
+    "enumerate_best",
+    "random_problem",
+]

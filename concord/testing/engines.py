@@ -1,0 +1,195 @@
+"""The contract of an engine, on problems small enough to try every labelling."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concord.schemas.decoded import Budget, Decoded, Status
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.testing.expect import expect, expect_near, expect_same
+from concord.testing.problems import LABEL_SETS, enumerate_best, random_labelling, random_problem
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
+
+TOLERANCE = 1e-6
+"""Nats by which a proven answer may be worse than the best."""
+
+ROUNDING = 1e-9
+"""Nats by which sums of the same numbers in another order may differ."""
+
+PROBLEMS = 60
+
+
+def check_engine(solver: Solver, *, problems: int = PROBLEMS) -> None:
+    """All that `ENGINE_CHECKS` has, on so many random problems each. Raises `AssertionError` at a broken promise."""
+    for check in ENGINE_CHECKS:
+        check(solver, range(problems))
+
+
+def problem_of(seed: int) -> Problem:
+    """Every label set, mixture of constraint kinds and length in turn."""
+    return random_problem(
+        np.random.default_rng(seed), labels=LABEL_SETS[seed % 4], rows=seed % 3 != 1, agreements=seed % 3 != 2
+    )
+
+
+def run(
+    solver: Solver, problem: Problem, *, seed: int = 0, budget: Budget = UNLIMITED, incumbent: Labels | None = None
+) -> Decoded:
+    """The engine's answer with its default settings."""
+    return solver.solve(
+        problem, config=solver.settings(), rng=document_rng(seed, "doc"), budget=budget, incumbent=incumbent
+    )
+
+
+def check_answer(problem: Problem, decoded: Decoded, best: float) -> None:
+    """What holds of every answer of every engine, whatever the budget was; ``best`` is the best objective in nats."""
+    expect_same(decoded.labels.shape, (len(problem),), "a label a token")
+    expect_same(decoded.labels.dtype, np.dtype(np.int32), "labels are int32")
+    score = problem.score(decoded.labels)
+    expect(np.isfinite(problem.potentials.score(decoded.labels)), "the answer is possible under the model")
+    expect_same(decoded.local, score.local, "the local score is that of Problem.score")
+    expect_same(decoded.penalty, score.penalty, "the penalty is that of Problem.score")
+    expect_same(decoded.objective, score.objective, "the objective is that of Problem.score")
+    expect_same(decoded.degree, score.degree, "degrees are those of Problem.score")
+    expect_same(decoded.penalties, score.penalties, "penalties are those of Problem.score")
+    expect(decoded.objective <= best + ROUNDING, f"an answer of {decoded.objective} nats, and the best has {best}")
+    expect(decoded.bound >= best - ROUNDING, f"a bound of {decoded.bound} nats, and a labelling has {best}")
+    expect(decoded.bound >= decoded.objective, "the bound is not below the answer")
+    expect(decoded.gap >= 0, "the gap is not negative")
+    expect(decoded.work >= 0, "work is not negative")
+    if decoded.certified:
+        expect_near(decoded.objective, best, TOLERANCE, "what is called optimal is the best")
+    if decoded.status is Status.FEASIBLE:
+        expect(np.isfinite(decoded.objective), "what is called feasible breaks nothing hard")
+    if decoded.status is Status.INFEASIBLE:
+        expect_same(best, -np.inf, "what is called infeasible has no labelling")
+    rising = [improvement.objective for improvement in decoded.improvements]
+    expect_same(rising, sorted(set(rising)), "each improvement is better than the one before")
+    work = [improvement.work for improvement in decoded.improvements]
+    expect_same(work, sorted(work), "work grows with the improvements")
+
+
+def answers_keep_to_brute_force(solver: Solver, seeds: range) -> None:
+    """No answer beats the best labelling, and no bound is below it."""
+    for seed in seeds:
+        problem = problem_of(seed)
+        check_answer(problem, run(solver, problem), enumerate_best(problem)[1])
+
+
+def exact_engines_prove_the_optimum(solver: Solver, seeds: range) -> None:
+    """One that is called exact finds the best labelling of each problem and proves it; others are let off."""
+    if not solver.exact:
+        return
+    for seed in seeds:
+        problem = problem_of(1000 + seed)
+        decoded = run(solver, problem)
+        expect(decoded.certified, f"an exact engine proves its answer; not so for problem_of({1000 + seed})")
+        expect_near(decoded.objective, enumerate_best(problem)[1], TOLERANCE, "an exact engine finds the best")
+        expect(decoded.gap <= TOLERANCE, f"an exact engine leaves no gap, not {decoded.gap} nats")
+
+
+def without_constraints_none_loses_to_viterbi(solver: Solver, seeds: range) -> None:
+    """Given the model's best labels to start from, they are the answer where nothing else is to be kept."""
+    for seed in seeds[:20]:
+        problem = random_problem(np.random.default_rng(seed), rows=False, agreements=False)
+        decoded = run(solver, problem, incumbent=viterbi(problem.potentials))
+        best = enumerate_best(problem)[1]
+        expect_near(decoded.objective, best, TOLERANCE * max(1.0, abs(best)), "the best labels under the model alone")
+
+
+def one_token_is_enough(solver: Solver, seeds: range) -> None:
+    """Documents of one token have no edge."""
+    for seed in seeds[:12]:
+        problem = random_problem(np.random.default_rng(seed), tokens=1, labels=LABEL_SETS[seed % 4])
+        check_answer(problem, run(solver, problem), enumerate_best(problem)[1])
+
+
+def infeasible_sets_are_told(solver: Solver, seeds: range) -> None:
+    """Where nothing keeps what is hard, no answer is feasible; an exact engine proves it, and gives Viterbi labels."""
+    for seed in seeds[:12]:
+        problem = random_problem(np.random.default_rng(seed), infeasible=True, tokens=1 + seed % 5)
+        decoded = run(solver, problem)
+        check_answer(problem, decoded, -np.inf)
+        expect_same(decoded.objective, -np.inf, "an answer that breaks what is hard scores −inf")
+        expect(decoded.status not in (Status.OPTIMAL, Status.FEASIBLE), f"{decoded.status}, and nothing is feasible")
+        if solver.exact:
+            expect_same(decoded.status, Status.INFEASIBLE, "an exact engine proves that nothing is feasible")
+            expect_same(
+                decoded.labels, viterbi(problem.potentials), "the labels of an infeasible problem are Viterbi's"
+            )
+
+
+def the_same_seed_gives_the_same_bytes(solver: Solver, seeds: range) -> None:
+    """All chance is that of ``rng``."""
+    for seed in seeds[:12]:
+        problem = problem_of(seed)
+        first, second = run(solver, problem, seed=seed), run(solver, problem, seed=seed)
+        expect_same(first.labels.tobytes(), second.labels.tobytes(), "the same labels for the same seed")
+        same = [(answer.bound, answer.status, answer.work) for answer in (first, second)]
+        expect_same(same[0], same[1], "the same bound, status and work for the same seed")
+        steps = [[improvement[1:] for improvement in answer.improvements] for answer in (first, second)]
+        expect_same(steps[0], steps[1], "the same improvements for the same seed")
+
+
+def an_incumbent_is_never_made_worse(solver: Solver, seeds: range) -> None:
+    """Who is given a labelling answers with one that is as good, whatever the budget."""
+    for seed in seeds[:24]:
+        problem = problem_of(seed)
+        best, value = enumerate_best(problem)
+        decoded = run(solver, problem, incumbent=best)
+        check_answer(problem, decoded, value)
+        expect_near(decoded.objective, value, ROUNDING, "given the best labelling, an engine keeps it")
+        rng = np.random.default_rng(seed)
+        start = random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
+        decoded = run(solver, problem, incumbent=start, budget=Budget(work=1))
+        given = problem.score(start).objective
+        expect(decoded.objective >= given, f"given a labelling of {given} nats, an answer of {decoded.objective}")
+
+
+def a_tiny_budget_still_answers(solver: Solver, seeds: range) -> None:
+    """One unit of work, or no time: an answer, and a bound that holds."""
+    for seed in seeds[:24]:
+        problem = problem_of(seed)
+        best = enumerate_best(problem)[1]
+        check_answer(problem, run(solver, problem, budget=Budget(work=1)), best)
+        check_answer(problem, run(solver, problem, budget=Budget(seconds=1e-4)), best)
+
+
+def inputs_are_left_alone(solver: Solver, seeds: range) -> None:
+    """Arrays are shared between engines and processes; warnings are errors."""
+    for seed in seeds[3:4]:
+        problem = problem_of(seed)
+        start = viterbi(problem.potentials)
+        arrays: list[NDArray[Any]] = [
+            problem.potentials.unary,
+            problem.potentials.transition,
+            start,
+            problem.rows.coefficient,
+            problem.rows.bound,
+        ]
+        arrays += [array for agreement in problem.agreements for array in (agreement.key, agreement.cost)]
+        before = [array.tobytes() for array in arrays]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run(solver, problem, incumbent=start)
+        expect([array.tobytes() for array in arrays] == before, "an engine leaves its problem as it is")
+
+
+ENGINE_CHECKS = (
+    answers_keep_to_brute_force,
+    exact_engines_prove_the_optimum,
+    without_constraints_none_loses_to_viterbi,
+    one_token_is_enough,
+    infeasible_sets_are_told,
+    the_same_seed_gives_the_same_bytes,
+    an_incumbent_is_never_made_worse,
+    a_tiny_budget_still_answers,
+    inputs_are_left_alone,
+)
+"""Each by itself: a function of a `Solver` and the numbers of problems."""

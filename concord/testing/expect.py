@@ -1,0 +1,24 @@
+"""Checks that say what they found: an ``assert`` in a package says nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def expect(holds: object, promise: str) -> None:
+    """Raises `AssertionError` with the promise that was broken."""
+    if not holds:
+        raise AssertionError(promise)
+
+
+def expect_same(found: Any, wanted: Any, promise: str) -> None:
+    """Raises `AssertionError` with the promise and both where they differ; arrays are compared by their elements."""
+    same = np.array_equal(found, wanted) if isinstance(wanted, np.ndarray) else found == wanted
+    expect(same, f"{promise}: found {found!r}, want {wanted!r}")
+
+
+def expect_near(found: float, wanted: float, tolerance: float, promise: str) -> None:
+    """Raises `AssertionError` where two numbers differ by more than ``tolerance``; infinities have to be equal."""
+    expect(found == wanted or abs(found - wanted) <= tolerance, f"{promise}: found {found!r}, want {wanted!r}")

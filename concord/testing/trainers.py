@@ -1,0 +1,174 @@
+"""The contract of a trainer, and of the model that it makes: on a made-up corpus, in folders for the time being."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import InputError
+from concord.schemas.labels import Scheme
+from concord.testing.expect import expect, expect_same
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.trainers.trainer import Iteration, Trainer
+from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
+from concord.workers.models.model import Model
+from concord.workers.synthesis.made_up import synthesize
+
+Load = Callable[[Path], Model]
+
+
+def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
+    """All that a trainer of that name promises, and its models, which ``load`` reads.
+
+    Raises `AssertionError` at a broken promise.
+    """
+    documents = list(synthesize(40, seed=0, kind="news"))
+    with TemporaryDirectory(prefix="concord-testing-") as base:
+        folder = Path(base)
+        trained(trainer, folder / "model", documents)
+        the_manifest_says_what_was_seen(name, trainer, folder / "model", documents)
+        the_model_scores_as_it_was_trained(trainer, load, folder / "model", folder / "again", documents)
+        equal_documents_give_equal_files(folder / "model", folder / "again")
+        damage_is_a_model_error(load, folder / "again")
+        other_documents_have_another_digest(trainer, folder / "model", folder / "fewer", documents)
+        it_labels_better_than_nothing(load, folder / "model", list(synthesize(30, seed=5, kind="news")))
+        plain_labels_and_short_documents_will_do(trainer, folder / "plain")
+        progress_rises_and_what_it_raises_ends_all(trainer, load, folder / "progress", documents)
+        bad_input_is_one_line(trainer, folder / "bad", documents)
+
+
+def trained(trainer: Trainer, out: Path, documents: Sequence[Document]) -> Model:
+    """A model of the trainer's default settings."""
+    return trainer.train(documents, settings=trainer.settings(), out=out)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of each file below a folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def the_manifest_says_what_was_seen(name: str, trainer: Trainer, folder: Path, documents: Sequence[Document]) -> None:
+    """Trainer, settings, counts and every file."""
+    manifest = parse_manifest(folder / MANIFEST)
+    expect_same(manifest.training.get("trainer"), name, "the manifest names the trainer as its entry point does")
+    counts = {
+        "documents": len(documents),
+        "tokens": sum(map(len, documents)),
+        "sentences": sum(len(document.sentence_starts) for document in documents),
+    }
+    for what, count in counts.items():
+        expect_same(manifest.figures.get(what), count, f"{what} in the manifest")
+    expect_same(trainer.settings.model_validate(manifest.settings), trainer.settings(), "the settings in the manifest")
+    expect_same(set(manifest.files), contents(folder).keys() - {MANIFEST}, "the files in the manifest")
+
+
+def the_model_scores_as_it_was_trained(
+    trainer: Trainer, load: Load, folder: Path, out: Path, documents: Sequence[Document]
+) -> None:
+    """Loaded, pickled or trained again: the same labels, digest and scores."""
+    model, batch = load(folder), Batch.of(list(synthesize(20, seed=1, kind="news")))
+    again = trained(trainer, out, documents)
+    expect_same(again.digest, model.digest, "the digest of a model that is trained again")
+    expect(set(model.columns) <= set(batch.columns), f"columns that documents have, not {model.columns}")
+    wanted = model.potentials(batch)
+    expect_same(wanted.unary.shape, (batch.token_count, len(model.labels)), "scores of each token and label")
+    for other in (again, pickle.loads(pickle.dumps(model, protocol=5))):  # noqa: S301
+        expect_same(other.labels, model.labels, "the labels of the same model")
+        expect_same(other.potentials(batch).unary.tobytes(), wanted.unary.tobytes(), "the scores of the same model")
+
+
+def equal_documents_give_equal_files(folder: Path, again: Path) -> None:
+    """Byte for byte."""
+    expect(contents(folder) == contents(again), "equal documents and settings give equal files")
+
+
+def damage_is_a_model_error(load: Load, folder: Path) -> None:
+    """A file that was changed, and one that is not there; the folder is of no use afterwards."""
+    for name in parse_manifest(folder / MANIFEST).files:
+        path = folder / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if whole else b"x")
+        _is_refused(load, folder, f"{name} with another byte")
+        path.unlink()
+        _is_refused(load, folder, f"no {name}")
+        path.write_bytes(whole)
+    (folder / MANIFEST).write_text("{}")
+    _is_refused(load, folder, "another manifest")
+
+
+def _is_refused(load: Load, folder: Path, what: str) -> None:
+    try:
+        load(folder)
+    except ModelError:
+        return
+    expect(None, f"a model with {what} is a ModelError")
+
+
+def other_documents_have_another_digest(
+    trainer: Trainer, folder: Path, out: Path, documents: Sequence[Document]
+) -> None:
+    """The digest of training is of all that was seen."""
+    trained(trainer, out, documents[1:])
+    digests = {parse_manifest(one / MANIFEST).training["digest"] for one in (folder, out)}
+    expect_same(len(digests), 2, "digests of training on different documents")
+
+
+def it_labels_better_than_nothing(load: Load, folder: Path, documents: Sequence[Document]) -> None:
+    """More tokens of unseen documents are right than when all are called outside."""
+    model, batch = load(folder), Batch.of(list(documents))
+    gold = [] if batch.labels is None else batch.labels.strings()
+    found = model.labels.decode(viterbi(model.potentials(batch).legal(model.labels)))
+    right = sum(a == b for a, b in zip(found, gold, strict=True))
+    expect(right > gold.count("O"), f"{right} of {len(gold)} tokens right, and {gold.count('O')} are outside")
+
+
+def plain_labels_and_short_documents_will_do(trainer: Trainer, out: Path) -> None:
+    """Labels that are no BIO, a document without tokens, sentences of one token."""
+    words, fields = [["12", "Main", "St"], ["7"]], [["number", "street", "street"], ["number"]]
+    tags = [["X"] * len(row) for row in words]
+    documents = [Document.build(str(i), words, labels=fields, pos=tags) for i in range(8)]
+    documents.append(Document.build("empty", [], labels=[], pos=[]))
+    model = trained(trainer, out, documents)
+    expect_same(model.labels.scheme, Scheme.PLAIN, "the scheme of plain labels")
+    labels = model.labels.decode(viterbi(model.potentials(Batch.of(documents[:1]))))
+    expect_same(labels, ["number", "street", "street", "number"], "labels that were seen eight times over")
+
+
+def progress_rises_and_what_it_raises_ends_all(
+    trainer: Trainer, load: Load, out: Path, documents: Sequence[Document]
+) -> None:
+    """Numbers go up to one total; an interrupt leaves no model, not even the one that was there."""
+    seen = list[Iteration]()
+    trainer.train(documents, settings=trainer.settings(), out=out, progress=seen.append)
+    numbers = [iteration.number for iteration in seen]
+    expect(numbers, "progress is told of at least one iteration")
+    expect_same(numbers, sorted(set(numbers)), "numbers of iterations")
+    expect(1 <= numbers[0] <= numbers[-1] <= seen[0].total, f"numbers from 1 to at most the total, not {numbers}")
+    expect_same(len({iteration.total for iteration in seen}), 1, "totals")
+
+    def interrupt(_: Iteration) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        trainer.train(documents, settings=trainer.settings(), out=out, progress=interrupt)
+    except KeyboardInterrupt:
+        _is_refused(load, out, "its training interrupted")
+    else:
+        expect(None, "what progress raises ends training")
+
+
+def bad_input_is_one_line(trainer: Trainer, out: Path, documents: Sequence[Document]) -> None:
+    """No documents, no tokens, no gold labels: an `InputError` of one line, and no folder that loads."""
+    without = Document.build("u", [["a"]], pos=[["X"]])
+    for given in ([], [Document.build("e", [], labels=[], pos=[])], [*documents[:2], without]):
+        try:
+            trained(trainer, out, given)
+        except InputError as error:
+            expect("\n" not in str(error), f"one line, not {error}")
+        else:
+            expect(None, f"{len(given)} documents that nothing can be learned from are an InputError")
+        expect(not (out / MANIFEST).exists(), "bad input leaves no model")

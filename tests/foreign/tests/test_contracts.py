@@ -1,0 +1,61 @@
+"""Each part against its contract: what an author of parts writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from spare_parts.engine import RESTARTS
+from spare_parts.measure import SENTENCES
+from spare_parts.model import load
+from spare_parts.reader import PIPES
+from spare_parts.template import EndsWith
+from spare_parts.trainer import NAME, WORD_COUNTS
+
+from concord.testing import (
+    BIO,
+    PLAIN,
+    Case,
+    GoodFile,
+    check_engine,
+    check_measure,
+    check_reader,
+    check_template,
+    check_trainer,
+)
+from concord.testing.measures import Text, Things
+
+
+def test_engine() -> None:
+    check_engine(RESTARTS)
+
+
+def test_reader() -> None:
+    content = b"Ann|B-PER\nran|O\n\nto|O\nOslo|B-LOC\n"
+    check_reader(PIPES, GoodFile("a.txt", content, word=b"Oslo", documents=2))
+
+
+def test_template() -> None:
+    def outside(text: list[list[tuple[str, str]]]) -> float:
+        return text[-1][-1][1] != "O"
+
+    def author(text: list[list[tuple[str, str]]]) -> float:
+        return text[-1][-1][1] not in ("author", "date")
+
+    check_template(
+        EndsWith, [Case({"labels": ["O"]}, BIO, outside), Case({"labels": ["author", "date"]}, PLAIN, author)]
+    )
+
+
+def test_trainer_and_model() -> None:
+    check_trainer(NAME, WORD_COUNTS, load)
+
+
+def test_measure() -> None:
+    def plain(text: Text, side: str) -> Things:
+        found: Things = Counter()
+        for number in {token.sentence for token in text}:
+            labels = tuple(getattr(token, side) for token in text if token.sentence == number)
+            found["sentences", (number, labels)] = 1
+        return found
+
+    check_measure(SENTENCES, plain)

@@ -1,0 +1,146 @@
+"""A package that adds a part of each kind, installed beside a concord that knows nothing of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent / "foreign"
+
+KINDS = {
+    "engines": "restarts",
+    "features": "ends",
+    "measures": "sentences",
+    "models": "word-counts",
+    "penalties": "doubled",
+    "readers": "pipes",
+    "templates": "ends_with",
+    "trainers": "word-counts",
+}
+
+LISTING = """
+import json
+from tests.test_parts import REGISTRIES
+print(json.dumps({
+    group.partition(".")[2]: {name: registry.distribution(name) for name in registry if registry[name]}
+    for group, registry in REGISTRIES.items()
+}))
+"""
+
+
+def installed(source: Path, into: Path) -> dict[str, str]:
+    """The environment in which the package is on the path."""
+    copy = shutil.copytree(source, into / "source", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, "--target", into / "site", copy],
+        check=True,
+        capture_output=True,
+    )
+    path = [into / "site", Path(__file__).parents[1]]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return installed(PACKAGE, tmp_path_factory.mktemp("spare"))
+
+
+def python(script: str, env: dict[str, str], cwd: Path) -> str:
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, cwd=cwd, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_a_part_of_each_kind_is_listed_with_its_package(env: dict[str, str], tmp_path: Path) -> None:
+    found = json.loads(python(LISTING, env, tmp_path))
+    assert set(found) == set(KINDS)
+    for kind, name in KINDS.items():
+        assert {other for other, origin in found[kind].items() if origin != "concord"} == {name}
+        assert found[kind][name] == "spare-parts"
+        assert list(found[kind])[-1] == name
+
+
+def test_its_own_tests_pass(env: dict[str, str], tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE / "tests", tmp_path / "tests")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    run = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
+    assert run.returncode == 0, run.stdout
+    assert "5 passed" in run.stdout
+
+
+USED = """
+import concord
+from pathlib import Path
+
+Path("a.txt").write_text("\\n".join("Ann|B-PER\\nmet|O\\nAda|B-PER\\n.|O\\n" for _ in range(12)))
+Path("rules.yaml").write_text("constraints:\\n  - template: ends_with\\n    labels: [PER]\\n    weight: hard\\n")
+assert concord.ingest("pipes", "a.txt", out="corpus").written == 12
+report = concord.train("corpus", out="model", trainer="word-counts", consistency=False)
+assert report.figures["documents"] == 12, report
+concord.train("corpus", out="crf", trainer="lbfgs", features="ends", consistency=False)
+model = concord.load("model", engine="restarts", options={"restarts": 2}, constraints=["rules.yaml"])
+answer = model.label_tokens([["Ann", "met", "Ada"], ["."]])
+print(answer.labels[-1], [name for name in model.constraints])
+assert concord.load("crf").label_tokens([["Ann", "met", "Ada", "."]]).labels[0] == "B-PER"
+"""
+
+
+def test_without_a_cluster_its_reader_trainer_model_features_engine_and_template_do_their_work(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    label, names = python(USED, env, tmp_path).strip().splitlines()[-1].split(" ", 1)
+    assert label in ("B-PER", "I-PER")
+    assert names == "['ends_with(PER)']"
+
+
+LABEL = ["label", "--model", "nowhere", "--engine", "restarts", "Ann met Ada."]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "from __future__ import annotations\n",
+            "from __future__ import annotations\nimport nowhere_to_be_found\n",
+            "package spare-parts 0.3, entry point concord.engines 'restarts' = spare_parts.engine:RESTARTS: cannot be "
+            "imported: ModuleNotFoundError: No module named 'nowhere_to_be_found'",
+        ),
+        (
+            "RESTARTS = Solver(",
+            "RESTARTS = dict(x=",
+            "package spare-parts 0.3, entry point concord.engines 'restarts' = spare_parts.engine:RESTARTS: cannot be "
+            "imported: SyntaxError: positional argument follows keyword argument",
+        ),
+        (
+            "RESTARTS = Solver(solve, ",
+            "RESTARTS = (solve, Solver)[0:1]\nOTHER = Solver(solve, ",
+            "package spare-parts 0.3, entry point concord.engines 'restarts' = spare_parts.engine:RESTARTS: want a "
+            "Solver, not a tuple",
+        ),
+        (
+            "restarts = ",
+            "gibbs = ",
+            "package spare-parts 0.3, entry point concord.engines 'gibbs' = spare_parts.engine:RESTARTS: concord has a "
+            "part of that name itself; give yours another one",
+        ),
+    ],
+    ids=["import", "syntax", "type", "name"],
+)
+def test_a_broken_one_is_one_clear_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+    source = shutil.copytree(PACKAGE, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
+    for file in (source / "src" / "spare_parts" / "engine.py", source / "pyproject.toml"):
+        file.write_text(file.read_text().replace(old, new, 1))
+    env = installed(source, tmp_path)
+    command = [sys.executable, "-c", "from concord.flows.cli.app import app; app()", *LABEL]
+    run = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
+    assert run.returncode == 3
+    assert " ".join(run.stderr.split()).startswith(f"concord: {said}")
+    assert "Traceback" not in run.stderr
+    assert run.stdout == ""
