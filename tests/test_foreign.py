@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,21 @@ def test_a_part_of_each_kind_is_listed_with_its_package(env: dict[str, str], tmp
         assert {other for other, origin in found[kind].items() if origin != "concord"} == {name}
         assert found[kind][name] == "spare-parts"
         assert list(found[kind])[-1] == name
+
+
+def test_the_page_for_authors_shows_this_package_and_names_every_kind() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+    sources = [path.read_text() for path in PACKAGE.rglob("*.py")]
+    blocks = re.findall(r"```python\n(.*?)\n```", page, re.DOTALL)
+    pieces = [block for block in blocks if "def test_" not in block]
+    tests = [function for block in blocks if "def test_" in block for function in block.split("\n\n\n")]
+    assert len(pieces) == len(KINDS)
+    assert len(tests) == len(KINDS) // 2
+    for piece in (*pieces, *tests):
+        assert any(piece in source for source in sources), piece
+    (registration,) = re.findall(r"```toml\n(.*?)\n```", page, re.DOTALL)
+    assert registration in (PACKAGE / "pyproject.toml").read_text()
+    assert all(f"| `concord.{kind}` |" in page for kind in KINDS)
 
 
 def test_its_own_tests_pass(env: dict[str, str], tmp_path: Path) -> None:

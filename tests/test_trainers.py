@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import InputError
-from concord.schemas.labels import Scheme
+from concord.testing import trainers as promises
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS, TrainerError, trainer_named
-from concord.workers.learning.trainers.trainer import Iteration, TrainingError
-from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
+from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
 from tests.test_crf import corpus
@@ -27,11 +26,6 @@ def learned(name: str, out: Path, documents: list[Document]) -> Model:
     return trainer.train(documents, settings=trainer.settings(), out=out)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     base = tmp_path_factory.mktemp("models")
@@ -42,13 +36,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @trainers
 def test_the_model_loads_and_scores_as_it_was_trained(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
-    model, batch = load_model(folders[name]), Batch.of(corpus(1, 20))
-    again = learned(name, tmp_path, DOCUMENTS)
-    assert model.digest == again.digest
-    for other in (again, pickle.loads(pickle.dumps(model, protocol=5))):
-        assert other.labels == model.labels
-        assert other.potentials(batch).unary.tobytes() == model.potentials(batch).unary.tobytes()
-    assert set(model.columns) <= set(batch.columns)
+    promises.the_model_scores_as_it_was_trained(TRAINERS[name], load_model, folders[name], tmp_path, DOCUMENTS)
+    promises.equal_documents_give_equal_files(folders[name], tmp_path)
+    promises.damage_is_a_model_error(load_model, tmp_path)
 
 
 @trainers
@@ -63,57 +53,19 @@ def test_it_labels_what_it_has_not_seen(name: str, folders: dict[str, Path]) -> 
 
 
 @trainers
-def test_equal_documents_and_settings_give_equal_files(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
-    learned(name, tmp_path, DOCUMENTS)
-    assert contents(tmp_path) == contents(folders[name])
-
-
-@trainers
-def test_the_manifest_says_what_was_seen_and_by_whom(name: str, folders: dict[str, Path]) -> None:
-    manifest = parse_manifest(folders[name] / MANIFEST)
-    assert manifest.training["trainer"] == name
-    assert manifest.figures["documents"] == len(DOCUMENTS)
-    assert manifest.figures["tokens"] == sum(map(len, DOCUMENTS))
-    assert manifest.figures["sentences"] == sum(len(d.sentence_starts) for d in DOCUMENTS)
-    assert TRAINERS[name].settings.model_validate(manifest.settings) == TRAINERS[name].settings()
-    assert set(manifest.files) == contents(folders[name]).keys() - {MANIFEST}
-
-
-@trainers
-def test_the_digest_of_training_is_of_all_that_it_saw(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
-    learned(name, tmp_path, DOCUMENTS[1:])
-    digests = {parse_manifest(folder / MANIFEST).training["digest"] for folder in (folders[name], tmp_path)}
-    assert len(digests) == 2
+def test_the_manifest_says_what_was_seen_and_by_whom(name: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    promises.the_manifest_says_what_was_seen(name, TRAINERS[name], folders[name], DOCUMENTS)
+    promises.other_documents_have_another_digest(TRAINERS[name], folders[name], tmp_path, DOCUMENTS)
 
 
 @trainers
 def test_plain_labels_a_document_without_tokens_and_sentences_of_one_token(name: str, tmp_path: Path) -> None:
-    words, fields = [["12", "Main", "St"], ["7"]], [["number", "street", "street"], ["number"]]
-    tags = [["X"] * len(row) for row in words]
-    documents = [Document.build(str(i), words, labels=fields, pos=tags) for i in range(8)]
-    documents.append(Document.build("empty", [], labels=[], pos=[]))
-    model = learned(name, tmp_path, documents)
-    assert model.labels.scheme is Scheme.PLAIN
-    labels = model.labels.decode(viterbi(model.potentials(Batch.of(documents[:1]))))
-    assert labels == ["number", "street", "street", "number"]
+    promises.plain_labels_and_short_documents_will_do(TRAINERS[name], tmp_path)
 
 
 @trainers
 def test_progress_rises_to_its_total_and_what_it_raises_leaves_no_model(name: str, tmp_path: Path) -> None:
-    trainer, seen = TRAINERS[name], list[Iteration]()
-    trainer.train(DOCUMENTS, settings=trainer.settings(), out=tmp_path / "whole", progress=seen.append)
-    numbers = [iteration.number for iteration in seen]
-    assert numbers == sorted(set(numbers))
-    assert 1 <= numbers[0] <= numbers[-1] <= seen[0].total
-    assert len({iteration.total for iteration in seen}) == 1
-
-    def interrupt(_: Iteration) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):  # over a model that was there, too
-        trainer.train(DOCUMENTS, settings=trainer.settings(), out=tmp_path / "whole", progress=interrupt)
-    with pytest.raises(ModelError, match="not there"):
-        load_model(tmp_path / "whole")
+    promises.progress_rises_and_what_it_raises_ends_all(TRAINERS[name], load_model, tmp_path / "whole", DOCUMENTS)
 
 
 @trainers

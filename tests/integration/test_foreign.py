@@ -24,7 +24,8 @@ concord.train("corpus", out="model", trainer="word-counts", consistency=False)
 RUN = """
 import concord, json
 report = concord.reprocess(
-    "corpus", model="model", out="out", engine="restarts", options={"restarts": 1}, constraints=["rules.yaml"], workers=1
+    "corpus", model="model", out="out", engine="restarts", options={"restarts": 1}, constraints=["rules.yaml"],
+    workers=1,
 )
 run = concord.read_predictions("out")
 last = sorted({document.labels[-1] for document in run})
