@@ -12,8 +12,9 @@
     concord.read_predictions("out").to_pandas()
 
 Labels of a document agree: with a local model, with each other, and with declared constraints; every answer says how
-far from the best possible it can be. All that this module lists is public and stays; everything else is internal and
-may change. Nothing is imported, and nothing in the process is changed, before it is used.
+far from the best possible it can be. All that this module lists is public and stays, and so is what `concord.parts`
+and `concord.testing` name for authors of parts; everything else is internal and may change. Nothing is imported, and
+nothing in the process is changed, before it is used.
 """
 
 from __future__ import annotations
