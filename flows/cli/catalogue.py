@@ -20,7 +20,7 @@ from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenc
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.measures import MEASURES
-from concord.workers.features.templates import SUMMARIES
+from concord.workers.features.templates import FEATURE_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
@@ -61,7 +61,10 @@ def readers() -> list[EntryReport]:
 
 def features() -> list[EntryReport]:
     """Every feature set; what it needs is part of its summary."""
-    return [EntryReport(name=name, summary=summary, options=()) for name, summary in SUMMARIES.items()]
+    others = {
+        name: f"of the package {FEATURE_SETS.distribution(name)}" for name in FEATURE_SETS if name not in SUMMARIES
+    }
+    return [EntryReport(name=name, summary=summary, options=()) for name, summary in (SUMMARIES | others).items()]
 
 
 def templates() -> list[EntryReport]:
