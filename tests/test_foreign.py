@@ -53,6 +53,11 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return installed(PACKAGE, tmp_path_factory.mktemp("spare"))
 
 
+def concord(env: dict[str, str], cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from concord.flows.cli.app import app; app()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=cwd, check=False)
+
+
 def python(script: str, env: dict[str, str], cwd: Path) -> str:
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, cwd=cwd, check=False)
     assert run.returncode == 0, run.stderr
@@ -66,6 +71,13 @@ def test_a_part_of_each_kind_is_listed_with_its_package(env: dict[str, str], tmp
         assert {other for other, origin in found[kind].items() if origin != "concord"} == {name}
         assert found[kind][name] == "spare-parts"
         assert list(found[kind])[-1] == name
+
+
+def test_the_command_lists_them_all(env: dict[str, str], tmp_path: Path) -> None:
+    for kind in sorted(KINDS.keys() - {"models"}):
+        (shown,) = json.loads(concord(env, tmp_path, "list", kind, "--json").stdout).values()
+        assert KINDS[kind] in [entry["name"] for entry in shown]
+        assert all(entry["summary"] for entry in shown)
 
 
 def test_the_page_for_authors_shows_this_package_and_names_every_kind() -> None:
@@ -154,9 +166,9 @@ def test_a_broken_one_is_one_clear_line(old: str, new: str, said: str, tmp_path:
     for file in (source / "src" / "spare_parts" / "engine.py", source / "pyproject.toml"):
         file.write_text(file.read_text().replace(old, new, 1))
     env = installed(source, tmp_path)
-    command = [sys.executable, "-c", "from concord.flows.cli.app import app; app()", *LABEL]
-    run = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
-    assert run.returncode == 3
-    assert " ".join(run.stderr.split()).startswith(f"concord: {said}")
-    assert "Traceback" not in run.stderr
+    for arguments in (LABEL, ["list", "engines"]):
+        run = concord(env, tmp_path, *arguments)
+        assert run.returncode == 3
+        assert " ".join(run.stderr.split()).startswith(f"concord: {said}")
+        assert "Traceback" not in run.stderr
     assert run.stdout == ""
