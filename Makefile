@@ -38,8 +38,8 @@ units: $(READY)  ## tests of parts, without real services, on all cores
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
-test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow and Ray that go away, counting
-	$(BIN)/python -m pytest -m slow
+test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow, Prefect and Ray that go away
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations 15
 
 coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, which Python does not see, are left out
 	mkdir -p build
