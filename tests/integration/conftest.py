@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.integration.servers import prefect_server
 
 PYTHON = sys.executable
 CONCORD = [PYTHON, "-c", "from concord.flows.cli.app import app; app()"]
@@ -39,7 +38,12 @@ class World:
 
     folder: Path
     env: dict[str, str]
-    prefect: str
+    prefect: str | None = None
+    """The API of the Prefect server that watches runs."""
+
+    def watched(self, api: str) -> World:
+        """The same, whose runs a Prefect server watches."""
+        return replace(self, env=self.env | {"PREFECT_API_URL": api}, prefect=api)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command of the user, running in the folder."""
@@ -72,32 +76,11 @@ class World:
         root = self.folder / out
         found = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
         # What a run was made from is named there as its user named it: a folder, or a model of the registry.
-        return {name: data for name, data in found.items() if "_times/" not in name and name != ".sources.json"}
+        return {name: data for name, data in found.items() if "_times/" not in name and ".sources.json" not in name}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the server ended"
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.3)
-    raise AssertionError(f"{url} does not answer")
-
-
-@pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("world")
-    port = free_port()
+def new_world(folder: Path) -> World:
+    """A world in an empty folder, whose runs nobody watches."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_", "RAY_"))}
     env |= {
         "CONCORD_HOME": str(folder / "home"),
@@ -106,23 +89,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "DO_NOT_TRACK": "1",
         "COLUMNS": "200",
     }
-    api = f"http://127.0.0.1:{port}/api"
-    server = subprocess.Popen(
-        [PYTHON, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
-        env=env,
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        made = World(folder, env | {"PREFECT_API_URL": api}, api)
-        made.run("synthesize", "--documents", "80", "--out", "train", "--json")
-        _small_groups(made)
-        wait_for(f"{api}/health", server)
-        yield made
-    finally:
-        server.terminate()
-        server.wait(30)
+    made = World(folder, env)
+    made.run("synthesize", "--documents", "80", "--out", "train", "--json")
+    _small_groups(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = new_world(tmp_path_factory.mktemp("world"))
+    with prefect_server(made.folder, made.env) as server:
+        yield made.watched(server.api)
 
 
 def markers(world: World, out: str) -> int:

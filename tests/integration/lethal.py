@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from concord.schemas.run import RunKey, RunSettings
 from concord.workers.compiling.code import code_digest
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.labelling.labelled import check_settings
+from concord.workers.models.crf import KIND, CrfModel, load
+from concord.workers.models.loaders import OWN
 from concord.workers.remote.label import LabelParts
 from tests.made_runs import HashModel
 
@@ -47,3 +50,28 @@ class LethalWords:
         if any(word.startswith(LETHAL) for word in words):
             os._exit(1)
         return np.zeros(len(words), np.bool_)
+
+
+LETHAL_DOCUMENTS = "LETHAL_DOCUMENTS"
+"""The variable that names the documents which `lethal_app` cannot live with, with commas between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class LethalCrf(CrfModel):
+    """A trained CRF whose ``potentials`` do not return where one of these documents is among the batch."""
+
+    lethal: frozenset[str] = frozenset()
+
+    def potentials(self, batch: Batch) -> Potentials:
+        if not self.lethal.isdisjoint(batch.doc_ids):
+            os._exit(1)
+        return super().potentials(batch)
+
+
+def lethal_app() -> None:
+    """The command line, whose CRFs are lethal."""
+    from concord.flows.cli.app import app
+
+    names = frozenset(os.environ[LETHAL_DOCUMENTS].split(","))
+    OWN[KIND] = lambda folder: LethalCrf(**vars(load(folder)), lethal=names)
+    app()

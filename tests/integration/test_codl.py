@@ -17,31 +17,17 @@ from concord.flows.codl import DEFAULT
 from concord.flows.label_corpus import label_corpus
 from concord.flows.learn_from_pool import Request, learn
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.document import Document
-from concord.schemas.settings import IngestSettings
-from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.synthesis.made_up import synthesize
 from tests.in_process import Here
+from tests.integration.citations import labelled, write_citations
 from tests.integration.conftest import World
 from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
 from tests.made_tracking import untracked
 
-RULES = """
-constraints:
-  - {template: starts_with, name: starts with an author, labels: [author], weight: 1}
-  - {template: appears_once, name: one title, labels: [title], weight: 1}
-"""
-
 
 @pytest.fixture
 def corpora(world: World) -> None:
-    """Few labelled citations, and a pool of small row groups."""
-    gold = synthesize(6, seed=1, kind="citations")
-    pool = (Document(d.doc_id, d.sentence_starts, d.columns) for d in synthesize(90, seed=2, kind="citations"))
-    write_corpus(gold, world.folder / "few", source="test", overwrite=True)
-    write_corpus(pool, world.folder / "pool", source="test", layout=IngestSettings(group_documents=3), overwrite=True)
-    (world.folder / "rules.yaml").write_text(RULES)
+    write_citations(world, pool=90)
 
 
 def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyPatch) -> CodlReport:
@@ -65,11 +51,6 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
     )
     report: CodlReport = learn(request)
     return report
-
-
-def labelled(world: World, out: str) -> int:
-    """How many shards of the pool all cycles have labelled."""
-    return len(list((world.folder / out).glob("cycle-*/labels/.shards/_shards/*.json")))
 
 
 @pytest.mark.slow

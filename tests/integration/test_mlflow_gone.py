@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,66 +19,13 @@ import pytest
 from concord.flows.cluster.cluster import STARTING
 from concord.flows.progress import COMPILING
 from concord.flows.tracking.tracking import ANSWER_SECONDS
-from tests.integration.conftest import PYTHON, World, free_port, markers, wait_for
+from tests.integration.conftest import World, markers
 from tests.integration.object_store import object_store
+from tests.integration.servers import SECRET, MlflowServer, mlflow_server
 
 pytestmark = pytest.mark.slow
 
-SECRET = "S3CRET/of+ours"
-"""In every place where an address may hold one."""
-
 TRACES = (b"S3CRET", b"AKIAOURS")
-
-
-class Server(NamedTuple):
-    """An MLflow server of its own; whoever comes with a password may come."""
-
-    uri: str
-    shown: str
-    folder: Path
-    process: subprocess.Popen[bytes]
-
-    def signal(self, number: int) -> None:
-        """To the server and its worker processes."""
-        os.killpg(self.process.pid, number)
-
-    def query(self, text: str, value: str) -> dict[str, Any]:
-        with closing(sqlite3.connect(self.folder / "mlflow.db")) as store:
-            return dict(store.execute(text, [value]).fetchall())
-
-    def runs(self, out: Path) -> dict[str, str]:
-        """Status of the runs into a folder, by run id, the first begun first."""
-        return self.query(
-            "select r.run_uuid, r.status from runs r join tags t on r.run_uuid = t.run_uuid "
-            "where t.key = 'predictions' and t.value = ? order by r.start_time",
-            str(out),
-        )
-
-
-@contextmanager
-def mlflow_server(world: World, name: str) -> Iterator[Server]:
-    port, folder = free_port(), world.folder / f"mlflow-{name}"
-    folder.mkdir()
-    process = subprocess.Popen(
-        [
-            *(PYTHON, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"),
-            *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"),
-            *("--artifacts-destination", str(folder / "artifacts")),
-        ],
-        env=world.env | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
-        cwd=world.folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    host = f"127.0.0.1:{port}"
-    server = Server(f"http://ada:{quote(SECRET, safe='')}@{host}", f"http://***@{host}", folder, process)
-    try:
-        wait_for(f"http://{host}/health", process)
-        yield server
-    finally:
-        server.signal(signal.SIGKILL)
-        process.wait(30)
 
 
 ENDS = {"hangs": signal.SIGSTOP, "dies": signal.SIGKILL}
@@ -139,13 +84,13 @@ def test_mlflow_dies_and_the_same_command_logs_what_it_missed_and_no_secret_stay
     private = replace(world, env=world.env | {"TMPDIR": str(temporary)})
     shutil.copytree(world.folder / "test", world.folder / "store" / "bucket" / "corpus")
     with (
-        mlflow_server(world, "hangs") as hangs,
-        mlflow_server(world, "dies") as dies,
+        mlflow_server(world.folder / "mlflow-hangs", world.env) as hangs,
+        mlflow_server(world.folder / "mlflow-dies", world.env) as dies,
         object_store(world.folder / "store") as host,
         ExitStack() as stack,
     ):
 
-        def command(name: str, server: Server, *, key: str) -> list[str]:
+        def command(name: str, server: MlflowServer, *, key: str) -> list[str]:
             place = f"s3://{key}:{quote(SECRET, safe='')}@bucket/corpus?endpoint_override={host}&scheme=http&region=eu"
             given = world.reprocess_command(name, "--workers", "1", "--tracking", server.uri)
             given[given.index("test")] = place

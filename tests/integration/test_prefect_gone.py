@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import PYTHON, World, free_port, markers, wait_for
+from tests.integration.conftest import World, markers
 from tests.integration.processes import descendants, gone, wait_until, workers_of
+from tests.integration.servers import prefect_server
 
 pytestmark = pytest.mark.slow
 
@@ -27,22 +28,9 @@ class Watched:
 
 @pytest.fixture
 def watched(world: World, tmp_path: Path) -> Iterator[Watched]:
-    port = free_port()
-    api = f"http://127.0.0.1:{port}/api"
-    env = world.env | {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": api}
-    server = subprocess.Popen(
-        [PYTHON, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
-        env={name: value for name, value in env.items() if name != "PREFECT_API_URL"},
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(f"{api}/health", server)
-        yield Watched(replace(world, env=env, prefect=api), server)
-    finally:
-        server.kill()
-        server.wait(30)
+    own = replace(world, env=world.env | {"PREFECT_HOME": str(tmp_path / "prefect")})
+    with prefect_server(tmp_path, own.env) as server:
+        yield Watched(own.watched(server.api), server.process)
 
 
 def at_work(world: World, out: str) -> subprocess.Popen[str]:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.integration.conftest import PYTHON, World, free_port, markers
+from tests.integration.conftest import PYTHON, World, markers
 from tests.integration.processes import command_line, descendants, gone, wait_until
+from tests.integration.servers import free_port
 
 LONG = ("--set", "chains=20", "--set", "work=null", "--workers", "1")
 """A run that cannot end by itself before Ray is dead."""
@@ -88,7 +89,8 @@ def test_a_cluster_that_dies_in_mid_run_is_one_line(world: World, trained: objec
     process = cluster.start(*world.reprocess_command("dead-head", *LONG, "--ray", head.address))
     wait_until(lambda: markers(world, "dead-head") >= 1, process, seconds=300)
     end_ray(head.pids)
-    assert f"Ray at {head.address}" in ended_in_one_line(world, "dead-head", process)
+    port = head.address.rpartition(":")[2]  # Ray may know the loopback interface by the machine's own address
+    assert f":{port} does not answer" in ended_in_one_line(world, "dead-head", process)
 
 
 def test_a_private_ray_that_dies_in_mid_run_is_one_line_and_leaves_nothing(world: World, trained: object) -> None:

@@ -23,8 +23,9 @@ import pytest
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Document
 from concord.workers.synthesis.made_up import synthesize
-from tests.integration.conftest import World, free_port
+from tests.integration.conftest import World
 from tests.integration.processes import descendants
+from tests.integration.servers import free_port
 
 pytestmark = pytest.mark.slow
 

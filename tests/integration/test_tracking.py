@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from concord.flows.tracking.tracking import Tracking, ui_command
-from tests.integration.conftest import free_port, wait_for
 from tests.integration.processes import descendants
+from tests.integration.servers import free_port, wait_for
 
 
 # MLflow itself uses what SQLAlchemy gives up.
