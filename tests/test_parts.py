@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from concord.workers import parts
+from concord.workers.compiling.code import workers_digest
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.measures import MEASURES
@@ -20,6 +21,7 @@ from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.loaders import LOADERS
 from concord.workers.parts import Group, PartError, Registry, a_class, a_function, an_entry
+from concord.workers.remote.actor import CodeMismatchError, check_code
 
 REGISTRIES: dict[Group, Registry[Any]] = {
     Group.ENGINES: SOLVERS,
@@ -252,3 +254,13 @@ def test_the_digest_is_of_all_files_of_a_package_but_compiled_ones(folder: Path)
     assert all(one[0].startswith("whole 1.0=") for one in seen)
     assert parts.foreign_code([Group.READERS]) == []
     assert "whole_parts" not in sys.modules
+
+
+def test_a_worker_with_other_packages_says_which_it_has(folder: Path) -> None:
+    check_code(workers_digest())
+    with pytest.raises(CodeMismatchError, match=r"the same packages with parts for it: here none$"):
+        check_code("f" * 64)
+    install(folder, "here", {"x": "here_parts:part"}, version="1.2")
+    parts.foreign_entries.cache_clear()
+    with pytest.raises(CodeMismatchError, match=r"the same packages with parts for it: here here 1\.2$"):
+        check_code("f" * 64)

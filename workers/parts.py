@@ -198,6 +198,11 @@ def _loaded(entry: EntryPoint) -> Any:
 # What keys say of other packages
 
 
+def foreign_packages() -> list[Distribution]:
+    """Those that register parts of any kind, sorted."""
+    return sorted({distribution_of(entry) for entry in foreign_entries()})
+
+
 def foreign_code(groups: Iterable[Group]) -> list[str]:
     """Name, version and digest of each package that registers a part in one of the groups; sorted.
 

@@ -14,6 +14,7 @@ import ray
 from concord.workers.compiling.code import workers_digest
 from concord.workers.compiling.told import Compiling, listening
 from concord.workers.corpus.plan import Unit
+from concord.workers.parts import foreign_packages
 from concord.workers.remote.registry import TASKS
 
 TELL_SECONDS = 1.0
@@ -30,7 +31,8 @@ def check_code(expected: str) -> None:
     if here != expected:
         raise CodeMismatchError(
             f"worker {os.uname().nodename} runs concord code {here[:12]} from {Path(__file__).parents[2]}, "
-            f"the driver runs {expected[:12]}; install the same version on every node"
+            f"the driver runs {expected[:12]}; install the same version on every node, and the same packages with "
+            f"parts for it: here {', '.join(map(str, foreign_packages())) or 'none'}"
         )
 
 
