@@ -20,6 +20,8 @@ from concord.flows.cli import next_steps
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import MEANINGS, Exit, exit_codes
 from concord.flows.cli.tree import CONFIG, FEW, HEADINGS, PANELS, SET, Command
+from concord.workers.synthesis.made_up import synthesize
+from tests.test_apart import made as made  # a fixture
 
 ROOT = Path(__file__).parents[1]
 POSITIONAL = {
@@ -250,6 +252,37 @@ def test_exit_codes_are_told_alike() -> None:
     assert exit_codes() in " ".join(shown.split())
     rows = "\n".join(f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items())
     assert f"\n{rows}\n\n" in (ROOT / "docs" / "operations.md").read_text()
+
+
+# Results
+
+RESULTS = {
+    "synthesize --documents 3 --out {out}": "corpus in ",
+    "ingest text {made}/source --out {out}": "1 documents read, 1 written",
+    "label --model {made}/model --explain Ada": "labels that the constraints changed",
+    "chains --corpus {made}/corpus --model {made}/model --set sweeps=8 --documents 2": "of 2 documents mixed",
+    "constraints check {made}/rules.yaml --corpus {made}/corpus": "searched 12 documents for contradictions",
+    "constraints weigh {made}/rules.yaml --corpus {made}/corpus": "nothing was written; --out FILE keeps",
+    "constraints explain {made}/rules.yaml --corpus {made}/corpus --model {made}/model --doc {doc}": "constraints hold",
+    "calibrate --model {made}/model --corpus {made}/other --out {out} --no-consistency": "model in ",
+    "export crfsuite --model {made}/model --out {out}": " attributes, ",
+    "import scores {made}/labels.txt --out {out}": "model in ",
+    "clusters import {made}/vectors.txt --out {out} --set clusters=2": "clusters in ",
+    "list engines": "certify",
+}
+"""Commands, and what stands in the last of their results."""
+NOTICES = re.compile(r"[a-z ]+: \d+( of \d+)?( .*)?|next:|concord .*")
+"""What stands on standard error: progress, and what could be done next."""
+
+
+@pytest.mark.parametrize("line", RESULTS)
+def test_results_are_on_standard_output_and_nothing_else_is(line: str, made: Path, tmp_path: Path) -> None:
+    doc = next(iter(synthesize(1, seed=3, kind="news"))).doc_id
+    words = [word.format(made=made, out=tmp_path / "new", doc=doc) for word in line.split()]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert RESULTS[line] in done.stdout
+    assert [told for told in done.stderr.splitlines() if not NOTICES.fullmatch(told)] == []
 
 
 # What is proposed
