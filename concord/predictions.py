@@ -55,7 +55,7 @@ class Predictions:
         """The documents, in the order of the corpus. Raises `InputError` where a file is missing or damaged.
 
         >>> next(iter(found)).status
-        'feasible'
+        'optimal'
         """
         for table in self._tables():
             for row in table.to_pylist():

@@ -13,21 +13,24 @@ from concord.schemas.settings import Settings
 class MixtureSettings(Settings):
     """What decides a cycle of learning from a pool."""
 
-    trainer: Literal["hmm", "perceptron"] = Field("hmm", description="What is learned.")
-    labels: tuple[str, ...] = Field((), description="Labels that it knows besides, where few documents lack some.")
+    trainer: Literal["hmm", "perceptron"] = Field("hmm", description="Model that is learned.")
+    labels: tuple[str, ...] = Field((), description="Labels that are known besides, where few documents lack some.")
     gamma: float = Field(0.9, ge=0, le=1, description="Share of the model of labelled documents in every mixture.")
     mixing: Literal["probabilities", "logarithms"] = Field(
-        "probabilities", description="Of hmm, what is mixed: probabilities, or logarithms, as Chang et al. print it."
+        "probabilities",
+        description="With trainer=hmm, what is mixed: probabilities, or logarithms, as Chang et al. print it.",
     )
     penalties: Literal["learned", "first", "hard"] = Field(
-        "learned", description="Constraints weigh what is mixed like the model, what labelled documents say, or all."
+        "learned", description="Weights of constraints: mixed like the model, as labelled documents say, or all hard."
     )
-    held: float = Field(0.0, ge=0, description="Rows of each constraint imagined to have held, before any is counted.")
+    held: float = Field(
+        0.0, ge=0, description="Number of rows of each constraint that are taken to have held before any is counted."
+    )
     em: Literal["hard", "soft"] = Field(
-        "hard", description="Of hmm: K best labellings count alike, or each by its probability among them."
+        "hard", description="With trainer=hmm: the best labellings count alike, or each by its probability among them."
     )
-    features: str = Field("fields", description="Of perceptron: feature sets by name, joined by +.")
-    passes: int = Field(10, ge=1, description="Of perceptron: passes over all sentences.")
+    features: str = Field("fields", description="With trainer=perceptron: feature sets, joined by +.")
+    passes: int = Field(10, ge=1, description="With trainer=perceptron: number of passes over all sentences.")
 
     @model_validator(mode="after")
     def _are_of_the_trainer(self) -> Self:
@@ -45,13 +48,19 @@ OPTIONS_OF = {"hmm": ("mixing", "em"), "perceptron": ("features", "passes")}
 class CodlSettings(MixtureSettings):
     """How a model learns on from a pool that it labels under constraints, and how its share gamma is chosen."""
 
-    cycles: int = Field(10, ge=1, le=1000, description="Times that the pool is labelled, at most.")
-    change: float = Field(1e-3, ge=0, le=1, description="Ends where a smaller share of the pool's labels changed.")
-    shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
-        (0.5, 0.7, 0.9, 0.95, 1.0), min_length=1, description="Tuning: the shares gamma that are tried."
+    cycles: int = Field(10, ge=1, le=1000, description="Largest number of times that the pool is labelled.")
+    change: float = Field(
+        1e-3, ge=0, le=1, description="Fraction of the pool's labels; learning ends where fewer change."
     )
-    folds: int = Field(5, ge=2, description="Tuning: parts of the labelled documents, or one a document where fewer.")
-    sample: int = Field(200, ge=1, description="Tuning: documents of the pool that are learned from, at most.")
+    shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
+        (0.5, 0.7, 0.9, 0.95, 1.0), min_length=1, description="With --tune: shares gamma that are tried."
+    )
+    folds: int = Field(
+        5,
+        ge=2,
+        description="With --tune: number of parts of the labelled documents, or one a document where these are fewer.",
+    )
+    sample: int = Field(200, ge=1, description="With --tune: largest number of the pool's documents to learn from.")
 
     @property
     def mixture(self) -> MixtureSettings:

@@ -41,43 +41,47 @@ ConfidenceKind = Literal["none", "marginal", "margin"]
 class RunSettings(Settings):
     """How every document of a run is decoded. All of it decides the output, so all of it is in the key."""
 
-    engine: str = Field(ENGINE, description="name of the engine, see `concord list engines`")
-    options: Mapping[str, Any] = Field(default_factory=dict, description="the engine's own settings")
-    seed: int = Field(0, ge=0, description="with the document's id the only source of chance")
-    work: int | None = Field(None, ge=1, description="limit of deterministic work a document; none: the engine's own")
+    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
+    options: Mapping[str, Any] = Field(default_factory=dict, description="Settings of the engine.")
+    seed: int = Field(
+        0, ge=0, description="Seed of the random numbers; beside the document's id the only source of chance."
+    )
+    work: int | None = Field(
+        None, ge=1, description="Limit of deterministic work for a document (default: the engine's own)."
+    )
     seconds: float | None = Field(
-        None, gt=0, description="limit of wall-clock time a document; the output then depends on the machine"
+        None,
+        gt=0,
+        description="Limit of wall-clock time for a document, in seconds. The output then depends on the machine.",
     )
     on_infeasible: OnInfeasible = Field(
         "viterbi",
-        description="a document without a labelling that keeps the hard constraints: reject it, relax "
-        "the hard constraints, or give out its Viterbi labels",
+        description="What becomes of a document whose hard constraints no labelling keeps: a reject, an answer under "
+        "relaxed constraints, or its Viterbi labels.",
     )
     relaxed_weight: float = Field(
-        50.0, gt=0, allow_inf_nan=False, description="nats a unit of degree that relaxed hard constraints cost"
+        50.0, gt=0, allow_inf_nan=False, description="Price of a relaxed hard constraint, in nats a unit of degree."
     )
-    text: TextSettings = Field(default_factory=TextSettings, description="how raw text is cut into tokens")
-    certificates: bool = Field(default=False, description="whether engine certify writes a certificate a document")
+    text: TextSettings = Field(default_factory=TextSettings, description="How raw text is cut into tokens.")
+    certificates: bool = Field(default=False, description="Write a certificate for each document (engine certify).")
     errors_of: str | None = Field(
         None,
-        description="an engine that is run on documents with gold as well, so that the proofs of the first one tell "
-        "its search errors from errors of the model",
+        description="Second engine, examined on documents with gold labels: the proofs of the first one tell its "
+        "search errors from errors of the model.",
     )
     confidence: ConfidenceKind = Field(
         "none",
-        description="what is said of each entity: its marginal probability under the local scores, and with margin the "
-        "nats that the best answer without it is worse",
+        description="Figures for each entity: its marginal probability under the local scores, and with margin also "
+        "the nats by which the best answer without it is worse.",
     )
     margin_work: int = Field(
-        50_000_000, ge=1, description="limit of deterministic work for a solve of a margin, which then is a lower bound"
+        50_000_000, ge=1, description="Limit of deterministic work for each margin, which then is a lower bound."
     )
-    n_best: int = Field(
-        0, ge=0, description="how many labellings are listed of each document, the best first, under the whole score"
-    )
+    n_best: int = Field(0, ge=0, description="Number of labellings listed for each document, the best first.")
     n_best_work: int = Field(
-        100_000_000, ge=1, description="limit of deterministic work for the list, whose end is then not proven"
+        100_000_000, ge=1, description="Limit of deterministic work for that list, whose end is then not proven."
     )
-    certificate_nodes: int = Field(100, ge=1, description="branches that a certificate may have at most")
+    certificate_nodes: int = Field(100, ge=1, description="Largest certificate, in branches.")
 
 
 class RunKey(Settings):

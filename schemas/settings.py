@@ -42,16 +42,18 @@ class GibbsSettings(EngineSettings):
     """Annealed Gibbs sampling. Work is in labels, spans and places looked at."""
 
     work: int | None = Field(
-        1_000_000_000, ge=1, description="Work where the run's budget sets no limit; null samples to the end."
+        1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null samples to the end."
     )
-    sweeps: int = Field(100, ge=1, description="Sweeps over the document a chain.")
-    chains: int = Field(1, ge=1, description="Independent chains; the best labelling of all is returned.")
-    start: Literal["viterbi", "random"] = Field("viterbi", description="Where the first chain starts.")
+    sweeps: int = Field(100, ge=1, description="Number of sweeps over the document, for each chain.")
+    chains: int = Field(1, ge=1, description="Number of independent chains; the best labelling of all is the answer.")
+    start: Literal["viterbi", "random"] = Field("viterbi", description="Labelling that the first chain starts from.")
     temperature: float = Field(1.0, gt=0, description="Temperature c of the first sweep; it falls linearly to 0.")
-    cooling: Literal["linear", "none"] = Field("linear", description="'none' keeps the temperature: plain sampling.")
-    slot_loss: float = Field(10.0, ge=0, description="Nats a span may cost and still be offered as a whole.")
-    hard_weight: float = Field(30.0, gt=0, description="Nats a unit of a hard constraint costs while sampling.")
-    sweeps_a_check: int = Field(20, ge=1, description="Sweeps between looks at the best labelling.")
+    cooling: Literal["linear", "none"] = Field(
+        "linear", description="Cooling schedule; 'none' keeps the temperature: plain sampling."
+    )
+    slot_loss: float = Field(10.0, ge=0, description="Largest loss, in nats, at which a span is offered as a whole.")
+    hard_weight: float = Field(30.0, gt=0, description="Price of a hard constraint while sampling, in nats a unit.")
+    sweeps_a_check: int = Field(20, ge=1, description="Number of sweeps between looks at the best labelling.")
     settle: bool = Field(True, description="Search on from the best labelling seen: each name under each type.")
 
 
@@ -74,8 +76,10 @@ def _encoding(name: str) -> str:
 
 
 Encoding = Annotated[str, AfterValidator(_encoding)]
-Prefix = Annotated[str | None, Field(description="start of document ids; the file's name by default")]
-FileEncoding = Annotated[Encoding, Field(description="of the files; latin-1 for CoNLL-2002 and CoNLL-2003's German")]
+Prefix = Annotated[str | None, Field(description="Start of document ids (default: the file's name).")]
+FileEncoding = Annotated[
+    Encoding, Field(description="Encoding of the files; latin-1 for CoNLL-2002 and CoNLL-2003's German.")
+]
 
 
 class ReaderSettings(Settings):
@@ -86,17 +90,19 @@ class ColumnsSettings(ReaderSettings):
     """Column files: one token a line, a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
 
     columns: tuple[str, ...] = Field(
-        ("tokens", "labels"), description="column names in order: tokens, labels where there is gold; '_' skips one"
+        ("tokens", "labels"), description="Column names in order: tokens, labels where there is gold; '_' skips one."
     )
-    separator: Literal["whitespace", "tab"] = Field("whitespace", description="what stands between columns")
+    separator: Literal["whitespace", "tab"] = Field("whitespace", description="What stands between columns.")
     scheme: Literal["bio", "plain"] = Field(
-        "bio", description="'bio' takes BIO, IOB1, BIOES and BILOU, which all come out as BIO; 'plain' any label"
+        "bio",
+        description="Label scheme: 'bio' takes BIO, IOB1, BIOES and BILOU, which all come out as BIO; 'plain' any "
+        "label.",
     )
     boundary: str | None = Field(
-        "-DOCSTART-", pattern=r"^\S([^\r\n]*\S)?$", description="a line that starts with this word opens a document"
+        "-DOCSTART-", pattern=r"^\S([^\r\n]*\S)?$", description="Word with which a line starts that opens a document."
     )
     sentences_per_document: int | None = Field(
-        1, ge=1, description="sentences a document in a file without such lines; null refuses the file"
+        1, ge=1, description="Number of sentences of a document in a file without such lines; null refuses the file."
     )
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None
@@ -128,19 +134,21 @@ class ConllSettings(ColumnsSettings):
     """CoNLL-2003: word, part of speech, chunk and IOB1 tag; ``-DOCSTART-`` opens a document."""
 
     columns: tuple[str, ...] = Field(
-        ("tokens", "pos", "chunk", "labels"), description="column names in order; '_' skips one"
+        ("tokens", "pos", "chunk", "labels"), description="Column names in order; '_' skips one."
     )
     sentences_per_document: int | None = Field(
-        None, ge=1, description="sentences a document in a file without such lines; null refuses the file"
+        None, ge=1, description="Number of sentences of a document in a file without such lines; null refuses the file."
     )
 
 
 class CitationSettings(ReaderSettings):
     """Citations with fields: a token and its field a line, or a citation a line with inline tags."""
 
-    form: Literal["auto", "columns", "tags"] = Field("auto", description="'auto' looks at the first line with text")
+    form: Literal["auto", "columns", "tags"] = Field(
+        "auto", description="Form of the file; 'auto' looks at the first line with text."
+    )
     gold: bool = Field(
-        default=True, description="whether the fields are gold labels; off for a file with a dummy column"
+        default=True, description="Whether the fields are gold labels; false for a file with a dummy column."
     )
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None
@@ -150,7 +158,8 @@ class UmassSettings(ReaderSettings):
     """Citations with nested fields: token, two columns that are not used, and a label a level, joined by ``/``."""
 
     levels: Literal["all", "outermost"] = Field(
-        "all", description="'all' makes every path of fields a type, such as venue/year; 'outermost' its first field"
+        "all",
+        description="Levels of fields: 'all' makes every path a type, such as venue/year; 'outermost' its first field.",
     )
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None
@@ -160,7 +169,7 @@ class AddressSettings(ReaderSettings):
     """Addresses with fields: ``text |label`` a line, a blank line after each address."""
 
     split_marks: bool = Field(
-        default=True, description="commas before and after words become tokens, with the label of their field"
+        default=True, description="Make commas before and after words tokens, with the label of their field."
     )
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None
@@ -169,32 +178,32 @@ class AddressSettings(ReaderSettings):
 class TextSettings(ReaderSettings):
     """Raw text: a Parquet file or folder, or .txt files."""
 
-    id_column: str = Field("doc_id", description="Parquet column of document ids (string)")
-    text_column: str = Field("text", description="Parquet column of texts (string)")
-    language: str = Field("en", description="ISO 639-1 code of the tokenizer's and sentence splitter's rules")
-    sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+    id_column: str = Field("doc_id", description="Parquet column of document ids (strings).")
+    text_column: str = Field("text", description="Parquet column of texts (strings).")
+    language: str = Field("en", description="Language of the text (ISO 639-1), for tokenizer and sentence splitter.")
+    sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
     split_hyphens: bool = Field(
-        default=False, description="cut words at hyphens too, for a model of a corpus that is cut so"
+        default=False, description="Cut words at hyphens too, for a model of a corpus that is cut so."
     )
 
 
 class TextReaderSettings(TextSettings):
     """What reading raw text needs beyond what a run does, which reads Parquet only."""
 
-    encoding: Encoding = Field("utf-8", description="of .txt files; Parquet is always UTF-8")
+    encoding: Encoding = Field("utf-8", description="Encoding of .txt files; Parquet is always UTF-8.")
 
 
 class MarkedTextSettings(ReaderSettings):
     """Texts with spans of characters: how tokens are cut, and what becomes of a span that they do not fit."""
 
-    language: str = Field("en", description="ISO 639-1 code of the tokenizer's rules")
+    language: str = Field("en", description="Language of the text (ISO 639-1), for the tokenizer.")
     split_hyphens: bool = Field(
         default=True,
-        description="cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so by "
-        "--split-hyphens",
+        description="Cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so by "
+        "--split-hyphens.",
     )
     unfit: Literal["widen", "drop"] = Field(
-        "widen", description="what becomes of a span that starts or ends inside a token: all of the token, or nothing"
+        "widen", description="What becomes of a span that starts or ends inside a token: all of the token, or nothing."
     )
     encoding: FileEncoding = "utf-8"
 
@@ -208,7 +217,7 @@ class MailSettings(MarkedTextSettings):
     """Mails with inline tags, one document a file (Freitag's seminar announcements)."""
 
     sentences: Literal["mail", "lines", "tagged"] = Field(
-        "mail", description="what is a sentence: the whole mail, a line, or what the tags of sentences mark"
+        "mail", description="What counts as a sentence: the whole mail, a line, or what the tags of sentences mark."
     )
     prefix: Prefix = None
 
@@ -216,7 +225,7 @@ class MailSettings(MarkedTextSettings):
 class PubtatorSettings(MarkedTextSettings):
     """PubTator: title and abstract, then a span of characters a line."""
 
-    sentence_limit: int = Field(500, ge=1, description="longer sentences are cut every so many tokens")
+    sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
 
     @property
     def tokenizer(self) -> TextSettings:
@@ -229,9 +238,9 @@ class PubtatorSettings(MarkedTextSettings):
 class IngestSettings(Settings):
     """How a corpus is laid out in Parquet. A run's shards do not depend on it."""
 
-    group_documents: int = Field(64, ge=1, description="documents a row group, at most")
-    group_tokens: int = Field(50_000, ge=1, description="a row group ends with the document that reaches this")
-    part_bytes: int = Field(64 << 20, ge=1, description="a part file ends with the row group that reaches this")
+    group_documents: int = Field(64, ge=1, description="Largest row group, in documents.")
+    group_tokens: int = Field(50_000, ge=1, description="Size at which a row group ends, in tokens.")
+    part_bytes: int = Field(64 << 20, ge=1, description="Size at which a part file ends, in bytes.")
 
 
 class Validation(StrEnum):
@@ -266,7 +275,7 @@ class FeatureSettings(TrainerSettings):
 
     features: str = Field(
         "core+pos+mentions+entities",
-        description="Feature sets by name, joined by +, see `concord list features`.",
+        description="Feature sets, joined by +; `concord list features` has them.",
     )
     clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
     gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
@@ -277,10 +286,12 @@ class CrfSettings(FeatureSettings):
 
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
     c2: float = Field(0.1, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
-    max_iterations: int = Field(100, ge=1, description="L-BFGS iterations at most.")
-    min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
-    all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
-    all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
+    max_iterations: int = Field(100, ge=1, description="Largest number of iterations of L-BFGS.")
+    min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
+    all_possible_transitions: bool = Field(True, description="Give weights also to label pairs that were never seen.")
+    all_possible_states: bool = Field(
+        True, description="Give weights also to pairs of attribute and label that were never seen."
+    )
 
 
 class FittingSettings(FeatureSettings):
@@ -288,10 +299,12 @@ class FittingSettings(FeatureSettings):
 
     files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
 
-    min_freq: float = Field(0.0, ge=0, description="Features seen fewer times than this are dropped.")
-    all_possible_transitions: bool = Field(True, description="Weights also for label pairs never seen.")
-    all_possible_states: bool = Field(True, description="Weights also for attribute-label pairs never seen.")
-    start_from: str | None = Field(None, description="Folder of a model whose weights are the start, by name.")
+    min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
+    all_possible_transitions: bool = Field(True, description="Give weights also to label pairs that were never seen.")
+    all_possible_states: bool = Field(
+        True, description="Give weights also to pairs of attribute and label that were never seen."
+    )
+    start_from: str | None = Field(None, description="Model folder whose weights, by name, are the start.")
 
 
 class PerceptronSettings(FittingSettings):
@@ -299,17 +312,21 @@ class PerceptronSettings(FittingSettings):
 
     files: ClassVar[tuple[str, ...]] = (*FittingSettings.files, "constraints")
 
-    passes: int = Field(10, ge=1, description="Passes over all sentences.")
-    seed: int = Field(0, ge=0, description="Decides in which order sentences, or documents, are taken.")
-    constraints: str | None = Field(None, description="Constraint file under which documents are answered meanwhile.")
+    passes: int = Field(10, ge=1, description="Number of passes over all sentences.")
+    seed: int = Field(0, ge=0, description="Seed of the order of sentences, or documents.")
+    constraints: str | None = Field(
+        None, description="Constraint file under which documents are answered during training."
+    )
     learn: Literal["cibt", "wcibt"] = Field(
         "wcibt",
-        description="Under constraints: cibt keeps their weights, wcibt learns those of rows, from 0, with the model's "
-        "and writes them to constraints.yaml in the model's folder.",
+        description="With constraints: cibt keeps their weights; wcibt learns those of rows, from 0, with the "
+        "model's, and writes them to constraints.yaml in the model's folder.",
     )
-    engine: str = Field("certify", description="Under constraints: what answers, such as certify or beam.")
+    engine: str = Field("certify", description="With constraints: the engine that answers, such as certify or beam.")
     relaxed_weight: float = Field(
-        50.0, gt=0, description="Under constraints: what hard ones cost where no answer keeps them all."
+        50.0,
+        gt=0,
+        description="With constraints: price of the hard ones where no answer keeps them all, in nats a unit.",
     )
 
     @property
@@ -338,11 +355,13 @@ class GradientSettings(FittingSettings, PriorSettings):
 class LimitSettings(TrainerSettings):
     """When L-BFGS ends, which looks at all sentences before each step."""
 
-    max_iterations: int = Field(100, ge=1, description="Iterations at most.")
+    max_iterations: int = Field(100, ge=1, description="Largest number of iterations.")
     decrease: float = Field(
-        1e-5, ge=0, description="Ends where ten iterations lower the loss by less than this share of it."
+        1e-5, ge=0, description="Fraction of the loss; training ends where ten iterations lower it by less."
     )
-    gradient: float = Field(1e-5, ge=0, description="Ends where the gradient is shorter than this share of the point.")
+    gradient: float = Field(
+        1e-5, ge=0, description="Fraction of the point's length; training ends where the gradient is shorter."
+    )
 
 
 class LbfgsSettings(LimitSettings, GradientSettings):
@@ -352,14 +371,17 @@ class LbfgsSettings(LimitSettings, GradientSettings):
 class SemiCrfSettings(LimitSettings, PriorSettings):
     """How L-BFGS trains a semi-Markov CRF, and what engines are given of it."""
 
-    longest: int = Field(100, ge=1, description="Tokens of a segment at most; longer ones of training are cut.")
+    longest: int = Field(100, ge=1, description="Longest segment, in tokens; longer ones of training are cut.")
     min_whole: int = Field(
-        1, ge=1, description="Words and patterns of a whole segment count where so many segments of training have them."
+        1,
+        ge=1,
+        description="Least number of training segments with the words or pattern of a whole segment, for these to "
+        "count.",
     )
     scores: Literal["best", "marginals"] = Field(
         "best",
-        description="What a token's label is worth: what the best segmentation that has it loses against the best of "
-        "all, or the logarithm of its probability.",
+        description="Score of a token's label: what the best segmentation that has it loses against the best of all, "
+        "or the logarithm of its probability.",
     )
 
 
@@ -370,23 +392,25 @@ class SgdSettings(GradientSettings):
         0.03, ge=0, description="Weight of the quadratic prior: c2 · Σ w². Dropout does most of its work."
     )
     passes: int | None = Field(
-        None, ge=1, description="Passes over all sentences; by default 30, and more, up to 300, below 67,000 tokens."
+        None,
+        ge=1,
+        description="Number of passes over all sentences (default: 30, and more, up to 300, below 67,000 tokens).",
     )
-    rate: float = Field(0.05, gt=0, description="Length of the steps of the first pass.")
+    rate: float = Field(0.05, gt=0, description="Length of the steps in the first pass.")
     decay: float | None = Field(
         None,
         gt=0,
         le=1,
-        description="What the rate is multiplied by after each pass; by default the last pass has a tenth of the rate.",
+        description="Factor of the rate after each pass (default: so that the last pass has a tenth of the rate).",
     )
-    dropout: float = Field(0.3, ge=0, lt=1, description="Share of each token's features that a step does not see.")
-    seed: int = Field(0, ge=0, description="Decides in which order sentences are taken, and what is dropped.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Fraction of each token's features that a step does not see.")
+    seed: int = Field(0, ge=0, description="Seed of the order of sentences and of what is dropped.")
 
 
 class CountingSettings(TrainerSettings):
     """What trainers share that count."""
 
-    labels: tuple[str, ...] = Field((), description="Labels that it knows besides, where few documents lack some.")
+    labels: tuple[str, ...] = Field((), description="Labels that are known besides, where few documents lack some.")
 
 
 class HmmSettings(CountingSettings):
@@ -394,17 +418,19 @@ class HmmSettings(CountingSettings):
 
     corpora: ClassVar[tuple[str, ...]] = ("pool",)
 
-    pool: str | None = Field(None, description="Corpus whose words it learns from as well, without labels.")
+    pool: str | None = Field(None, description="Corpus whose words are learned from as well, without labels.")
     em: Literal["soft", "hard"] = Field(
-        "soft", description="What an unlabelled token counts for: all labels by their probability, or the best one."
+        "soft", description="Count of an unlabelled token: all labels by their probability, or the best one."
     )
     mixing: Literal["models", "counts"] = Field(
         "models", description="What is mixed: probabilities learned from either corpus, or counts of both."
     )
-    gamma: float = Field(0.9, ge=0, le=1, description="Mixing models: share of the one of labelled documents.")
-    weight: float = Field(0.1, gt=0, le=1, description="Mixing counts: what an unlabelled token counts for.")
-    iterations: int = Field(10, ge=1, description="Times that the unlabelled corpus is labelled, at most.")
-    change: float = Field(1e-4, ge=0, description="Ends where the loss changes by less, in nats a token.")
+    gamma: float = Field(0.9, ge=0, le=1, description="With mixing=models: share of the model of labelled documents.")
+    weight: float = Field(0.1, gt=0, le=1, description="With mixing=counts: weight of an unlabelled token.")
+    iterations: int = Field(10, ge=1, description="Largest number of times that the pool is labelled.")
+    change: float = Field(
+        1e-4, ge=0, description="Change of the loss, in nats a token; learning ends where it is smaller."
+    )
 
     @model_validator(mode="after")
     def _has_what_it_mixes(self) -> Self:
@@ -422,7 +448,10 @@ class StackedSettings(SgdSettings):
     """How the two CRFs of a two-stage model are trained: each as by `SgdSettings`."""
 
     folds: int = Field(
-        5, ge=2, description="First models that answer for the second to learn from, each without a share of documents."
+        5,
+        ge=2,
+        description="Number of first models, each trained without a part of the documents, whose answers the second "
+        "learns from.",
     )
 
     @model_validator(mode="after")
@@ -436,13 +465,15 @@ class ScoresSettings(Settings):
     """What the scores of another tagger are, which stand in a column of the corpus."""
 
     labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        min_length=1, description="Labels of the scores, in their order."
+        min_length=1, description="Labels, in the order of the scores."
     )
-    column: str = Field("scores", min_length=1, description="Column of the corpus: a list of scores a token.")
+    column: str = Field(
+        "scores", min_length=1, description="Column of the corpus that has a list of scores for each token."
+    )
     form: Literal["log-probabilities", "logits"] = Field(
-        "log-probabilities", description="What the scores are; of logits the log-softmax is taken."
+        "log-probabilities", description="Kind of the scores; of logits the log-softmax is taken."
     )
-    temperature: float = Field(1.0, ge=0.01, le=100, description="What the scores are divided by.")
+    temperature: float = Field(1.0, ge=0.01, le=100, description="Number that the scores are divided by.")
 
     @model_validator(mode="after")
     def _labels_differ(self) -> Self:
@@ -454,17 +485,21 @@ class ScoresSettings(Settings):
 class CalibrationSettings(Settings):
     """What is learned of a model on labelled documents beside the scales of its label consistency."""
 
-    temperature: Literal["learned", "kept"] = Field("learned", description="The temperature of a model of scores.")
-    transitions: Literal["learned", "kept"] = Field("learned", description="The transitions of a model of scores.")
+    temperature: Literal["learned", "kept"] = Field("learned", description="Temperature of a model of scores.")
+    transitions: Literal["learned", "kept"] = Field("learned", description="Transitions of a model of scores.")
     c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
 
 
 class ClusterSettings(Settings):
     """How words are put into clusters."""
 
-    clusters: tuple[int, ...] = Field((50, 200, 1000), min_length=1, description="Sizes: one clustering for each.")
-    words: int = Field(60_000, ge=1, description="The most frequent words, at most so many; others have no cluster.")
-    seed: int = Field(0, ge=0, description="Of k-means and of the decomposition.")
+    clusters: tuple[int, ...] = Field(
+        (50, 200, 1000), min_length=1, description="Numbers of clusters: one clustering for each."
+    )
+    words: int = Field(
+        60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
+    )
+    seed: int = Field(0, ge=0, description="Seed of k-means and of the decomposition.")
 
     @model_validator(mode="after")
     def _sizes_differ(self) -> Self:
@@ -476,20 +511,26 @@ class ClusterSettings(Settings):
 class CoOccurrenceSettings(ClusterSettings):
     """How words are put into clusters by the words that stand around them."""
 
-    least_count: int = Field(5, ge=1, description="Words seen fewer times have no cluster.")
-    contexts: int = Field(4_000, ge=1, description="The most frequent words, which are looked for around the others.")
-    dimensions: int = Field(100, ge=1, description="Of the vector that stands for a word's contexts.")
+    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
+    contexts: int = Field(
+        4_000, ge=1, description="Number of words, the most frequent ones, that are looked for around the others."
+    )
+    dimensions: int = Field(100, ge=1, description="Dimensions of the vector that stands for a word's contexts.")
 
 
 class BrownSettings(Settings):
     """How words are put into a tree by the words that stand before and after them."""
 
-    clusters: int = Field(320, ge=2, le=2_000, description="Classes that words are put into, the leaves of the tree.")
-    prefixes: tuple[int, ...] = Field(
-        (4, 6, 10, 20), min_length=1, description="Lengths of first bits: one clustering for each."
+    clusters: int = Field(
+        320, ge=2, le=2_000, description="Number of classes that words are put into, the leaves of the tree."
     )
-    words: int = Field(60_000, ge=1, description="The most frequent words, at most so many; others have no cluster.")
-    least_count: int = Field(5, ge=1, description="Words seen fewer times have no cluster.")
+    prefixes: tuple[int, ...] = Field(
+        (4, 6, 10, 20), min_length=1, description="Numbers of first bits: one clustering for each."
+    )
+    words: int = Field(
+        60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
+    )
+    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
 
     @model_validator(mode="after")
     def _lengths_differ(self) -> Self:
@@ -501,23 +542,26 @@ class BrownSettings(Settings):
 class AgreementSettings(Settings):
     """How strong the prior is that a document gets from what a model says elsewhere in the corpus."""
 
-    scale: float = Field(
-        0.2, ge=0, le=10, description="What the log odds of a word's labels elsewhere are multiplied by."
+    scale: float = Field(0.2, ge=0, le=10, description="Factor of the log odds of a word's labels elsewhere.")
+    tokens: float = Field(
+        1.0, gt=0, le=1e6, description="Number of tokens that the shares of labels in the corpus stand for."
     )
-    tokens: float = Field(1.0, gt=0, le=1e6, description="Tokens that the shares of labels in the corpus stand for.")
 
 
 class CpSatSettings(EngineSettings):
     """The whole lattice as one CP-SAT model."""
 
     deterministic_seconds: float = Field(
-        20.0, gt=0, description="Limit of CP-SAT's deterministic time; a work budget overrides it."
+        20.0, gt=0, description="Limit of CP-SAT's deterministic time; a limit of work comes before it."
     )
     tolerance: float = Field(
-        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Nats within which an answer counts as optimal."
+        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which an answer counts as optimal."
     )
     most_tokens: int = Field(
-        5_000, ge=1, description="Longer documents are not modelled: the start and the chain's bound come back."
+        5_000,
+        ge=1,
+        description="Longest document that is modelled, in tokens; of longer ones the start and the chain's bound "
+        "come back.",
     )
 
 
@@ -525,41 +569,45 @@ class SearchSettings(EngineSettings):
     """What the search engines share. A run's own budget, of seconds or of work, comes before ``work``."""
 
     work: int | None = Field(
-        1_000_000, ge=1, description="Work where the run's budget sets no limit; null searches to the end."
+        1_000_000, ge=1, description="Limit of work, unless the run sets one; null searches to the end."
     )
 
 
 class DiscrepancySettings(SearchSettings):
     """Limited discrepancy search; defaults of Stokman (2011) table 6. Work is in expanded nodes."""
 
-    branching: int = Field(3, ge=1, description="b: labels tried a token in the first iteration.")
-    branching_step: int = Field(1, ge=1, description="δb: how many more in each later iteration.")
-    token_multiplier: float = Field(1.3, gt=0, description="α: nats of discrepancy allowed a token.")
-    iteration_multiplier: float = Field(1.5, gt=1, description="m: growth of that allowance an iteration.")
+    branching: int = Field(3, ge=1, description="b: number of labels tried for a token in the first iteration.")
+    branching_step: int = Field(1, ge=1, description="δb: how many labels more in each later iteration.")
+    token_multiplier: float = Field(1.3, gt=0, description="α: discrepancy allowed for each token, in nats.")
+    iteration_multiplier: float = Field(
+        1.5, gt=1, description="m: factor by which that allowance grows with each iteration."
+    )
 
 
 class EvolutionSettings(SearchSettings):
     """Evolutionary search; defaults of Stokman (2011) table 6. Work is in labellings evaluated."""
 
     work: int | None = Field(
-        20_000, ge=1, description="Work where the run's budget sets no limit; null breeds without end."
+        20_000, ge=1, description="Limit of work, unless the run sets one; null breeds without end."
     )
-    population: int = Field(30, ge=2, description="μ and λ: individuals, and offspring a generation.")
-    mutation: float = Field(0.25, gt=0, le=1, description="β: share of offspring that mutate.")
+    population: int = Field(30, ge=2, description="μ and λ: number of individuals, and of offspring in a generation.")
+    mutation: float = Field(0.25, gt=0, le=1, description="β: fraction of offspring that mutate.")
     shift: float = Field(
-        0.9, ge=0, le=1, description="ω: share of mutations that shift a border; others flip a section."
+        0.9, ge=0, le=1, description="ω: fraction of mutations that shift a border; the others flip a section."
     )
     pressure: float = Field(1.5, ge=1, le=2, description="s: selection pressure; 1 ignores rank.")
-    hard_weight: float = Field(2.0, ge=0, description="γs: nats a unit of a hard constraint costs at first.")
-    hard_weight_step: float = Field(1.0, ge=0, description="γδ: how much more in each generation.")
-    branching: int = Field(3, ge=1, description="Labels tried a token in the best-first start.")
-    start_nodes: int = Field(20_000, ge=1, description="Nodes that the best-first start may expand.")
+    hard_weight: float = Field(2.0, ge=0, description="γs: price of a hard constraint at first, in nats a unit.")
+    hard_weight_step: float = Field(1.0, ge=0, description="γδ: how much that price rises in each generation.")
+    branching: int = Field(3, ge=1, description="Number of labels tried for a token in the best-first start.")
+    start_nodes: int = Field(20_000, ge=1, description="Largest number of nodes that the best-first start expands.")
 
 
 class AnytimeSettings(EngineSettings):
     """Discrepancy search up to a length, evolution above; Stokman (2011) table 6."""
 
-    tokens: int = Field(60, ge=0, description="The longest document that discrepancy search takes.")
+    tokens: int = Field(
+        60, ge=0, description="Longest document for discrepancy search, in tokens; evolution takes longer ones."
+    )
     discrepancy: DiscrepancySettings = DiscrepancySettings()
     evolution: EvolutionSettings = EvolutionSettings()
 
@@ -567,34 +615,42 @@ class AnytimeSettings(EngineSettings):
 class AstarSettings(SearchSettings):
     """A*. Work is in expanded nodes."""
 
-    nodes: int = Field(4_000_000, ge=1, description="Nodes held in memory (28 bytes each) before the search gives up.")
+    nodes: int = Field(
+        4_000_000, ge=1, description="Largest number of nodes in memory (28 bytes each); then the search gives up."
+    )
 
 
 class BeamSettings(EngineSettings):
     """Beam search. Work is in expanded nodes."""
 
-    width: int = Field(50, ge=1, description="Partial labellings that stay after each token.")
+    width: int = Field(50, ge=1, description="Number of partial labellings that are kept after each token.")
 
 
 class CertifySettings(EngineSettings):
     """Certified inference: a sampler's answer, then a proof. Work is in what sampler and proof look at."""
 
     work: int | None = Field(
-        1_000_000_000, ge=1, description="Work where the run's budget sets no limit; null proves to the end."
+        1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null proves to the end."
     )
     sampler: GibbsSettings = Field(
-        GibbsSettings(sweeps=30, settle=False), description="The sampler that gives the incumbent where none is given."
+        GibbsSettings(sweeps=30, settle=False), description="Sampler of the first answer, where none is given."
     )
-    rounds: int = Field(16, ge=0, description="Most rounds of relaxing a document and sampling what is left.")
+    rounds: int = Field(
+        16, ge=0, description="Largest number of rounds of relaxing a document and sampling what is left."
+    )
     tolerance: float = Field(
-        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Nats of gap up to which a document counts as proven."
+        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which a document counts as proven."
     )
     deterministic_seconds: float = Field(
-        5.0, gt=0, description="CP-SAT's deterministic time a component; its end leaves a gap."
+        5.0, gt=0, description="Limit of CP-SAT's deterministic time for a component; where it ends, a gap is left."
     )
-    nodes: int = Field(20_000, ge=1, description="Nodes a search may expand where there are linear rows alone.")
+    nodes: int = Field(
+        20_000, ge=1, description="Largest number of nodes of a search, where there are linear rows alone."
+    )
     most_tokens: int = Field(
-        2_500, ge=1, description="A component with more undecided tokens keeps its incumbent and its gap."
+        2_500,
+        ge=1,
+        description="Largest component to be proven, in undecided tokens; a larger one keeps its answer and its gap.",
     )
 
 
@@ -602,20 +658,20 @@ class CspSettings(SearchSettings):
     """Weighted constraint satisfaction over candidate labels. Work is in expanded nodes."""
 
     candidates: int = Field(
-        3, ge=1, description="Labels a token may choose from; the paper's three trigrams name three."
+        3, ge=1, description="Number of labels that a token may choose from; the paper's three trigrams name three."
     )
-    margin: float = Field(10.0, ge=0, description="Nats that the best labelling with a candidate may lose.")
+    margin: float = Field(10.0, ge=0, description="Largest loss, in nats, of the best labelling with a candidate.")
 
 
 class WindowSettings(EngineSettings):
     """Dynamic programming over windows of labels. Work is in tokens."""
 
-    width: int = Field(3, ge=2, le=8, description="Neighbouring tokens that a row may look at to be searched.")
+    width: int = Field(3, ge=2, le=8, description="Number of neighbouring tokens that a row may span to be searched.")
     states: int = Field(
         100_000,
         ge=1,
         le=10_000_000,
-        description="States of a token at most; with more, windows are narrower.",
+        description="Largest number of states of a token; beyond it windows are narrower.",
     )
 
 
@@ -623,10 +679,9 @@ class TwoStageSettings(CpSatSettings):
     """Fersini et al.'s two stages."""
 
     tau: float = Field(
-        0.99, ge=0, le=1, description="τ: share of the local score, from worst to best, that stage two must keep."
+        0.99, ge=0, le=1, description="τ: fraction of the local score, from worst to best, that stage two must keep."
     )
     violations: Literal["degree", "once"] = Field(
         "degree",
-        description="What a broken row costs: its weight times its degree, or, however badly it breaks, "
-        "once its weight.",
+        description="Price of a broken row: its weight times its degree, or, however badly it breaks, once its weight.",
     )

@@ -52,23 +52,29 @@ class Window(StrEnum):
 class TrigramSettings(CountingSettings):
     """What is kept of labelled tokens, and how the nearest ones speak."""
 
-    n: int = Field(3, ge=1, le=5, description="Labels of a class: a token's and its neighbours'; 1: its own alone.")
+    n: int = Field(
+        3, ge=1, le=5, description="Number of labels in a class: a token's and its neighbours'; 1 is its own alone."
+    )
     windows: Window = Field(
-        Window.WORDS, description="What is compared: words, chunks (reads pos) or names (and chunk)."
+        Window.WORDS, description="Windows that are compared: words, chunks (reads pos) or names (and chunk)."
     )
     held_out: bool = Field(
-        default=True, description="Windows of names: a training document is not told of entities that it alone has."
+        default=True,
+        description="With windows of names: do not tell a training document of entities that it alone has.",
     )
     learner: Literal["nearest", "igtree", "tribl2", "ib1"] = Field(
         "nearest",
-        description="What finds neighbours; all but nearest are TiMBL's, which pip install concord[memory] adds.",
+        description="Learner that finds neighbours; all but nearest are TiMBL's, which pip install concord[memory] "
+        "adds.",
     )
-    k: int = Field(1, ge=1, le=100, description="Distances, from the least on, whose instances are neighbours.")
-    metric: Metric = Field(Metric.OVERLAP, description="How far two values are apart.")
-    weighting: Weighting = Field(Weighting.GAIN_RATIO, description="What a feature weighs.")
-    decay: Decay = Field(Decay.NONE, description="How a neighbour's weight falls with its distance.")
+    k: int = Field(
+        1, ge=1, le=100, description="Number of distances, from the least on, whose instances are neighbours."
+    )
+    metric: Metric = Field(Metric.OVERLAP, description="Distance between two values.")
+    weighting: Weighting = Field(Weighting.GAIN_RATIO, description="Weight of a feature.")
+    decay: Decay = Field(Decay.NONE, description="Weight of a neighbour by its distance.")
     domain: Literal["predicted", "neighbours"] = Field(
-        "predicted", description="A token's candidates: labels of predicted classes, or of all in the neighbourhoods."
+        "predicted", description="Candidates of a token: labels of predicted classes, or of all in the neighbourhoods."
     )
     legality: Literal["loose", "bio"] = Field(
         "bio",

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 
 from concord.flows.cli.catalogue import engines, listing, readers, templates
 from concord.flows.cli.chains import chains_table
-from concord.flows.cli.constraints_tables import check_table, effects_table, labels_table, templates_table
+from concord.flows.cli.constraints_tables import check_table, effects_table, labels_table
 from concord.flows.cli.tables import against_table, measure_table
 from concord.flows.commands.evaluate import Evaluation
 from concord.schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
@@ -142,13 +142,13 @@ def test_evaluations_are_whole() -> None:
 def test_what_there_is_to_choose_from_is_whole() -> None:
     whole(listing(engines()))
     whole(listing(readers()))
-    whole(templates_table(templates()))
+    whole(listing(templates()))
 
 
 def test_options_say_what_they_take() -> None:
     gibbs = next(entry for entry in engines() if entry.name == "gibbs")
     text = shown(listing([gibbs]), 200)
-    assert "Sweeps over the document a chain. (from 1)" in text
+    assert "Number of sweeps over the document, for each chain. (from 1)" in text
     assert "(viterbi or random)" in text
     evolution = next(entry for entry in engines() if entry.name == "evolution")
     text = shown(listing([evolution]), 200)

@@ -90,9 +90,11 @@ def main(*, _version: Version = False) -> None:
 def synthesize(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
-    documents: Annotated[int, typer.Option(min=1, help="How many documents.")] = 2000,
-    kind: Annotated[Literal["news", "citations"], typer.Option(help="What to make up.")] = "news",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same corpus.")] = 0,
+    documents: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 2000,
+    kind: Annotated[Literal["news", "citations"], typer.Option(help="Kind of text to make up.")] = "news",
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the random numbers; the same seed gives the same corpus.")
+    ] = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -109,13 +111,13 @@ def synthesize(
 
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
 def ingest(
-    reader: Annotated[str, typer.Argument(help="What the source is; `concord list readers` has them.")],
+    reader: Annotated[str, typer.Argument(help="Format of the source; `concord list readers` has them.")],
     source: Annotated[str, typer.Argument(help="File or folder to read.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
     set_: Set = None,
-    group_documents: Annotated[int, typer.Option(min=1, help="Documents a row group, at most.")] = 64,
-    group_tokens: Annotated[int, typer.Option(min=1, help="Tokens that end a row group.")] = 50_000,
+    group_documents: Annotated[int, typer.Option(min=1, help="Largest row group, in documents.")] = 64,
+    group_tokens: Annotated[int, typer.Option(min=1, help="Size at which a row group ends, in tokens.")] = 50_000,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -149,35 +151,50 @@ def train(
     *,
     corpus: Corpus,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    trainer: Annotated[str, typer.Option(help="How the model learns; `concord list trainers` has them.")] = "sgd",
+    trainer: Annotated[
+        str, typer.Option(help="Trainer, by which the model learns; `concord list trainers` has them.")
+    ] = "sgd",
     features: Annotated[
-        str | None, typer.Option(help="Feature sets joined by +; `concord list features` has them. As --set features=.")
+        str | None,
+        typer.Option(help="Feature sets, joined by +; `concord list features` has them. Same as --set features=."),
     ] = None,
     clusters: Annotated[
-        Path | None, typer.Option(help="File of `concord clusters`, for those features. As --set clusters=.")
+        Path | None,
+        typer.Option(
+            help="Cluster file, see `concord clusters`, for the feature set clusters. Same as --set clusters=."
+        ),
     ] = None,
     gazetteer: Annotated[
         list[str] | None,
-        typer.Option(help="File of phrases and types, for those features; may be given many times. Tab or Parquet."),
+        typer.Option(
+            help="File of phrases and their types (tab-separated or Parquet) for the feature set gazetteer; may be "
+            "given many times."
+        ),
     ] = None,
     start_from: Annotated[
-        Path | None, typer.Option(help="Model folder whose weights are the start, by name. As --set start_from=.")
+        Path | None, typer.Option(help="Model folder whose weights, by name, are the start. Same as --set start_from=.")
     ] = None,
-    pool: Annotated[str | None, typer.Option(help="Corpus to learn from without its labels. As --set pool=.")] = None,
+    pool: Annotated[
+        str | None, typer.Option(help="Corpus to learn from without its labels. Same as --set pool=.")
+    ] = None,
     set_: Set = None,
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
-            help="Choose features, c2 (of a perceptron: passes), min_freq and dropout, where not given, by "
-            "cross-validation; of trigram k, metric, weighting and decay, by wrapped progressive sampling on Ray.",
+            help="Choose the settings that are not given: features, c2 (of a perceptron: passes), min_freq and "
+            "dropout by cross-validation; of trainer trigram k, metric, weighting and decay by wrapped progressive "
+            "sampling on Ray.",
         ),
     ] = False,
     largest_sample: Annotated[
-        int | None, typer.Option(min=500, help="Tokens that a trial of that remembers at most; otherwise all.")
+        int | None,
+        typer.Option(
+            min=500, help="Largest training sample of a trial of trigram, in tokens (default: the whole corpus)."
+        ),
     ] = None,
     consistency: Annotated[
-        bool, typer.Option(help="Learn label consistency and tune it on held-out documents (trains twice).")
+        bool, typer.Option(help="Learn label consistency, and tune it on documents kept apart (trains twice).")
     ] = True,
     held_out_share: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
@@ -185,12 +202,12 @@ def train(
     validation: Annotated[
         Validation,
         typer.Option(
-            help="Documents that judge what is chosen, by --tune and of label consistency: random ones, by their ids, "
-            "or the later ones, which are the last in the corpus. Files and rows count in their order."
+            help="Documents that judge what --tune and label consistency choose: random ones, by their ids, or the "
+            "last ones of the corpus, in the order of files and rows."
         ),
     ] = Validation.RANDOM,
-    register: Annotated[str | None, typer.Option(help="Name in MLflow's model registry.")] = None,
-    alias: Annotated[str, typer.Option(help="Alias the new version gets there.")] = "champion",
+    register: Annotated[str | None, typer.Option(help="Name under which MLflow's registry keeps the model.")] = None,
+    alias: Annotated[str, typer.Option(help="Alias of the new version in the registry.")] = "champion",
     ray: Ray = None,
     workers: Workers = None,
     tracking: Tracking = None,
@@ -421,10 +438,13 @@ def evaluate(
     corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels.")],
     measure: Annotated[
         list[str] | None,
-        typer.Option(help="labels, tokens, spans, offsets, documents, lines or characters; may be given many times."),
+        typer.Option(
+            help="Measure to count: labels, tokens, spans, offsets, documents, lines or characters; may be given many "
+            "times."
+        ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Another run's output folder: differences, with intervals and p.")
+        str | None, typer.Option(help="Folder of another run to compare with: differences, intervals and p-values.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -464,9 +484,13 @@ def chains(
     *,
     corpus: Corpus,
     model: ModelName,
-    doc: Annotated[str | None, typer.Option(help="Id of one document; otherwise the first of the corpus.")] = None,
-    documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 20,
-    number: Annotated[int, typer.Option("--chains", min=2, help="Chains a document, from random labellings.")] = 4,
+    doc: Annotated[
+        str | None, typer.Option(help="Id of the one document to look at (default: the first documents of the corpus).")
+    ] = None,
+    documents: Annotated[int, typer.Option(min=1, help="Largest number of documents to look at.")] = 20,
+    number: Annotated[
+        int, typer.Option("--chains", min=2, help="Number of chains for each document, from random labellings.")
+    ] = 4,
     set_: Set = None,
     constraints: Constraints = None,
     consistency: Consistency = True,

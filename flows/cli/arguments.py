@@ -10,7 +10,7 @@ import typer
 
 from concord.schemas.visible import visible_json
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, everything else elsewhere.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables and lines.")]
 Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus.")]
 Set = Annotated[
     list[str] | None,
@@ -18,19 +18,21 @@ Set = Annotated[
 ]
 Tracking = Annotated[
     str | None,
-    typer.Option(help="MLflow tracking URI; otherwise MLFLOW_TRACKING_URI, otherwise SQLite in .concord/."),
+    typer.Option(help="MLflow tracking URI (default: MLFLOW_TRACKING_URI, or SQLite in .concord/)."),
 ]
-ModelName = Annotated[str, typer.Option("--model", help="Model folder, or models:/NAME@ALIAS in the registry.")]
-Engine = Annotated[str, typer.Option(help="How documents are decoded; `concord list engines` has them.")]
+ModelName = Annotated[str, typer.Option("--model", help="Model: a folder, or models:/NAME@ALIAS in MLflow's registry.")]
+Engine = Annotated[str, typer.Option(help="Engine that decodes the documents; `concord list engines` has them.")]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder of a finished run of `concord reprocess`.")]
-Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; many are joined.")]
-Consistency = Annotated[bool, typer.Option(help="Use the label consistency trained with the model.")]
-Seed = Annotated[int, typer.Option(min=0, help="With the document's id the only source of chance.")]
-Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster; otherwise this machine.")]
-ShardKib = Annotated[
-    int, typer.Option(min=1, help="KiB of text a shard, about; less for few documents that take long.")
+Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")]
+Consistency = Annotated[bool, typer.Option(help="Use the label consistency that was trained with the model.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the random numbers; beside the document's id the only source of chance.")
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Ray actors; otherwise one a CPU.")]
+Ray = Annotated[str | None, typer.Option(help="Address of a Ray cluster (default: this machine).")]
+ShardKib = Annotated[
+    int, typer.Option(min=1, help="Rough size of a shard, in KiB of text. Give less for few documents that take long.")
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of Ray actors (default: one for each CPU).")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 

@@ -15,7 +15,7 @@ from concord.flows.cli.option_lists import options_of, plain_value, value_range
 from concord.flows.cli.plain_tables import text_table
 from concord.flows.commands.mining import METHODS
 from concord.flows.progress import show
-from concord.schemas.reports import EngineReport, EntryReport
+from concord.schemas.reports import EngineReport, EntryReport, OptionReport
 from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
@@ -70,9 +70,45 @@ def features() -> list[EntryReport]:
 def templates() -> list[EntryReport]:
     """Every constraint template; options are the keys of its entry in a constraint file."""
     return [
-        EntryReport(name=name, summary=_first_line(template.__doc__), options=options_of(template))
+        EntryReport(name=name, summary=_first_line(template.__doc__), options=tuple(map(_key, options_of(template))))
         for name, template in TEMPLATES.items()
     ]
+
+
+KEYS = {
+    "name": "Name in reports (default: made from the content).",
+    "weight": "Price of a unit of degree: hard, or nats.",
+    "first": "Labels A, on the left.",
+    "second": "Labels B, on the right.",
+    "reach": "Largest distance of the two, in tokens (default: to the end of the scope).",
+    "scope": "What is looked at as a whole.",
+    "delimiters": "Tokens that delimit: words, or a test.",
+    "before": "Labels of the token on the left.",
+    "after": "Labels of the token on the right.",
+    "begin": "Labels A of the first token.",
+    "end": "Labels B of the last token.",
+    "labels": "Labels, types or levels that the entry speaks of.",
+    "separators": "Labels that separate one side from the other.",
+    "tokens": "Tokens that the entry speaks of: words, or a test.",
+    "side": "Token of a change that is looked at.",
+    "words": "Words that the entry speaks of, or a test.",
+    "position": "Position of the token in the document; a negative one counts from its end.",
+    "label": "Labels that need others.",
+    "implies": "Labels that are needed.",
+    "counted": "Ask for as many of the one as of the other, not for one alone.",
+    "limit": "Number of runs.",
+    "terms": "Terms of the sum: labels with a coefficient, and tests of tokens.",
+    "sense": "How the sum compares with the bound.",
+    "bound": "Number that the sum is compared with.",
+    "each": "What has a row: each document, sentence or token.",
+    "value": "How the words of a span become a value.",
+    "per_token": "Charge a pair for each token of the shorter span.",
+}
+"""What the keys of templates mean; the summary of a template says of what it uses them for."""
+
+
+def _key(option: OptionReport) -> OptionReport:
+    return option.model_copy(update={"meaning": KEYS.get(option.name, option.meaning)})
 
 
 def measures() -> list[EntryReport]:
@@ -154,6 +190,7 @@ def _shown(entry: EntryReport) -> Iterator[Text | Table]:
         table = text_table("  option", "default", "meaning")
         for option in entry.options:
             note = f" ({allowed})" if (allowed := value_range(option.values)) else ""
-            table.add_row(f"  {option.name}", Text(plain_value(option.default)), Text(option.meaning + note))
+            default = "needed" if option.needed else plain_value(option.default)
+            table.add_row(f"  {option.name}", Text(default), Text(option.meaning + note))
         yield table
     yield Text()

@@ -83,14 +83,16 @@ def brown(
     epilog=with_options("Example: concord clusters import glove.6B.50d.txt --out words.parquet", ClusterSettings),
 )
 def import_vectors(
-    vectors: Annotated[Path, typer.Argument(help="Vectors: text, .bin of word2vec, .parquet, or .npy with words.")],
+    vectors: Annotated[
+        Path, typer.Argument(help="File of word vectors: text, .bin of word2vec, .parquet, or .npy with --words.")
+    ],
     *,
     out: Out,
     words: Annotated[
         Path | None,
         typer.Option(
-            help="Words of an .npy array: .txt, a line each, or .parquet with a column of strings. Otherwise the file "
-            "of the array's name with that ending."
+            help="Words of an .npy array: a .txt file, one a line, or .parquet with a column of strings (default: the "
+            "array's name with that ending)."
         ),
     ] = None,
     set_: Set = None,

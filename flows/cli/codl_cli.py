@@ -22,18 +22,20 @@ EXAMPLE = with_options(
 def codl(
     *,
     corpus: Corpus,
-    pool: Annotated[str, typer.Option(help="Corpus to learn on from; its labels are not looked at.")],
+    pool: Annotated[str, typer.Option(help="Corpus to learn on from. Its labels, if it has any, are not read.")],
     out: Annotated[Path, typer.Option(help="Folder for the cycles, on a disk that all workers see.")],
     constraints: Annotated[
         Path | None, typer.Option(help="YAML file of constraints that the pool should keep.")
     ] = None,
     held_out: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None,
-    engine: Annotated[str, typer.Option(help="How the pool is decoded; `concord list engines` has them.")] = ENGINE,
+    engine: Annotated[
+        str, typer.Option(help="Engine that decodes the pool; `concord list engines` has them.")
+    ] = ENGINE,
     set_: Set = None,
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose gamma by cross-validation over the labelled documents.")
     ] = False,
-    n_best: Annotated[int, typer.Option(min=1, help="Labellings of each document to learn from.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="Number of labellings of each document to learn from.")] = 1,
     shard_kib: ShardKib = 256,
     ray: Ray = None,
     workers: Workers = None,

@@ -31,7 +31,7 @@ app = Tree(help="Find constraints in a corpus, check a file of them, or explain 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
 Penalty = Annotated[
     str,
-    typer.Option(help="What a broken row costs: odds, fersini, bayes, fixed, hard, or (to weigh) tuned or learned."),
+    typer.Option(help="Formula for the price of a broken row; `concord list penalties` has them."),
 ]
 
 
@@ -40,13 +40,17 @@ def check(
     file: File,
     *,
     corpus: Corpus,
-    model: Annotated[str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: looks at its output.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model, a folder or models:/NAME@ALIAS, whose answers are checked too.")
+    ] = None,
     engine: Annotated[
-        str, typer.Option(help="How that output is decoded; viterbi shows it without constraints.")
+        str, typer.Option(help="Engine that decodes the model's answers; viterbi shows them without constraints.")
     ] = ENGINE,
     set_: Set = None,
-    documents: Annotated[int, typer.Option(min=1, help="Documents of the corpus to look at, at most.")] = 1000,
-    conflicts: Annotated[int, typer.Option(min=0, help="Documents to search for contradictions.")] = 50,
+    documents: Annotated[int, typer.Option(min=1, help="Largest number of documents to look at.")] = 1000,
+    conflicts: Annotated[
+        int, typer.Option(min=0, help="Number of documents that are searched for contradictions.")
+    ] = 50,
     seed: Seed = 0,
     tracking: Tracking = None,
     as_json: Json = False,
@@ -78,17 +82,22 @@ def weigh(
     file: File,
     *,
     corpus: Corpus,
-    out: Annotated[Path | None, typer.Option(help="The same constraints with these weights, as a new file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New YAML file: the same constraints with these weights.")] = None,
     penalty: Penalty = "odds",
     set_: Set = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model folder, or models:/NAME@ALIAS: whose answers tune, or as which models are trained to learn."
+            help="With `--penalty tuned`: the model whose answers are scored. With `learned`: the model whose "
+            "settings are reused to train one model per fold."
         ),
     ] = None,
     held_out: Annotated[
-        str | None, typer.Option(help="Labelled corpus that neither the counts nor the model have seen: tunes.")
+        str | None,
+        typer.Option(
+            help="With `--penalty tuned`: the labelled corpus that factors are chosen on, which neither the counts "
+            "nor the model have seen."
+        ),
     ] = None,
     seed: Seed = 0,
     tracking: Tracking = None,
@@ -126,16 +135,18 @@ def weigh(
 def mine(
     *,
     corpus: Corpus,
-    out: Annotated[Path, typer.Option(help="YAML file for the rules that help, or with --all that hold.")],
+    out: Annotated[Path, typer.Option(help="YAML file for the rules that help; with --all, for all that hold.")],
     model: Annotated[
         str | None,
-        typer.Option(help="Model folder, or models:/NAME@ALIAS: rules are judged beside models trained as it was."),
+        typer.Option(
+            help="Model, a folder or models:/NAME@ALIAS. Rules are judged beside models that are trained as it was."
+        ),
     ] = None,
     write_all: Annotated[
-        bool, typer.Option("--all", help="Write all rules that hold; without --model none is judged.")
+        bool, typer.Option("--all", help="Write all rules that hold. Without --model none is judged.")
     ] = False,
     method: Annotated[
-        str, typer.Option(help="counting: every rule of some kinds; logic: clauses that cover runs of a type.")
+        str, typer.Option(help="Method by which rules are found; `concord list methods` has them.")
     ] = "counting",
     penalty: Penalty = "odds",
     set_: Set = None,

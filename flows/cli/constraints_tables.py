@@ -20,7 +20,6 @@ from concord.schemas.audit import (
     TuningReport,
     WeighReport,
 )
-from concord.schemas.reports import EntryReport
 
 SHOWN = 12
 """Changes of one constraint that are written out."""
@@ -180,15 +179,6 @@ def changes_line(found: Explanation) -> str:
     triples = zip(found.tokens, found.unconstrained, found.labels, strict=True)
     changes = [f"{token} {before} → {after}" for token, before, after in triples if before != after]
     return f"labels that the constraints changed: {_first(changes) or 'none'}"
-
-
-def templates_table(entries: Iterable[EntryReport]) -> Table:
-    """A line a template: its name, the keys it takes, and what it says."""
-    table = text_table("template", Text.assemble("keys (", ("needed", "bold"), ")"), "what it says")
-    for entry in entries:
-        keys = (Text(key.name, style="bold" if key.needed else "") for key in entry.options if key.name != "name")
-        table.add_row(entry.name, Text(", ").join(keys), Text(entry.summary))
-    return table
 
 
 def _does_something(effect: ConstraintEffect) -> bool:

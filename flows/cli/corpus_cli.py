@@ -26,7 +26,7 @@ def stats(
     *,
     corpus: Corpus,
     model: Annotated[
-        str | None, typer.Option(help="Model folder, or models:/NAME@ALIAS: counts words that it does not know.")
+        str | None, typer.Option(help="Model, a folder or models:/NAME@ALIAS, whose unknown words are counted.")
     ] = None,
     ray: Ray = None,
     workers: Workers = None,

@@ -22,12 +22,12 @@ Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 @app.command(epilog="Example: concord import scores labels.txt --column scores --form logits --out models/mine/")
 @takes(ScoresSettings, apart=("labels",))
 def scores(
-    labels: Annotated[Path, typer.Argument(help="Text file: the labels of the scores in their order, one a line.")],
+    labels: Annotated[Path, typer.Argument(help="Text file of the labels, one a line, in the order of the scores.")],
     *,
     out: Out,
     transitions: Annotated[
         Path | None,
-        typer.Option(help="Matrix of the nats of one label after another, rows the first one (.npy); otherwise 0."),
+        typer.Option(help="Matrix of transition scores in nats (.npy), a row for the label before (default: zeros)."),
     ] = None,
     as_json: Json = False,
     settings: dict[str, Any],
@@ -57,14 +57,16 @@ def crfsuite(
     *,
     features: Annotated[
         str,
-        typer.Option(help="MODULE:FUNCTION that makes features of the words of a sentence. Its code is run: trust it."),
+        typer.Option(
+            help="MODULE:FUNCTION that makes features of the words of a sentence. Its code is run, so trust it."
+        ),
     ],
     tokenizer: Annotated[
         str | None,
-        typer.Option(help="MODULE:FUNCTION that makes a list of words of a text: raw text is cut by it. Trust it too."),
+        typer.Option(help="MODULE:FUNCTION that cuts raw text into words. Its code is run, so trust it."),
     ] = None,
     word_tables: Annotated[
-        bool, typer.Option(help="Score by tables of words where the features turn out to be of one word at a time.")
+        bool, typer.Option(help="Score from tables of words, where each feature turns out to be of one word.")
     ] = True,
     out: Out,
     as_json: Json = False,

@@ -28,11 +28,13 @@ OF_CORPORA = ("options", "certificates", "certificate_nodes", "errors_of", "text
 
 @takes(RunSettings, apart=OF_CORPORA)
 def label(
-    text: Annotated[str | None, typer.Argument(help="What to label; otherwise --file or standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Text to label (default: --file, or standard input).")] = None,
     *,
     model: ModelName,
-    file: Annotated[list[Path] | None, typer.Option(help="Text file, one document; may be given many times.")] = None,
-    encoding: Annotated[str, typer.Option(help="Of files and standard input, such as latin-1.")] = UTF_8,
+    file: Annotated[
+        list[Path] | None, typer.Option(help="Text file to label, as one document; may be given many times.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Encoding of files and standard input, such as latin-1.")] = UTF_8,
     set_: Set = None,
     constraints: Constraints = None,
     consistency: Consistency = True,

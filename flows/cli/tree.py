@@ -146,7 +146,7 @@ def _with_config(command: Callable[..., Any]) -> Callable[..., Any]:
             "--config",
             callback=_take_file,
             is_eager=True,
-            help="YAML file of these options, such as `workers: 2`; the command line comes before it.",
+            help="YAML file of these options, such as `workers: 2`. The command line comes before it.",
         ),
     ]
     added = inspect.Parameter(CONFIG, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)

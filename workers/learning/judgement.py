@@ -61,23 +61,33 @@ class Source(StrEnum):
 class JudgedSettings(Settings):
     """How it is judged which rules help."""
 
-    folds: int = Field(5, ge=2, description="Parts of the documents, each answered by a model and rules of the others.")
-    level: float = Field(0.2, gt=0, le=1, description="How likely luck alone may gain as much as the best rules do.")
-    measure: str = Field("spans", description="By what it is judged, see `concord evaluate`.")
-    figure: str = Field("f1", description="Which figure of that measure, such as f1 or macro_f1.")
+    folds: int = Field(
+        5, ge=2, description="Number of parts of the documents, each answered by a model and rules of the others."
+    )
+    level: float = Field(
+        0.2, gt=0, le=1, description="Largest probability that luck alone gains as much as the best rules do."
+    )
+    measure: str = Field("spans", description="Measure by which rules are judged; `concord list measures` has them.")
+    figure: str = Field("f1", description="Figure of that measure, such as f1 or macro_f1.")
     sources: tuple[Source, ...] = Field(
         (Source.BEYOND, Source.LEARNED), min_length=1, description="Weights that are tried."
     )
-    scales: tuple[Scale, ...] = Field((0.5, 1.0, 2.0), min_length=1, description="What weights are tried times.")
-    rate: float = Field(0.1, gt=0.0, allow_inf_nan=False, description="Nats a unit of degree moves a learned weight.")
-    passes: int = Field(30, ge=1, description="Passes over the documents to learn weights, at most.")
-    patience: int = Field(3, ge=1, description="Passes in which the figure may fail to rise before learning ends.")
-    rounds: int = Field(4, ge=1, description="Times that exact answers under the best weights are added, at most.")
-    engine: str = Field("certify", description="What answers meanwhile.")
+    scales: tuple[Scale, ...] = Field((0.5, 1.0, 2.0), min_length=1, description="Factors of weights that are tried.")
+    rate: float = Field(
+        0.1, gt=0.0, allow_inf_nan=False, description="Nats by which a unit of degree moves a learned weight."
+    )
+    passes: int = Field(30, ge=1, description="Largest number of passes over the documents to learn weights.")
+    patience: int = Field(
+        3, ge=1, description="Number of passes in which the figure may fail to rise before learning ends."
+    )
+    rounds: int = Field(
+        4, ge=1, description="Largest number of times that exact answers under the best weights are added."
+    )
+    engine: str = Field("certify", description="Engine that answers meanwhile.")
     work: int = Field(
         2_000_000,
         ge=1,
-        description="Work that an answer may cost, in the engine's unit; the best found then counts.",
+        description="Limit of work for an answer, in the engine's unit; the best one found then counts.",
     )
 
 

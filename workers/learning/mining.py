@@ -48,10 +48,10 @@ UNWEIGHED = 1.0
 class KeptSettings(JudgedSettings):
     """Which rules are kept, however they are found, and how it is judged which of them help."""
 
-    fdr: float = Field(0.05, gt=0, lt=1, description="Share of false rules among those that pass, at most.")
-    support: int = Field(10, ge=1, description="Documents in which a rule has to bind, at least.")
-    held: float = Field(0.9, ge=0, le=1, description="Share of these in which it has to hold, at least.")
-    orders: int = Field(32, ge=1, le=10_000, description="Shuffled orders of each document's runs.")
+    fdr: float = Field(0.05, gt=0, lt=1, description="Largest fraction of false rules among those that pass.")
+    support: int = Field(10, ge=1, description="Least number of documents in which a rule has to bind.")
+    held: float = Field(0.9, ge=0, le=1, description="Least fraction of these in which it has to hold.")
+    orders: int = Field(32, ge=1, le=10_000, description="Number of shuffled orders of each document's runs.")
 
 
 class MiningSettings(KeptSettings):

@@ -66,13 +66,13 @@ class PenaltySettings(Settings):
 class OddsSettings(PenaltySettings):
     """Chang et al.'s odds."""
 
-    held: Nats = Field(0.0, description="Imagined rows of every constraint that held.")
+    held: Nats = Field(0.0, description="Number of rows of every constraint that are taken to have held.")
 
 
 class FixedSettings(PenaltySettings):
     """One number."""
 
-    nats: Nats = Field(1.0, description="What a broken row costs.")
+    nats: Nats = Field(1.0, description="Price of a broken row, in nats.")
 
 
 def odds(rows: float, broken: float, settings: OddsSettings) -> float:
@@ -156,12 +156,14 @@ def _counted(name: str) -> str:
 class TunedSettings(PenaltySettings):
     """Weights that are counted, times one factor for each template, chosen on documents that the model has not seen."""
 
-    base: Annotated[str, AfterValidator(_counted)] = Field("odds", description="What is counted first.")
-    measure: str = Field("labels", description="By what the factors are chosen, see `concord evaluate`.")
-    figure: str = Field("accuracy", description="Which figure of that measure, such as f1 or macro_f1.")
-    engine: str = Field("certify", description="What answers meanwhile.")
+    base: Annotated[str, AfterValidator(_counted)] = Field("odds", description="Penalty that is counted first.")
+    measure: str = Field(
+        "labels", description="Measure by which the factors are chosen; `concord list measures` has them."
+    )
+    figure: str = Field("accuracy", description="Figure of that measure, such as f1 or macro_f1.")
+    engine: str = Field("certify", description="Engine that answers meanwhile.")
     factors: tuple[Nats, ...] = Field(
-        (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), min_length=2, description="What is tried, ascending, 1 among them."
+        (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), min_length=2, description="Factors that are tried, ascending, 1 among them."
     )
 
     @field_validator("factors")
@@ -181,18 +183,26 @@ def tuned(rows: float, broken: float, settings: TunedSettings) -> float:
 class LearnedSettings(PenaltySettings):
     """Weights of rows learned from the errors that models make on documents they have not seen."""
 
-    folds: int = Field(5, ge=2, description="Models, each trained without a share of the documents, which it answers.")
+    folds: int = Field(
+        5, ge=2, description="Number of models, each trained without a part of the documents, which it answers."
+    )
     rates: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
-        (0.05, 0.1, 0.2), min_length=1, description="Nats that a unit of degree moves a weight, of which one is chosen."
+        (0.05, 0.1, 0.2),
+        min_length=1,
+        description="Rates that are tried: nats by which a unit of degree moves a weight.",
     )
-    passes: int = Field(30, ge=1, description="Passes over the documents at most.")
-    patience: int = Field(3, ge=1, description="Passes in which the figure on the other half may fail to rise.")
+    passes: int = Field(30, ge=1, description="Largest number of passes over the documents.")
+    patience: int = Field(
+        3, ge=1, description="Number of passes in which the figure on the other half may fail to rise."
+    )
     scales: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
-        (0.5, 2.0, 4.0), description="What the weights of the best pass are tried times."
+        (0.5, 2.0, 4.0), description="Factors of the weights of the best pass that are tried."
     )
-    measure: str = Field("spans", description="By what rate, passes and scale are chosen, see `concord evaluate`.")
-    figure: str = Field("f1", description="Which figure of that measure, such as f1 or macro_f1.")
-    engine: str = Field("certify", description="What answers meanwhile.")
+    measure: str = Field(
+        "spans", description="Measure by which rate, passes and scale are chosen; `concord list measures` has them."
+    )
+    figure: str = Field("f1", description="Figure of that measure, such as f1 or macro_f1.")
+    engine: str = Field("certify", description="Engine that answers meanwhile.")
 
 
 def as_counted(rows: float, broken: float, settings: LearnedSettings) -> float:

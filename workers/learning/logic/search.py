@@ -33,21 +33,29 @@ Counts = NDArray[np.int64]
 class LogicSettings(KeptSettings):
     """Clauses from one part of the documents, tried on the others, which are held out."""
 
-    held_out_share: float = Field(1 / 3, gt=0, lt=1, description="Share of documents that are held out, by their ids.")
-    literals: int = Field(3, ge=1, le=10, description="Literals of a clause, at most.")
+    held_out_share: float = Field(
+        1 / 3, gt=0, lt=1, description="Fraction of the documents that are kept apart, by their ids."
+    )
+    literals: int = Field(3, ge=1, le=10, description="Largest number of literals of a clause.")
     literal: int = Field(
         5,
         ge=0,
         le=1_000_000,
-        description="What a literal costs, in runs that are covered; one more where it is negated.",
+        description="Price of a literal, in runs that are covered; one more where it is negated.",
     )
-    mixed: int = Field(20, ge=0, le=1_000_000, description="What each side a clause speaks of costs but one, the same.")
+    mixed: int = Field(
+        20, ge=0, le=1_000_000, description="Price of each side but one that a clause speaks of, in runs too."
+    )
     wrong: int = Field(
-        10, ge=1, le=10_000, description="What a covered run of another class costs, at as many runs of either."
+        10, ge=1, le=10_000, description="Price of a covered run of another class, where either has as many runs."
     )
-    clauses: int = Field(8, ge=1, description="Clauses of a class, at most.")
-    vectors: int = Field(3_000, ge=1, description="Distinct samples that are looked at, the most frequent ones.")
-    deterministic_seconds: float = Field(2.0, gt=0, description="CP-SAT's limit a clause, in deterministic seconds.")
+    clauses: int = Field(8, ge=1, description="Largest number of clauses of a class.")
+    vectors: int = Field(
+        3_000, ge=1, description="Number of distinct samples that are looked at, the most frequent ones."
+    )
+    deterministic_seconds: float = Field(
+        2.0, gt=0, description="Limit of CP-SAT's deterministic time for a clause, in seconds."
+    )
 
 
 class Learned(NamedTuple):
