@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -227,6 +227,12 @@ def test_of_settings_the_command_line_comes_first_and_the_file_is_named(tmp_path
 # Help
 
 
+@pytest.mark.parametrize("words", [[], *sorted({tuple(name.split()[:-1]) for name in LEAVES} - {()})])
+def test_help_of_groups_fits_eighty_columns(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(cell_len, CliRunner().invoke(app, [*words, "--help"]).stdout.splitlines())) <= 80
+
+
 @every
 def test_help_fits_eighty_columns_and_cuts_no_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -288,22 +294,34 @@ def test_results_are_on_standard_output_and_nothing_else_is(line: str, made: Pat
 # What is proposed
 
 
-def proposed() -> dict[str, list[str]]:
-    """The next steps that commands print, by what they come after."""
-    return {
-        "clusters": next_steps.after_clusters("a b/words.parquet"),
-        "agreement": next_steps.after_agreement("corpora/all docs/", "models/news/", "a b/agreement.parquet"),
-    }
+PROPOSED = {
+    "after_clusters": [next_steps.after_clusters("a b/words.parquet")],
+    "after_agreement": [next_steps.after_agreement("corpora/all docs/", "models/news/", "a b/agreement.parquet")],
+    "after_demo": next_steps.after_demo(),
+}
+"""The next steps that commands print, by the function that gives them."""
+
+
+def shown_by_the_demo() -> Iterator[list[str]]:
+    """Each command that `make demo` prints, with 1 in the place of what is known when it runs."""
+    tree = ast.parse((ROOT / "flows" / "cli" / "demo.py").read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "_step":
+            for typed in node.args[1:]:
+                assert isinstance(typed, ast.JoinedStr)
+                parts = (str(part.value) if isinstance(part, ast.Constant) else "1" for part in typed.values)
+                yield shlex.split("".join(parts))
 
 
 def test_every_next_step_is_a_command() -> None:
-    made = [name for name in vars(next_steps) if name.startswith("after_")]
-    assert len(made) == len(proposed())
-    for words in proposed().values():
+    assert {name for name in vars(next_steps) if name.startswith("after_")} == PROPOSED.keys()
+    shown = list(shown_by_the_demo())
+    assert len(shown) == 5
+    for words in [*(words for steps in PROPOSED.values() for words in steps), *shown]:
         typed = shlex.split(shlex.join(words))
         leaf = LEAVES[typed[0]]
         with leaf.command.make_context(leaf.name, typed[1:]) as context:
-            assert context.params["out"]
+            assert context.params
 
 
 def messages() -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import typer
 from rich.table import Table
 
+from concord.flows.cli.next_steps import after_demo
 from concord.flows.environment import command, home
 from concord.flows.progress import Terminal
 
@@ -172,12 +173,9 @@ def _outlook(seconds: float) -> None:
     for name, text in lines:
         out.print(f"   {name:<16} {text}", soft_wrap=True)
     out.print("\nYour own corpus:")
-    for text in (
-        "ingest conll FILE --out corpora/train     # or columns, text; `list readers` has them",
-        "train --corpus corpora/train --out models/mine --register mine",
-        "reprocess --corpus corpora/new --model models:/mine@champion --out out/",
-    ):
-        out.print(f"   {command('concord')} {text}", soft_wrap=True)
+    for words in after_demo():
+        out.print(f"   {command('concord')} {shlex.join(words)}", soft_wrap=True)
+    out.print(f"   {command('concord')} list readers, for files of another form", soft_wrap=True)
 
 
 if __name__ == "__main__":

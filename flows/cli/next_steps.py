@@ -25,3 +25,12 @@ def after_clusters(clusters: str) -> list[str]:
     """Clusters are looked at by a model; corpus and model stand in capitals, for names of one's own."""
     features = "core+mentions+clusters"
     return ["train", "--corpus", "CORPUS", "--features", features, "--clusters", clusters, "--out", "MODEL"]
+
+
+def after_demo() -> list[list[str]]:
+    """The same with a corpus of one's own."""
+    return [
+        ["ingest", "conll", "FILE", "--out", "corpora/train"],
+        ["train", "--corpus", "corpora/train", "--out", "models/mine", "--register", "mine"],
+        ["reprocess", "--corpus", "corpora/new", "--model", "models:/mine@champion", "--out", "out/"],
+    ]
