@@ -70,7 +70,7 @@ def features() -> list[EntryReport]:
 def templates() -> list[EntryReport]:
     """Every constraint template; options are the keys of its entry in a constraint file."""
     return [
-        EntryReport(name=name, summary=_first_line(template.__doc__), options=tuple(map(_key, options_of(template))))
+        EntryReport(name=name, summary=_first_line(template.__doc__), options=tuple(_keys(template)))
         for name, template in TEMPLATES.items()
     ]
 
@@ -107,8 +107,10 @@ KEYS = {
 """What the keys of templates mean; the summary of a template says of what it uses them for."""
 
 
-def _key(option: OptionReport) -> OptionReport:
-    return option.model_copy(update={"meaning": KEYS.get(option.name, option.meaning)})
+def _keys(template: type[Settings]) -> Iterator[OptionReport]:
+    for key in options_of(template):
+        meaning = template.model_fields[key.name].description or KEYS.get(key.name, key.meaning)
+        yield key.model_copy(update={"meaning": meaning})
 
 
 def measures() -> list[EntryReport]:
