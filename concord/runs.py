@@ -72,7 +72,7 @@ def reprocess(
 def evaluate(
     run: str | PathLike[str],
     *,
-    gold: str | PathLike[str],
+    corpus: str | PathLike[str],
     measures: Sequence[str] | None = None,
     against: str | PathLike[str] | None = None,
 ) -> EvaluationReport:
@@ -80,13 +80,13 @@ def evaluate(
 
     ``measures`` are names of ``docs/measures.md``, by default those of the label scheme. Raises `InputError`.
 
-    >>> concord.evaluate("proven", gold="corpora/test").documents
+    >>> concord.evaluate("proven", corpus="corpora/test").documents
     20
     """
     from concord.flows.commands.evaluate import evaluate as scored
 
     other = None if against is None else fspath(against)
-    return scored(fspath(run), fspath(gold), measures=measures, against=other).report
+    return scored(fspath(run), fspath(corpus), measures=measures, against=other).report
 
 
 def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyReport:
