@@ -157,7 +157,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
 def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
     request = Request(corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, search=Search(workers=2))
     check_search(request)
-    for changes in ({"settings": SgdSettings()}, {"tune": False}):
+    for changes in ({"trainer": "sgd", "settings": SgdSettings()}, {"tune": False}):
         with pytest.raises(TrainingError, match="are for --tune of trainer trigram alone"):
             check_search(request.model_copy(update=changes))
 
