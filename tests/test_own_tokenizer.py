@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ("--features", FEATURES, "--tokenizer", TOKENIZER, "--out", str(path / "model"))
     done = call("import", "crfsuite", str(path / "a.crfsuite"), *given)
     assert f"text is cut by {TOKENIZER}" in done.stdout
-    assert f"CONCORD_TRUST={FEATURES},{TOKENIZER}" in done.stderr.replace("\n", "")
+    assert f"CONCORD_TRUST={FEATURES},{TOKENIZER}" in done.stdout.replace("\n", "")
     return path / "model"
 
 
