@@ -277,7 +277,7 @@ RESULTS = {
     "list engines": "certify",
 }
 """Commands, and what stands in the last of their results."""
-NOTICES = re.compile(r"[a-z ]+: \d+( of \d+)?( .*)?|next:|concord .*")
+NOTICES = re.compile(r"[a-z, ]+: \d+( of \d+)?( .*)?|next:|concord .*")
 """What stands on standard error: progress, and what could be done next."""
 
 

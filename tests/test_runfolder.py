@@ -98,7 +98,8 @@ def whole_run(out: Path, corpus: Path, key: RunKey = KEY) -> int:
 
 def seen(out: Path) -> dict[str, bytes]:
     """What a reader finds who looks for files by name, times apart."""
-    found = [*out.glob("predictions/*.parquet"), *out.glob("_rejects/*.parquet"), *out.glob(MANIFEST)]
+    named = [*out.glob("predictions/*.parquet"), *out.glob("_rejects/*.parquet"), out / MANIFEST]
+    found = [path for path in named if path.exists()]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
 
 
