@@ -13,10 +13,10 @@ from tests.integration.terminals import CTRL_C, Terminal
 
 pytestmark = pytest.mark.slow
 
-SERVER, RAY = "prefect.server", "gcs_server"
+RAY = "gcs_server"
 
 
-@pytest.mark.parametrize("moment", [SERVER, RAY, "labelling"])
+@pytest.mark.parametrize("moment", [RAY, "labelling"])
 def test_ctrl_c_ends_a_run_within_seconds_and_in_one_line(world: World, trained: object, moment: str) -> None:
     assert trained
     out = f"pressed-{moment}"
@@ -59,7 +59,7 @@ def test_a_closed_terminal_ends_a_run_in_good_order(world: World, trained: objec
 def test_ctrl_c_ends_a_training(world: World) -> None:
     terminal = Terminal.start(world, "train", "--corpus", "train", "--features", "finkel", "--out", "pressed-model")
     terminal.wait(lambda: b"iterations" in terminal.said, seconds=240)
-    terminal.runs(SERVER)
+    terminal.runs(RAY)
     os.write(terminal.keyboard, CTRL_C)
     terminal.wait(terminal.ended, seconds=45)
     terminal.step()
