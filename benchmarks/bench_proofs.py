@@ -29,7 +29,7 @@ from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.registry import SOLVERS
 
 sys.path.insert(0, str(ROOT))  # the referees are part of the tests, which are not installed
-from tests.oracle import MAX_LABELLINGS, enumerate_best
+from concord.testing.problems import MAX_LABELLINGS, enumerate_best
 from tests.referees import network
 from tests.referees.judge import disproof
 from tests.referees.milp import Highs

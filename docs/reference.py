@@ -15,7 +15,7 @@ import typer
 import concord
 from concord.flows.cli.app import app
 from concord.flows.cli.catalogue import LISTS
-from concord.flows.cli.option_lists import plain_value, value_range
+from concord.flows.cli.option_lists import plain_value, told_meaning
 
 
 def write_reference(folder: Path) -> None:
@@ -41,10 +41,8 @@ def parts(name: str) -> Iterator[str]:
         if entry.options:
             yield "| option | default | meaning |\n| --- | --- | --- |"
             for option in entry.options:
-                allowed = value_range(option.values)
-                meaning = option.meaning + (f" ({allowed})" if allowed else "")
                 default = "needed" if option.needed else f"`{plain_value(option.default)}`"
-                yield f"| `{option.name}` | {_cell(default)} | {_cell(meaning)} |"
+                yield f"| `{option.name}` | {_cell(default)} | {_cell(told_meaning(option))} |"
             yield ""
 
 

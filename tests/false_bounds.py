@@ -12,20 +12,20 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
-from concord.workers.certificates.checker import Ground
-from concord.workers.certificates.writer import prove
-from concord.workers.constraints.declared import DeclaredConstraints
-from tests.made_up_proofs import accepts, damaged, made_up_node
-from tests.naive_templates import BIO, CASES, PLAIN, WORDS
-from tests.oracle import (
+from concord.testing.problems import (
     LABEL_SETS,
-    LOOSE_SETS,
     enumerate_best,
     naive_keys,
     random_potentials,
     random_rows,
     random_words,
 )
+from concord.workers.certificates.checker import Ground
+from concord.workers.certificates.writer import prove
+from concord.workers.constraints.declared import DeclaredConstraints
+from tests.made_up_proofs import accepts, damaged, made_up_node
+from tests.naive_templates import BIO, CASES, PLAIN, WORDS
+from tests.oracle import LOOSE_SETS
 from tests.test_templates import template
 
 SCHEMES = {

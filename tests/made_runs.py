@@ -14,13 +14,13 @@ from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.run import RunKey, RunSettings, ShardReport
+from concord.testing.problems import impossible_rows
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import ConstraintSet, Ground, Unconstrained
 from concord.workers.corpus.shards import Shard
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
 from concord.workers.synthesis.made_up import synthesize
-from tests.oracle import impossible_rows
 
 LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 

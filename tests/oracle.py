@@ -16,35 +16,9 @@ from concord.schemas.potentials import Floats
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import (
     LABEL_SETS,
-    MAX_LABELLINGS,
     all_labellings,
-    enumerate_best,
-    impossible_rows,
     local_scores,
-    naive_keys,
-    random_agreement,
-    random_labelling,
-    random_potentials,
-    random_problem,
-    random_rows,
-    random_words,
 )
-
-__all__ = [
-    "LABEL_SETS",
-    "MAX_LABELLINGS",
-    "all_labellings",
-    "enumerate_best",
-    "impossible_rows",
-    "local_scores",
-    "naive_keys",
-    "random_agreement",
-    "random_labelling",
-    "random_potentials",
-    "random_problem",
-    "random_rows",
-    "random_words",
-]
 
 LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
 EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)

@@ -12,6 +12,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from concord.schemas.settings import CertifySettings, GibbsSettings
+from concord.testing.problems import all_labellings, enumerate_best, naive_keys, random_problem
 from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.core.chain import viterbi, viterbi_score
@@ -21,7 +22,6 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import candidate_spans
 from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.sampling import gibbs
-from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.seeds import quick_seeds
 
 PEOPLE = LabelSet.bio(["PER", "ORG", "LOC"])

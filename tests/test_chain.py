@@ -7,8 +7,8 @@ import pytest
 
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
+from concord.testing.problems import all_labellings, local_scores, random_potentials
 from concord.workers.inference.core.chain import log_partition, marginals, max_marginals, viterbi, viterbi_score
-from tests.oracle import all_labellings, local_scores, random_potentials
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.testing.problems import LABEL_SETS, all_labellings, local_scores, random_problem
 from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.core.prepared import Prepared
-from tests.oracle import LABEL_SETS, all_labellings, local_scores, random_problem
 
 
 @settings(max_examples=120)

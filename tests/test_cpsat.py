@@ -12,6 +12,15 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
 from concord.schemas.settings import CpSatSettings
+from concord.testing.problems import (
+    LABEL_SETS,
+    all_labellings,
+    enumerate_best,
+    naive_keys,
+    random_potentials,
+    random_problem,
+    random_words,
+)
 from concord.workers.inference.core.chain import max_marginals, viterbi, viterbi_score
 from concord.workers.inference.cpsat import engine as cpsat
 from concord.workers.inference.cpsat import lattice_spans
@@ -19,7 +28,6 @@ from concord.workers.inference.cpsat.draft import TRUE, ModelDraft
 from concord.workers.inference.cpsat.engine import solve_model
 from concord.workers.inference.cpsat.lattice import NoLabellingError, build_model
 from tests import oracle
-from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, naive_keys, random_problem
 
 
 def solve(problem: Problem, **settings: float) -> tuple[Labels, float, float]:
@@ -93,8 +101,8 @@ def test_crowded_rows_with_real_coefficients(hard_share: float) -> None:
     """Presolve by inclusion (google/or-tools#5293) claims false optima on six of these."""
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        starts = oracle.random_words(rng, 8)[1]
-        potentials, kept = oracle.random_potentials(rng, LABEL_SETS[0], starts, 8)
+        starts = random_words(rng, 8)[1]
+        potentials, kept = random_potentials(rng, LABEL_SETS[0], starts, 8)
         count = int(rng.integers(4, 9))
         rows = oracle.real_rows(rng, LABEL_SETS[0], kept, starts, 8, count=count, hard_share=hard_share)
         problem = Problem(potentials, LABEL_SETS[0], tuple(f"c{r}" for r in range(count)), rows)

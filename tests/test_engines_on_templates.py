@@ -12,12 +12,12 @@ from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
+from concord.testing.problems import enumerate_best
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import Template
 from concord.workers.inference.registry import SOLVERS
 from tests.naive_templates import BIO, CASES, PLAIN
-from tests.oracle import enumerate_best
 from tests.test_engines import EXACT, check_answer, run
 from tests.test_templates import random_text, template
 

@@ -15,6 +15,7 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.settings import HmmSettings
+from concord.testing.problems import all_labellings, local_scores
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.expectation import EXPECT, Words, added, improved
@@ -23,7 +24,6 @@ from concord.workers.learning.trainers import hmm
 from concord.workers.learning.trainers.trainer import Iteration, TrainingError
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.hmm import HmmModel, Tables, load
-from tests.oracle import all_labellings, local_scores
 
 PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 SETS = (PLAIN, LabelSet.bio(["PER"]))

@@ -14,6 +14,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.settings import Hmm2Settings
+from concord.testing.problems import LABEL_SETS, all_labellings
 from concord.workers.inference.core.chain import best_labels
 from concord.workers.inference.core.second_order import best_second_order, earlier
 from concord.workers.learning.crf.chains import Gold
@@ -22,7 +23,6 @@ from concord.workers.learning.trainers.hmm2 import after_two
 from concord.workers.models.folder import ModelError
 from concord.workers.models.hmm2 import SECOND_FILE, Hmm2Model, load, save
 from tests.model_mutations import mend_hashes
-from tests.oracle import LABEL_SETS, all_labellings
 
 
 def scored(unary: Floats, second: Floats, labels: Labels) -> float:

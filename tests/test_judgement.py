@@ -19,6 +19,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.settings import IngestSettings, SgdSettings
+from concord.testing.problems import all_labellings, local_scores
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -39,7 +40,6 @@ from concord.workers.learning.trainers import sgd
 from concord.workers.learning.unseen import Answers, Unseen
 from concord.workers.synthesis.made_up import synthesize
 from tests.in_process import Here
-from tests.oracle import all_labellings, local_scores
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
 RULES = DeclaredConstraints(
@@ -232,16 +232,7 @@ QUICK = [word for one in ("folds=3", "kinds=once,there,starts,order") for word i
 def test_the_command_writes_what_helps_or_all_that_holds(place: Path, tmp_path: Path) -> None:
     out, every = tmp_path / "helps.yaml", tmp_path / "holds.yaml"
     assert "--model FOLDER" in run("mine", "--corpus", place / "corpus", "--out", out, code=Exit.USAGE)
-    given: list[str | Path] = [
-        "mine",
-        "--corpus",
-        place / "corpus",
-        "--model",
-        place / "model",
-        *QUICK,
-        "--set",
-        "level=1",
-    ]
+    given: list[str | Path] = ["mine", *beside(place), *QUICK, "--set", "level=1"]
     report = MineReport.model_validate(json.loads(run(*given, "--out", out, "--json")))
     judgement = report.judgement
     assert judgement is not None
@@ -260,18 +251,9 @@ def test_the_command_writes_what_helps_or_all_that_holds(place: Path, tmp_path: 
 
 def test_where_no_rule_helps_the_list_is_empty_and_can_be_used(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "helps.yaml"
-    given: list[str | Path] = [
-        "mine",
-        "--corpus",
-        place / "corpus",
-        "--model",
-        place / "model",
-        *QUICK,
-        "--set",
-        "level=1e-9",
-    ]
+    given: list[str | Path] = ["mine", *beside(place), *QUICK, "--set", "level=1e-9"]
     said = run(*given, "--out", out).replace("\n", " ")
     assert "no rule helps: the list in" in said
     assert load_constraints(out).templates == ()
     assert "no rule helps beside models of sgd" in out.read_text().splitlines()[0]
-    run("check", out, "--corpus", place / "corpus", "--model", place / "model")
+    run("check", out, *beside(place))

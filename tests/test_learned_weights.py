@@ -20,6 +20,7 @@ from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.settings import IngestSettings, SgdSettings
+from concord.testing.problems import all_labellings, local_scores
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -36,7 +37,6 @@ from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.trainer import Progress
 from concord.workers.learning.unseen import Answers, Unseen
 from concord.workers.synthesis.made_up import synthesize
-from tests.oracle import all_labellings, local_scores
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
 RULES = DeclaredConstraints(

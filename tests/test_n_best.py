@@ -17,6 +17,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
+from concord.testing.problems import LABEL_SETS, all_labellings, impossible_rows, local_scores, random_problem
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.chains.list_viterbi import list_viterbi
 from concord.workers.inference.core.chain import viterbi
@@ -26,7 +27,7 @@ from concord.workers.inference.nbest.parts import Listed, together
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.shard import answers_table
 from tests.made_runs import HashModel, Impossible, consistency, key_of
-from tests.oracle import LABEL_SETS, all_labellings, impossible_rows, local_scores, naive_objective, random_problem
+from tests.oracle import naive_objective
 
 TOKENS = {2: 7, 3: 5, 5: 3}
 """Of a problem, by its number of labels."""

@@ -8,12 +8,12 @@ import pytest
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem, Relation, SpanAgreement
+from concord.testing.problems import enumerate_best, random_labelling, random_problem
 from concord.workers.constraints.consistency import span_keys
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.sampling.names import sites_of
 from concord.workers.inference.sampling.settling import settle
-from tests.oracle import enumerate_best, random_labelling, random_problem
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 HARD = 50.0

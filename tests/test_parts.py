@@ -97,6 +97,7 @@ def test_a_part_is_imported_when_it_is_asked_for_and_a_broken_one_leaves_the_oth
     assert "bad" in registry
     assert not {"good_parts", "bad_parts"} & set(sys.modules)
     assert registry["good"] is abs
+    assert registry.name_of(abs) == "good"
     with pytest.raises(PartError) as raised:
         registry["bad"]
     assert str(raised.value) == (

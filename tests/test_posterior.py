@@ -9,9 +9,9 @@ from concord.schemas.decoded import Decoded, Status
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem
+from concord.testing.problems import LABEL_SETS, all_labellings, local_scores, random_problem
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.registry import SOLVERS, Decoder
-from tests.oracle import LABEL_SETS, all_labellings, local_scores, random_problem
 
 
 def answer(problem: Problem) -> Decoded:

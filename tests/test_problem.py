@@ -8,18 +8,17 @@ import pytest
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
-from concord.workers.constraints.consistency import span_keys
-from tests.oracle import (
+from concord.testing.problems import (
     LABEL_SETS,
     all_labellings,
     enumerate_best,
-    enumerate_marginals,
     naive_keys,
-    naive_objective,
     random_labelling,
     random_problem,
     random_words,
 )
+from concord.workers.constraints.consistency import span_keys
+from tests.oracle import enumerate_marginals, naive_objective
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -55,7 +55,7 @@ def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
         ),
     ),
     """
-from tests.oracle import random_problem
+from concord.testing.problems import (random_problem)
 from concord.workers.inference.registry import Decoder
 import numpy as np
 problem = random_problem(np.random.default_rng(0))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.oracle import enumerate_best
+from concord.testing.problems import enumerate_best
 from tests.referees import network
 from tests.referees.judge import TOLERANCE, agree
 from tests.referees.milp import Arrays, Highs, Scip

@@ -13,6 +13,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from concord.schemas.settings import CpSatSettings
+from concord.testing.problems import all_labellings, enumerate_best, naive_keys, random_problem
 from concord.workers.inference.core.chain import viterbi, viterbi_score
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED
@@ -29,7 +30,6 @@ from concord.workers.inference.relaxation.groups import (
     workspace_for,
 )
 from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, chains_of, relax
-from tests.oracle import all_labellings, enumerate_best, naive_keys, random_problem
 from tests.seeds import quick_seeds
 from tests.test_certify import names_in_sentences
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from concord.schemas.problem import Problem
+from concord.testing.problems import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING
 from concord.workers.inference.relaxation import row_dual
 from concord.workers.inference.relaxation.row_dual import dual_bound, prove_rows
-from tests.oracle import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
 
 SEEDS = range(60)
 

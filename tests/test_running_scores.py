@@ -16,6 +16,7 @@ from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
 from concord.schemas.settings import GibbsSettings
+from concord.testing.problems import LABEL_SETS, naive_keys, random_potentials, random_rows
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -30,7 +31,7 @@ from concord.workers.inference.sampling.names import Groups, sites_of
 from concord.workers.inference.sampling.state import NOW, ROWS, SPANS
 from concord.workers.inference.sampling.sweep import anneal
 from tests.naive_templates import BIO, CASES, PLAIN
-from tests.oracle import LABEL_SETS, enumerate_marginals, naive_keys, random_potentials, random_rows
+from tests.oracle import enumerate_marginals
 from tests.test_templates import random_text, template
 
 LOOSE = LabelSet(BIO.names, Scheme.LOOSE)

@@ -23,6 +23,19 @@ from concord.schemas.settings import (
     EvolutionSettings,
     TwoStageSettings,
 )
+from concord.testing.problems import (
+    LABEL_SETS,
+    all_labellings,
+    enumerate_best,
+    local_scores,
+    naive_keys,
+    random_agreement,
+    random_labelling,
+    random_potentials,
+    random_problem,
+    random_rows,
+    random_words,
+)
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.order import PresencePrecedence
 from concord.workers.inference.chains import constrained_viterbi
@@ -39,19 +52,6 @@ from concord.workers.inference.search.variation import DRAWS, breed
 from concord.workers.inference.two_stage import engine as two_stage
 from concord.workers.inference.two_stage.price import Band
 from concord.workers.inference.two_stage.violations import Violations, most_degrees
-from tests.oracle import (
-    LABEL_SETS,
-    all_labellings,
-    enumerate_best,
-    local_scores,
-    naive_keys,
-    random_agreement,
-    random_labelling,
-    random_potentials,
-    random_problem,
-    random_rows,
-    random_words,
-)
 
 SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")
 

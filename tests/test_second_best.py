@@ -17,6 +17,14 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, Score, SpanAgreement
 from concord.schemas.settings import CertifySettings
+from concord.testing.problems import (
+    LABEL_SETS,
+    all_labellings,
+    local_scores,
+    naive_keys,
+    random_labelling,
+    random_problem,
+)
 from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.core.chain import viterbi_score
 from concord.workers.inference.core.effort import Effort
@@ -27,7 +35,6 @@ from concord.workers.inference.relaxation import relaxation
 from concord.workers.inference.relaxation.ascent import SPAN
 from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
-from tests.oracle import LABEL_SETS, all_labellings, local_scores, naive_keys, random_labelling, random_problem
 
 PEOPLE, NAMES = LabelSet.bio(["PER"]), LabelSet.bio(["PER", "ORG"])
 CLOSE = 1e-4

@@ -16,6 +16,7 @@ from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunKey, RunSettings
 from concord.schemas.settings import CrfSettings, HmmSettings, StackedSettings
+from concord.testing.problems import all_labellings, local_scores
 from concord.workers.compiling.code import code_digest
 from concord.workers.compiling.interpreted import interpreted
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, span_keys
@@ -31,7 +32,6 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import local_scores as model_scores
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 from concord.workers.verification.second_path import second_path
-from tests.oracle import all_labellings, local_scores
 from tests.test_crf import corpus
 
 TYPES = LabelSet.bio(["X", "Y"])

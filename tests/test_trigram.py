@@ -22,6 +22,7 @@ from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import LinearRows, Problem
 from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting, Window
+from concord.testing.problems import all_labellings, enumerate_best, random_problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.rows import ConstraintError, selected
@@ -39,7 +40,6 @@ from concord.workers.models.memory.timbl import TimblError
 from concord.workers.models.model import LocalScores, local_scores
 from concord.workers.models.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load
 from tests.model_mutations import mend_hashes
-from tests.oracle import all_labellings, enumerate_best, random_problem
 
 BIO = LabelSet.bio(["PER", "LOC"])
 ABC = LabelSet(("a", "b", "c"), Scheme.PLAIN)

@@ -135,8 +135,13 @@ class Registry(Mapping[str, Part], Generic[Part]):
         raise KeyError(name)
 
     def name_of(self, part: Part) -> str:
-        """The name of a part that is registered. Raises `PartError` where it is not."""
-        for name in self:
+        """The name of a part that is registered. Raises `PartError` where it is not.
+
+        What is loaded, and what is of the part's own package, is looked at first: a broken one of another stops nobody.
+        """
+        package = _package(getattr(part, "__module__", ""))
+        nearest = sorted(self._foreign, key=lambda name: _package(self._foreign[name].module) != package)
+        for name in (*self._own, *self._ready, *nearest):
             if self[name] is part:
                 return name
         raise PartError(f"{_shown(part)} is not registered: no entry point of the group {self.group} leads to it")
@@ -187,6 +192,11 @@ def said(entry: EntryPoint) -> str:
     return f"package {distribution_of(entry)}, entry point {entry.group} {entry.name!r} = {entry.value}"
 
 
+def _package(module: str) -> str:
+    """The package at the top, which a module is in."""
+    return module.partition(".")[0]
+
+
 def _loaded(entry: EntryPoint) -> Any:
     try:
         return entry.load()
@@ -220,7 +230,7 @@ def _digest(entries: Sequence[EntryPoint]) -> str:
     state = hashlib.sha256()
     for entry in sorted(entries, key=lambda entry: (entry.group, entry.name)):
         state.update(f"{entry.group}\0{entry.name}\0{entry.value}\0".encode())
-    for package in sorted({entry.module.partition(".")[0] for entry in entries}):
+    for package in sorted({_package(entry.module) for entry in entries}):
         for name, path in _files(package):
             content = path.read_bytes()
             state.update(f"{package}\0{name}\0{len(content)}\0".encode() + content)

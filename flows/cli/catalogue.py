@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from concord.flows.cli.arguments import print_json
-from concord.flows.cli.option_lists import options_of, plain_value, value_range
+from concord.flows.cli.option_lists import options_of, plain_value, told_meaning
 from concord.flows.cli.plain_tables import text_table
 from concord.flows.commands.mining import METHODS
 from concord.flows.progress import show
@@ -191,8 +191,7 @@ def _shown(entry: EntryReport) -> Iterator[Text | Table]:
     if entry.options:
         table = text_table("  option", "default", "meaning")
         for option in entry.options:
-            note = f" ({allowed})" if (allowed := value_range(option.values)) else ""
             default = "needed" if option.needed else plain_value(option.default)
-            table.add_row(f"  {option.name}", Text(default), Text(option.meaning + note))
+            table.add_row(f"  {option.name}", Text(default), Text(told_meaning(option)))
         yield table
     yield Text()

@@ -17,6 +17,12 @@ def with_options(example: str, kind: type[Settings]) -> str:
     return "\n\n".join([example, "What --set takes:", *map(escape, lines)])
 
 
+def told_meaning(option: OptionReport) -> str:
+    """What it is, and what it may be."""
+    allowed = value_range(option.values)
+    return option.meaning + (f" ({allowed})" if allowed else "")
+
+
 def _words(option: OptionReport) -> str:
     allowed = value_range(option.values)
     return f"{option.meaning} [{plain_value(option.default)}{f'; {allowed}' if allowed else ''}]"

@@ -76,12 +76,15 @@ def weigh_file(
     weights = {name: count.weight(cost, settings) for name, count in counts.items()}
     tuned = None
     if cost.by is By.FACTORS:
+        assert model is not None
+        assert held_out is not None
         as_counted = with_weights(constraints, weights)
-        tuned = _HeldOut(str(held_out), str(model), seed, tracking).tuned(as_counted, cast("TunedSettings", settings))
+        tuned = _HeldOut(held_out, model, seed, tracking).tuned(as_counted, cast("TunedSettings", settings))
     learned = None
     if cost.by is By.ERRORS:
+        assert model is not None
         errors = cast("LearnedSettings", settings)
-        learned = learned_on(corpus, str(model), constraints, errors, penalty=penalty, seed=seed, tracking=tracking)
+        learned = learned_on(corpus, model, constraints, errors, penalty=penalty, seed=seed, tracking=tracking)
     factors = {} if tuned is None else tuned.factors
     family = families(constraints)
     rows = [

@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from concord.schemas.labels import Labels, LabelSet, Spans
 from concord.schemas.problem import LinearRows, Problem, SpanAgreement
-from tests import oracle
+from concord.testing.problems import (
+    LABEL_SETS,
+    impossible_rows,
+    naive_keys,
+    random_agreement,
+    random_potentials,
+    random_rows,
+)
+from tests.oracle import real_rows
 
 SIZES = {"1": (1, 1), "2-7": (2, 7), "8-15": (8, 15), "16-30": (16, 30), "31-60": (31, 60)}
 """Tokens of a problem, by the name of its class."""
@@ -40,13 +48,13 @@ def random_kind(rng: np.random.Generator, sizes: tuple[str, ...] = tuple(SIZES))
 def problem_of_kind(rng: np.random.Generator, kind: Kind) -> Problem:
     """A random problem; some labelling breaks nothing hard unless the kind says so."""
     n = int(rng.integers(SIZES[kind.size][0], SIZES[kind.size][1] + 1))
-    labels = oracle.LABEL_SETS[int(rng.integers(len(oracle.LABEL_SETS)))]
+    labels = LABEL_SETS[int(rng.integers(len(LABEL_SETS)))]
     starts = _sentence_starts(rng, n)
-    potentials, kept = oracle.random_potentials(rng, labels, starts, n, forbid=float(rng.choice([0.0, 0.1])))
+    potentials, kept = random_potentials(rng, labels, starts, n, forbid=float(rng.choice([0.0, 0.1])))
     parts = [_rows(rng, labels, kept, starts, n, kind.force)] if kind.parts != "agreements" else []
     count = sum(len(p) for p in parts)
     if kind.infeasible:
-        parts.append(oracle.impossible_rows(labels, n, count))
+        parts.append(impossible_rows(labels, n, count))
         count += 1
     agreements: tuple[SpanAgreement, ...] = ()
     if kind.parts != "rows":
@@ -74,9 +82,9 @@ def _rows(
     hard_share = {"hard": 1.0, "soft": 0.0, "mixed": 0.4}[force]
     if rng.random() < 0.5:
         count = int(rng.integers(2, 14))
-        rows = oracle.real_rows(rng, labels, kept, starts, n, count=count, hard_share=hard_share)
+        rows = real_rows(rng, labels, kept, starts, n, count=count, hard_share=hard_share)
     else:
-        rows = oracle.random_rows(rng, labels, kept, starts, n, hard_share=hard_share)
+        rows = random_rows(rng, labels, kept, starts, n, hard_share=hard_share)
     soft = np.isfinite(rows.weight)
     rows.weight[soft] = _weights(rng, int(soft.sum()))
     return rows
@@ -98,11 +106,11 @@ def _agreements(
             tables.append(tables[-1].copy())
             continue
         words = rng.integers(0, int(rng.integers(1, max(3, n // 3) + 1)), n).tolist()
-        tables.append(oracle.naive_keys(words, starts.tolist(), int(rng.integers(1, WIDEST_KEY + 1))))
+        tables.append(naive_keys(words, starts.tolist(), int(rng.integers(1, WIDEST_KEY + 1))))
     made = []
     for i in range(int(rng.integers(1, 5))):
         table = tables[int(rng.integers(len(tables)))]
-        agreement = oracle.random_agreement(rng, labels, table, first + i, kept)
+        agreement = random_agreement(rng, labels, table, first + i, kept)
         made.append(_reweighted(rng, agreement, force))
     return tuple(made)
 
