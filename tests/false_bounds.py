@@ -14,6 +14,7 @@ from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 from concord.testing.problems import (
     LABEL_SETS,
+    LOOSE_SETS,
     enumerate_best,
     naive_keys,
     random_potentials,
@@ -25,7 +26,6 @@ from concord.workers.certificates.writer import prove
 from concord.workers.constraints.declared import DeclaredConstraints
 from tests.made_up_proofs import accepts, damaged, made_up_node
 from tests.naive_templates import BIO, CASES, PLAIN, WORDS
-from tests.oracle import LOOSE_SETS
 from tests.test_templates import template
 
 SCHEMES = {

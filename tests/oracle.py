@@ -15,13 +15,9 @@ from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Floats
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import (
-    LABEL_SETS,
     all_labellings,
     local_scores,
 )
-
-LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
-EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)
 
 Span = tuple[int, int, int]
 """Start, end (exclusive), type."""

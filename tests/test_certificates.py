@@ -13,13 +13,12 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
 from concord.schemas.settings import CertifySettings
-from concord.testing.problems import LABEL_SETS, enumerate_best, naive_keys, random_problem
+from concord.testing.problems import EVERY_SET, LABEL_SETS, enumerate_best, naive_keys, random_problem
 from concord.workers.certificates import writer
 from concord.workers.certificates.checker import TOLERANCE, Ground, check
 from concord.workers.certificates.writer import prove
 from concord.workers.inference.certify import engine as certify
 from tests.made_up_proofs import accepts, damaged, made_up_node
-from tests.oracle import EVERY_SET
 from tests.test_second_best import crowded, ranked
 
 SLACK = 1.1 * TOLERANCE

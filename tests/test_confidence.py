@@ -12,7 +12,7 @@ from concord.schemas.labels import Labels, LabelSet, Scheme, Spans
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
-from concord.testing.problems import all_labellings, random_problem
+from concord.testing.problems import EVERY_SET, LOOSE_SETS, all_labellings, random_problem
 from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.span_marginals import span_marginals
@@ -20,7 +20,7 @@ from concord.workers.labelling.confidence import Entity, Rival, _Prover, confide
 from concord.workers.labelling.labelled import check_settings, label_batch, run_decoder
 from concord.workers.labelling.shard import answers_table
 from tests.made_runs import HashModel, Impossible, consistency
-from tests.oracle import EVERY_SET, LOOSE_SETS, Span, naive_spans
+from tests.oracle import Span, naive_spans
 
 TOKENS = {2: 6, 3: 5, 5: 4}
 """Of a problem, by its number of labels."""

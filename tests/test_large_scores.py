@@ -14,7 +14,7 @@ from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.schemas.settings import CertifySettings
-from concord.testing.problems import enumerate_best, random_problem
+from concord.testing.problems import EVERY_SET, enumerate_best, random_problem
 from concord.workers.certificates.checker import CertificateError, check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_file import ConstraintFileError, parse_constraints
@@ -23,7 +23,6 @@ from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.synthesis.made_up import synthesize
 from tests.made_runs import HashModel, consistency, key_of
 from tests.made_up_proofs import UNIT, accepts
-from tests.oracle import EVERY_SET
 from tests.test_certificates import names
 
 LABELS = LabelSet(("O", "x"), Scheme.PLAIN)

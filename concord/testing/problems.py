@@ -21,6 +21,9 @@ LABEL_SETS = (
     LabelSet(("O", "author"), Scheme.PLAIN),
     LabelSet(("author", "title", "date"), Scheme.PLAIN),
 )
+LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
+EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)
+"""Label sets of every scheme."""
 """BIO and plain ones, with and without a label for what is outside."""
 
 MAX_LABELLINGS = 20_000
