@@ -1,4 +1,4 @@
-"""Commands that a command proposes at its end, in one place: a test runs each."""
+"""Commands that a command proposes at its end, in one place: a test parses each by the real tree."""
 
 from __future__ import annotations
 
