@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import ray
-from ray._private import ray_constants as constants
-from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # not in its stubs
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from concord.flows.cluster.aside import Aside, aside, python_takes_signals
@@ -22,6 +20,7 @@ from concord.flows.cluster.deaths import ClusterError
 from concord.flows.cluster.guard import guarded
 from concord.flows.cluster.pool import Done, Order, Pool, reason
 from concord.flows.cluster.ray_folder import RayFolder, ray_folder
+from concord.flows.cluster.ray_internals import constants_of, head_and_node, read_environment
 from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
@@ -144,14 +143,14 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
     mode = None if address is None else reach(address)
     with ExitStack() as stack:
         folder = stack.enter_context(ray_folder())
-        stack.callback(_read_environment)
+        stack.callback(read_environment)
         stack.enter_context(applied(RAY))
         if address is None:
             stack.enter_context(applied(LOCAL_RAY))
             stack.enter_context(guarded(folder.sessions))
         stack.enter_context(_authentication(mode, folder.token if address is None else None))
-        stack.enter_context(_constants(address))
-        _read_environment()
+        stack.enter_context(constants_of(address))
+        read_environment()
         # Ray's messages go where all messages go: standard output is for answers.
         stack.enter_context(redirect_stdout(sys.stderr))
         thread = stack.enter_context(aside())
@@ -178,24 +177,6 @@ def _authentication(mode: Mode | None, token: Path | None) -> Iterator[None]:
         for name in told:
             os.environ.pop(name, None)
         os.environ |= {name: value for name, value in former.items() if value is not None}
-
-
-@contextmanager
-def _constants(address: str | None) -> Iterator[None]:
-    """What Ray has read of the environment when it was imported, which somebody else may have done; see `RAY`."""
-    former = constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV, constants.ENABLE_RAY_CLUSTER
-    constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
-    constants.ENABLE_RAY_CLUSTER = former[1] and address is not None
-    try:
-        yield
-    finally:
-        constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV, constants.ENABLE_RAY_CLUSTER = former
-
-
-def _read_environment() -> None:
-    """Ray reads these variables once a process; this makes it read them again."""
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _started(address: str | None, workers: int | None, folder: RayFolder, thread: Aside) -> Cluster:
@@ -229,9 +210,7 @@ def _watch(address: str | None) -> Watch:
     if address is not None and address.startswith("ray://"):
         head, node = address, None  # all else is behind that door
     else:
-        started = ray._private.worker.global_worker.node
-        assert started is not None
-        head, node = started.gcs_address, started.raylet_socket_name
+        head, node = head_and_node()
     place = host_and_port(head)
     doors = [] if place is None else [Door("head", place, HEAD_KNOCKS)]
     doors += [] if node is None else [Door("node on this machine", node, NODE_KNOCKS)]

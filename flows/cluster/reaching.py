@@ -30,25 +30,9 @@ GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 
 FRAME_HEAD, SETTINGS = 9, 4
 """Bytes before the content of a frame, and the type of the frame that a server begins with."""
 
-ASK = """
-import sys
-from ray._private.services import canonicalize_bootstrap_address_or_die
-from ray._raylet import AuthenticationMode, AuthenticationTokenLoader, GcsClient, get_authentication_mode
-wanted = get_authentication_mode() == AuthenticationMode.TOKEN
-if wanted and not AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):
-    sys.exit("NoToken")
-address = sys.argv[1]
-if ":" not in address:
-    try:
-        address = canonicalize_bootstrap_address_or_die(address)
-    except ConnectionError:
-        sys.exit("NoCluster")
-GcsClient(address=address).get_all_node_info(timeout=10)
-"""
-"""Asks as a driver would; what is wrong stands on standard error.
-
-An address with a port is asked as it is: Ray would turn one of the loopback interface into the outside one, where a
-cluster on loopback does not listen."""
+ASK = "import sys; from concord.flows.cluster.ray_internals import ask; ask(sys.argv[1])"
+NO_TOKEN, NO_CLUSTER = "NoToken", "NoCluster"
+"""What that process says on standard error where it has no token to show, and where no cluster is on this machine."""
 
 _REFUSED = (b"InvalidAuthToken", b"AuthenticationError", b"Unauthenticated")
 _HOW = "give it in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
@@ -74,9 +58,9 @@ def _asked(address: str, mode: Mode, *, given: bool) -> Mode:
     said = _ask(address, mode)
     if said is None:
         return mode
-    if b"NoCluster" in said:
+    if NO_CLUSTER.encode() in said:
         raise ClusterError("no Ray cluster runs on this machine; give its address, or leave --ray out")
-    if b"NoToken" in said:
+    if NO_TOKEN.encode() in said:
         raise ClusterError(f"the Ray cluster at {address} wants a token: {_HOW}")
     if not any(word in said for word in _REFUSED):
         raise ClusterError(_strange(address))

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from numba import njit
-from numba.core import event
 
-from concord.workers.compiling.kernel_folder import NUMBA, KernelFiles
+from concord.workers.compiling.kernel_folder import KernelFiles
+from concord.workers.compiling.numba_internals import COMPILED, UNCOUNTED, WITHOUT_ENTRY_POINTS, kept_by, tell
 from concord.workers.compiling.told import Compilations
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -25,34 +25,23 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FILES = f"{KernelFiles.__module__}.{KernelFiles.__name__}"
 """Numba asks this class where a kernel is kept."""
 
-COMPILED: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
-WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILED | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-UNCOUNTED: dict[str, Any] = {"_nrt": False}
-"""Without numba's runtime, which counts references; to make an array does not compile then."""
-
-
 OURS = "concord.workers."
 """How the names of modules with kernels of this project begin."""
 
-
-class _Teller(event.Listener):
-    """Tells of the kernels of this project that numba compiles."""
-
-    def __init__(self) -> None:
-        self._compilations = Compilations()
-
-    def on_start(self, event: Any) -> None:
-        function = event.data["dispatcher"].py_func
-        if function.__module__.startswith(OURS):
-            self._compilations.began(f"{function.__module__}.{function.__name__}")
-
-    def on_end(self, event: Any) -> None:
-        if event.data["dispatcher"].py_func.__module__.startswith(OURS):
-            self._compilations.ended()
+_COMPILATIONS = Compilations()
 
 
-EVENTS: Any = event
-EVENTS.register("numba:compile", _Teller())
+def _began(function: Any) -> None:
+    if function.__module__.startswith(OURS):
+        _COMPILATIONS.began(f"{function.__module__}.{function.__name__}")
+
+
+def _ended(function: Any) -> None:
+    if function.__module__.startswith(OURS):
+        _COMPILATIONS.ended()
+
+
+tell(_began, _ended)
 
 
 def _kept(**options: Any) -> Callable[[Function], Function]:
@@ -62,13 +51,9 @@ def _kept(**options: Any) -> Callable[[Function], Function]:
     """
 
     def compiled(function: Function) -> Function:
-        elsewhere = NUMBA.CACHE_LOCATOR_CLASSES
-        NUMBA.CACHE_LOCATOR_CLASSES = FILES
-        try:
+        with kept_by(FILES):
             kernel: Function = njit(**options)(function)
-            return kernel
-        finally:
-            NUMBA.CACHE_LOCATOR_CLASSES = elsewhere
+        return kernel
 
     return compiled
 

@@ -21,11 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from llvmlite.binding import get_host_cpu_name
-from numba.core import config
-
 from concord.workers.compiling.code import COMPILERS, ROOT, digest_of_libraries, sources_digest
 from concord.workers.compiling.definitions import kernel_digests
+from concord.workers.compiling.numba_internals import folder_given, processor_and_settings
 
 PREFIX = "concord-kernels-"
 
@@ -34,9 +32,6 @@ KEPT_DAYS = 30
 
 LETTERS = 20
 """Of a kernel's digest, in its files' names."""
-
-NUMBA: Any = config
-"""Numba's settings, those of the environment among them."""
 
 
 class KernelFiles:
@@ -106,13 +101,12 @@ def known_digests(folder: Path) -> dict[str, str]:
 
 def _compiler() -> str:
     """Names the compiler, the processor, and how numba is told to compile."""
-    told = (NUMBA.CPU_NAME or get_host_cpu_name(), NUMBA.CPU_FEATURES, NUMBA.OPT, NUMBA.BOUNDSCHECK)
-    return _digest(digest_of_libraries(COMPILERS), repr(told))[:LETTERS]
+    return _digest(digest_of_libraries(COMPILERS), processor_and_settings())[:LETTERS]
 
 
 def _places() -> Iterator[Path]:
-    if NUMBA.CACHE_DIR:
-        yield Path(NUMBA.CACHE_DIR)
+    if given := folder_given():
+        yield Path(given)
     yield ROOT / "workers" / "__pycache__"
     with contextlib.suppress(RuntimeError):  # nobody's home is known
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"

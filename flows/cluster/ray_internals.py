@@ -1,0 +1,69 @@
+"""What Ray has no public way for: the only module of the project that touches Ray's private names.
+
+Ray may move them in any release. So its version is pinned to one minor release, and `tests/test_internals.py` tells
+when one has moved.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import ray
+from ray._private import ray_constants as constants
+from ray._private.services import canonicalize_bootstrap_address_or_die
+from ray._raylet import (  # type: ignore[attr-defined]  # not in its stubs
+    AuthenticationMode,
+    AuthenticationTokenLoader,
+    Config,
+    GcsClient,
+    get_authentication_mode,
+)
+
+from concord.flows.cluster.reaching import NO_CLUSTER, NO_TOKEN
+
+ANSWER_SECONDS = 10
+"""How long a cluster may take to list its nodes."""
+
+
+@contextmanager
+def constants_of(address: str | None) -> Iterator[None]:
+    """What Ray has read of the environment when it was imported, which somebody else may have done; see `RAY`."""
+    former = constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV, constants.ENABLE_RAY_CLUSTER
+    constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
+    constants.ENABLE_RAY_CLUSTER = former[1] and address is not None
+    try:
+        yield
+    finally:
+        constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV, constants.ENABLE_RAY_CLUSTER = former
+
+
+def read_environment() -> None:
+    """Ray reads its variables once a process; this makes it read them again."""
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+def head_and_node() -> tuple[str, str]:
+    """Address of the head, and socket of this machine's node, of the Ray that this process has started or joined."""
+    started = ray._private.worker.global_worker.node
+    assert started is not None
+    return started.gcs_address, started.raylet_socket_name
+
+
+def ask(address: str) -> None:
+    """Asks the cluster at ``address`` for its nodes, as a driver would; ends the process with what is wrong.
+
+    An address with a port is asked as it is: Ray would turn one of the loopback interface into the outside one, where
+    a cluster on loopback does not listen. Only for a process of its own, as Ray's client may abort it.
+    """
+    wanted = get_authentication_mode() == AuthenticationMode.TOKEN
+    if wanted and not AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):
+        sys.exit(NO_TOKEN)
+    if ":" not in address:
+        try:
+            address = canonicalize_bootstrap_address_or_die(address)
+        except ConnectionError:
+            sys.exit(NO_CLUSTER)
+    GcsClient(address=address).get_all_node_info(timeout=ANSWER_SECONDS)

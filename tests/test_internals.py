@@ -1,0 +1,85 @@
+"""What libraries keep to themselves is used in one module a library, so that a release that moves it breaks one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba import njit
+from ray._private import ray_constants as constants
+
+from concord.flows.cluster.ray_internals import constants_of, head_and_node, read_environment
+from concord.workers.compiling.code import ROOT
+from concord.workers.compiling.definitions import definitions_behind
+from concord.workers.compiling.numba_internals import folder_given, kept_by, processor_and_settings, tell
+
+PLACES = {
+    "ray": (re.compile(r"ray\.(_|\w+\._).*"), "flows/cluster/ray_internals.py"),
+    "numba": (re.compile(r"numba\.core.*|llvmlite.*"), "workers/compiling/numba_internals.py"),
+    "mlflow": (
+        re.compile(r"mlflow\.(store|utils|protos|server).*|mlflow\.(\w+\.)*_\w+.*"),
+        "flows/tracking/tracking.py",
+    ),
+    "prefect": (re.compile(r"prefect\.(server|_).*|prefect\.(\w+\.)+_\w+.*"), None),
+}
+"""What names of a library are its own, and the module that may use them."""
+
+
+def names(path: Path) -> Iterator[str]:
+    """Every dotted name of a module's code, those of its imports in full."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"(?:from|import) ([\w.]+)", node.value)
+
+
+def users(own: re.Pattern[str]) -> set[str]:
+    paths = [
+        path for folder in ("flows", "workers", "schemas", "concord/testing") for path in (ROOT / folder).rglob("*.py")
+    ]
+    return {str(path.relative_to(ROOT)) for path in paths if any(own.fullmatch(name) for name in names(path))}
+
+
+@pytest.mark.parametrize("library", PLACES)
+def test_one_module_uses_what_is_a_librarys_own(library: str) -> None:
+    own, place = PLACES[library]
+    assert users(own) == ({place} if place else set())
+
+
+def test_what_is_rays_own_is_where_it_was() -> None:
+    """Its tokens and its client are used by `tests/integration/test_tokens.py`, on real clusters."""
+    read_environment()
+    with constants_of(None):
+        assert not constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
+    with pytest.raises(AssertionError):
+        head_and_node()  # no Ray has been started here
+
+
+def test_what_is_numbas_own_is_where_it_was() -> None:
+    told: list[str] = []
+    tell(lambda function: told.append(f"began {function.__name__}"), lambda function: told.append("ended"))
+
+    def twice(x: Any) -> Any:
+        return 2 * x
+
+    with kept_by("no.such.Locator"):
+        pass
+    doubled: Any = njit(twice)
+    assert doubled(3) == 6
+    assert told == ["began twice", "ended"]
+    assert processor_and_settings().startswith("('")
+    assert isinstance(folder_given(), str)
+
+
+def test_how_kernels_are_compiled_is_in_their_digests() -> None:
+    behind = definitions_behind("concord.workers.compiling.kernel", "copy_to")
+    assert ("concord.workers.compiling.numba_internals", "UNCOUNTED") in behind
