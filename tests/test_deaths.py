@@ -63,13 +63,14 @@ def test_the_lethal_rows_are_taken_out_and_no_others(rows: int, chosen: set[int]
 
 def test_a_worker_that_was_killed_by_others_blames_no_document() -> None:
     deaths, whole = Deaths(cut), Work(shard_of(4))
-    assert deaths.lost(whole) == [whole]
+    alone = whole._replace(suspect=True)
+    assert deaths.lost(whole) == [alone]
     parts = deque(deaths.lost(whole))
     assert [rows_of(part) for part in parts] == [{FIRST_ROW + row} for row in range(4)]
     assert deaths.lost(parts[0]) == [parts[0]]  # once is no proof
     again = [work for part in parts for work in deaths.survived(part)]
-    assert again == [whole]
-    assert deaths.lost(whole) == [whole]
+    assert again == [alone]
+    assert deaths.lost(alone) == [alone]
     with pytest.raises(GivenUpError, match="of none of its documents alone"):
         deaths.lost(whole)
 
@@ -84,7 +85,7 @@ class Other(NamedTuple):
 
 def test_what_is_no_shard_is_tried_again_and_then_given_up() -> None:
     deaths, trials = Deaths(cut), [Work(Other("a")), Work(Other("b"))]
-    assert [deaths.lost(trial) for trial in trials] == [[trials[0]], [trials[1]]]
+    assert [deaths.lost(trial) for trial in trials] == [[trial._replace(suspect=True)] for trial in trials]
     with pytest.raises(GivenUpError, match="its worker died 2 times"):
         deaths.lost(trials[0])
 

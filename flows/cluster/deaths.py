@@ -31,10 +31,15 @@ class ClusterError(ServiceError):
 
 
 class Work(NamedTuple):
-    """What a worker is given: a shard or another unit, or a part of a shard to rehearse."""
+    """What a worker is given: a shard or another unit, or a part of a shard to rehearse.
+
+    A ``suspect`` may have ended a worker. It is given to one that has nothing else to do: of two calls it would be
+    blamed for the death in the other, where its answer was on its way and got lost.
+    """
 
     shard: Unit
     rehearsal: bool = False
+    suspect: bool = False
 
 
 class GivenUpError(Exception):
@@ -75,7 +80,7 @@ class Deaths:
             return self._lost_rehearsal(case, shard)
         case.deaths += 1
         if case.deaths < ATTEMPTS:
-            return [work]
+            return [work._replace(suspect=True)]
         if case.searched:
             raise GivenUpError(f"its worker died {ATTEMPTS} times, and of none of its documents alone")
         case.searched = True
@@ -88,7 +93,7 @@ class Deaths:
         """What is no shard has no rows of which one may be to blame."""
         self._others[work.shard.id] += 1
         if self._others[work.shard.id] < ATTEMPTS:
-            return [work]
+            return [work._replace(suspect=True)]
         raise GivenUpError(f"its worker died {ATTEMPTS} times")
 
     def survived(self, rehearsal: Work) -> list[Work]:
@@ -100,7 +105,7 @@ class Deaths:
             return self._rehearse(case, shard) + self._rehearsed(case)
         case.by_row[shard.first_row] += 1
         if case.by_row[shard.first_row] < ATTEMPTS:
-            return [Work(shard, rehearsal=True)]
+            return [_rehearsal(shard)]
         self._take_out(case, shard)
         return self._rehearsed(case)
 
@@ -117,7 +122,7 @@ class Deaths:
     def _rehearse(self, case: _Case, shard: Shard) -> list[Work]:
         parts = self.split(shard, PARTS)
         case.rehearsals += len(parts)
-        return [Work(part, rehearsal=True) for part in parts]
+        return [_rehearsal(part) for part in parts]
 
     def _rehearsed(self, case: _Case) -> list[Work]:
         """One rehearsal is over; after the last one the shard is done without its lethal rows."""
@@ -125,6 +130,11 @@ class Deaths:
         return [] if case.rehearsals else [_rest(case)]
 
 
+def _rehearsal(part: Shard) -> Work:
+    return Work(part, rehearsal=True, suspect=True)
+
+
 def _rest(case: _Case) -> Work:
     case.deaths = 0
-    return Work(case.shard._replace(lethal=tuple(sorted(row - case.shard.first_row for row in case.lethal))))
+    lethal = tuple(sorted(row - case.shard.first_row for row in case.lethal))
+    return Work(case.shard._replace(lethal=lethal), suspect=True)

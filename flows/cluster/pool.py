@@ -104,14 +104,20 @@ class Pool:
         self.made += 1
 
     def _feed(self, number: int) -> None:
-        busy = sum(1 for at, _ in self.flying.values() if at == number)
-        # Near the end a shard that waits behind another would be begun sooner by an actor that is idle.
-        while self.queue and busy < (IN_FLIGHT if len(self.queue) >= IN_FLIGHT * len(self.actors) else 1):
+        given = [work for at, work in self.flying.values() if at == number]
+        while self.queue and len(given) < self._most([*given, self.queue[0]]):
             work = self.queue.popleft()
             actor = self.actors[number]
             call = actor.rehearse if work.rehearsal else actor.run
             self.flying[call.remote(work.shard, self.order.shared)] = number, work
-            busy += 1
+            given.append(work)
+
+    def _most(self, works: Sequence[Work | None]) -> int:
+        """How many calls an actor may have at once, these among them."""
+        if any(work is not None and work.suspect for work in works):
+            return 1
+        # Near the end a shard that waits behind another would be begun sooner by an actor that is idle.
+        return IN_FLIGHT if len(self.queue) >= IN_FLIGHT * len(self.actors) else 1
 
     def answers(self, calls: list[Any]) -> Iterator[Done[Any, Any]]:
         """What calls that have ended brought, and new calls in their place."""
@@ -146,7 +152,11 @@ class Pool:
             yield Done(work.shard, answer)
 
     def _actor_lost(self, number: int, error: Exception) -> Iterator[Done[Any, Any]]:
-        """An actor has died: of the first of its calls that has no answer. Another takes its place."""
+        """An actor has died: of the first of its calls that has no answer. Another takes its place.
+
+        Or of the second one, where the answer to the first was lost with it: then the first one lives when it is given
+        to an actor again, alone.
+        """
         if "creation task" in str(error):
             raise ClusterError(reason(error)) from error
         ray.kill(self.actors.pop(number))
