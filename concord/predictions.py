@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS
-from concord.schemas.shown import fields_html, fields_text
+from concord.schemas.shown import fields_html, fields_text, marked_html, marked_text, marked_tokens, proven
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
 
 if TYPE_CHECKING:
@@ -34,6 +34,18 @@ class PredictedDocument(NamedTuple):
     gap: float
     status: str
     row: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{marked_text(*self._marked())}\n{self._proven()}"
+
+    def _repr_html_(self) -> str:
+        return f"{marked_html(*self._marked())}<p><small>{self._proven()}</small></p>"
+
+    def _marked(self) -> tuple[str, Sequence[Mapping[str, Any]]]:
+        return marked_tokens(self.tokens, self.entities)
+
+    def _proven(self) -> str:
+        return f"{self.doc_id}: {proven(self.status, self.gap)}"
 
 
 class Predictions:

@@ -248,11 +248,7 @@ def _label(job: _Job, done: dict[str, ShardMarker]) -> _Work:
                 tokens += marker.report.tokens
                 documents += marker.report.documents
                 certified += marker.report.certified
-                speed = tokens / max(time.monotonic() - started, 1e-9)
-                bar.advance(
-                    answer.shard.rows,
-                    note=f"documents, {speed:,.0f} tokens/s, {_share(certified, documents):.1%} certified",
-                )
+                bar.advance(answer.shard.rows, note=f"documents, {_share(certified, documents):.1%} certified")
         wall = time.monotonic() - started
     total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
     return _Work(len(parts), skipped, tokens, wall, total, tuple(sorted(errors)))
@@ -330,6 +326,7 @@ def _report(request: Request, report: ShardReport, work: _Work, run: str, *, sec
         shards_failed=len(work.errors),
         seconds=round(seconds, 3),
         tokens_per_second=round(work.tokens / work.wall, 1) if work.wall else 0.0,
+        worker_speed=round(work.tokens / work.seconds.total, 1) if work.seconds.total else 0.0,
         certified=_share(report.certified, report.documents),
         by_solver=_share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
         max_gap=report.gap_max if report.gap_max < float("inf") else None,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 from concord.schemas.audit import Explanation
 from concord.schemas.run import Figures
-from concord.schemas.shown import marked_html, marked_text
-
-NO_GAP = 1e-6
-"""Nats: engines prove what is optimal to within this."""
+from concord.schemas.shown import marked_html, marked_text, marked_tokens, proven
 
 
 class LabelledEntity(Figures):
@@ -83,23 +79,12 @@ class LabelledText(Figures):
     explanation: Explanation | None = None
 
     def __repr__(self) -> str:
-        return f"{marked_text(*self._marked())}\n{self._proven()}"
+        return f"{marked_text(*self._marked())}\n{proven(self.status, self.gap)}"
 
     def _repr_html_(self) -> str:
-        return f"{marked_html(*self._marked())}<p><small>{self._proven()}</small></p>"
+        return f"{marked_html(*self._marked())}<p><small>{proven(self.status, self.gap)}</small></p>"
 
     def _marked(self) -> tuple[str, list[dict[str, Any]]]:
         """The text and its entities by characters; tokens without a text stand with blanks between them."""
         entities = [entity.model_dump() for entity in self.entities]
-        if self.text is not None:
-            return self.text, entities
-        ends = list(accumulate(len(token) + 1 for token in self.tokens))
-        for entity in entities:
-            first, last = entity["start"], entity["end"] - 1
-            entity |= {"char_start": ends[first] - len(self.tokens[first]) - 1, "char_end": ends[last] - 1}
-        return " ".join(self.tokens), entities
-
-    def _proven(self) -> str:
-        if self.gap <= NO_GAP:
-            return f"{self.status}: no labelling scores higher"
-        return f"{self.status}: no labelling scores more than {self.gap:.3g} nats higher"
+        return marked_tokens(self.tokens, entities) if self.text is None else (self.text, entities)

@@ -286,7 +286,8 @@ class RunReport(Figures):
     them. ``search_errors`` splits what engine gibbs gets wrong by kind, see
     `workers.evaluation.search_errors`; empty without gold or proofs.
     ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
-    now (0 where all were skipped) over the time the workers were at it.
+    now (0 where all were skipped) over the time the workers were there, their start included, ``worker_speed``
+    over the time that one worker was at its shards.
     """
 
     documents: int
@@ -298,6 +299,7 @@ class RunReport(Figures):
     shards_failed: int
     seconds: float
     tokens_per_second: float
+    worker_speed: float
     certified: float
     by_solver: float
     max_gap: float | None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import accumulate
 from typing import Any
 
 COLOURS = ("#b3e2cd", "#fdcdac", "#cbd5e8", "#f4cae4", "#e6f5c9", "#fff2ae")
 """Of the types that a text has, by name; the type beside each entity tells them apart without colours."""
+
+NO_GAP = 1e-6
+"""Nats: engines prove what is optimal to within this."""
 
 MOST_PARTS = 20
 """Of a list or a mapping that are shown."""
@@ -38,6 +42,21 @@ def fields_html(title: str, fields: Mapping[str, Any]) -> str:
         f"<tr><th>{escape(name)}</th><td>{escape(_value(value))}</td></tr>" for name, value in fields.items()
     )
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+def proven(status: str, gap: float) -> str:
+    """What an answer's status says, and how much more any other labelling could score; ``gap`` in nats."""
+    if gap <= NO_GAP:
+        return f"{status}: no labelling scores higher"
+    return f"{status}: no labelling scores more than {gap:.3g} nats higher"
+
+
+def marked_tokens(tokens: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """Tokens with blanks between them, and where in that text the entities stand."""
+    ends = list(accumulate(len(token) + 1 for token in tokens))
+    starts = [0, *ends]
+    spans = [{"char_start": starts[one["start"]], "char_end": ends[one["end"] - 1] - 1} for one in entities]
+    return " ".join(tokens), [{**one, **span} for one, span in zip(entities, spans, strict=True)]
 
 
 def marked_text(text: str, entities: Iterable[Mapping[str, Any]]) -> str:

@@ -346,3 +346,16 @@ def test_every_command_that_a_text_names_is_there() -> None:
             assert set(re.findall(r"(?<!\S)--[a-z-]+", line)) <= known | {"--help"}, f"{place}: concord {line}"
         found += 1
     assert found > 60
+
+
+def test_a_flag_shows_no_value_and_no_option_the_name_of_a_python_type() -> None:
+    for leaf in leaves():
+        for option in leaf.command.options.values():
+            shown = option.display_type_rich(typer.Context(leaf.command))
+            assert shown == "" if option.is_flag else shown, (leaf.name, option.name)
+            assert not re.search(r"\b(bool|str|int|float|list)\b", str(shown)), (leaf.name, option.name)
+
+
+def test_line_breaks_of_a_docstring_are_none_in_a_help() -> None:
+    for leaf in leaves():
+        assert not re.search(r"(?<!\n)\n(?!\n)", leaf.command.help or ""), leaf.name

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import concord
+from concord.predictions import PredictedDocument
 from concord.schemas.labelled import LabelledText
 
 ANSWER = LabelledText.model_validate(
@@ -88,3 +89,11 @@ def test_constraints_in_python_are_those_of_a_file(tmp_path: str) -> None:
     assert again.without("numbers").titles == rules.only("starts_with(author|editor)").titles
     with pytest.raises(concord.InputError, match="starts_wit"):
         concord.Constraints([{"template": "starts_wit", "labels": ["author"], "weight": 1}])
+
+
+def test_a_document_of_a_run_shows_its_text_and_what_is_proven() -> None:
+    given = {"type": "PER", "start": 0, "end": 2, "char_start": None, "char_end": None, "text": "Ada <Lovelace>"}
+    tokens = ["Ada", "<Lovelace>", "wrote", "."]
+    shown = PredictedDocument("a", tokens, [], [given], [], 1.0, 0.25, "feasible", {"tokens": tokens})
+    assert repr(shown) == "[Ada <Lovelace> PER] wrote .\na: feasible: no labelling scores more than 0.25 nats higher"
+    assert "Ada &lt;Lovelace&gt; <small>PER</small></mark> wrote ." in shown._repr_html_()

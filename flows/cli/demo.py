@@ -125,7 +125,8 @@ def _reprocess(engine: str) -> Result:
     )
     run = reprocess(str(FOLDER / "test"), "models:/demo-news@champion", folder, settings=RunSettings(engine=engine))
     out.print(
-        f"   {run.documents:,} documents in {run.shards_done} shards, {run.tokens_per_second:,.0f} tokens a second"
+        f"   {run.documents:,} documents in {run.shards_done} shards, "
+        f"{run.worker_speed:,.0f} tokens a second and worker"
     )
     return Result(engine, run, evaluate(folder, str(FOLDER / "test")))
 

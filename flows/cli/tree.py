@@ -74,8 +74,10 @@ class Command(TyperCommand):
 
     def __init__(self, *arguments: Any, **given: Any) -> None:
         super().__init__(*arguments, **given)
+        self.help = _paragraphs(self.help or "")
         for option in self.options.values():
             _narrow(option)
+            option.metavar = _value_word(option)
         if len(self.options) > FEW:
             for name, option in self.options.items():
                 option.rich_help_panel = HEADINGS[name]
@@ -89,8 +91,10 @@ class Command(TyperCommand):
     def get_help_option(self, ctx: Any) -> TyperOption | None:
         """As Typer's, in the group of its kind."""
         option = super().get_help_option(ctx)
-        if option is not None and len(self.options) > FEW:
-            option.rich_help_panel = FORM
+        if option is not None:
+            option.metavar = ""
+            if len(self.options) > FEW:
+                option.rich_help_panel = FORM
         return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -107,6 +111,23 @@ class Command(TyperCommand):
 def _place(parameter: Any) -> int:
     """What is typed first is shown first, then one group of options after the other."""
     return list(PANELS).index(HEADINGS[spelled(parameter)]) if isinstance(parameter, TyperOption) else -1
+
+
+def _paragraphs(text: str) -> str:
+    """The text as it is to be shown: the line breaks of a docstring are no breaks of a terminal."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+
+
+def _value_word(option: TyperOption) -> str | None:
+    """What stands for the value of an option: nothing for a flag; None where Typer shows its choices."""
+    kind = option.type_descriptor
+    if option.metavar is not None or (kind.is_choice and option.show_choices):
+        return option.metavar
+    if option.is_flag:
+        return ""
+    if kind.is_path:
+        return "PATH"
+    return "NUMBER" if kind.is_ranged or kind.annotation in (int, float) else "TEXT"
 
 
 def _narrow(option: TyperOption) -> None:
