@@ -326,6 +326,7 @@ def _report(request: Request, report: ShardReport, work: _Work, run: str, *, sec
         shards_failed=len(work.errors),
         seconds=round(seconds, 3),
         tokens_per_second=round(work.tokens / work.wall, 1) if work.wall else 0.0,
+        worker_seconds=round(work.seconds.total, 3),
         worker_speed=round(work.tokens / work.seconds.total, 1) if work.seconds.total else 0.0,
         certified=_share(report.certified, report.documents),
         by_solver=_share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),

@@ -277,6 +277,10 @@ class ShardResult(NamedTuple):
     seconds: Seconds
 
 
+TELLING_SECONDS = 10.0
+"""Workers' time from which on their speed is told: in less they have hardly loaded what they label with."""
+
+
 class RunReport(Figures):
     """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
 
@@ -286,8 +290,8 @@ class RunReport(Figures):
     them. ``search_errors`` splits what engine gibbs gets wrong by kind, see
     `workers.evaluation.search_errors`; empty without gold or proofs.
     ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
-    now (0 where all were skipped) over the time the workers were there, their start included, ``worker_speed``
-    over the time that one worker was at its shards.
+    now (0 where all were skipped) over the time the workers were there, their start included; ``worker_seconds`` are
+    those that they were at their shards, all workers together, and ``worker_speed`` tokens of one of these.
     """
 
     documents: int
@@ -299,6 +303,7 @@ class RunReport(Figures):
     shards_failed: int
     seconds: float
     tokens_per_second: float
+    worker_seconds: float
     worker_speed: float
     certified: float
     by_solver: float
@@ -312,6 +317,14 @@ class RunReport(Figures):
     out: str
     mlflow_run: str
     errors: tuple[str, ...] = ()
+
+    @property
+    def pace(self) -> str:
+        """How long it took, without the start of the workers, and where that tells something, how fast they were."""
+        told = f"workers labelled for {self.worker_seconds:.1f} s"
+        if self.worker_seconds < TELLING_SECONDS:
+            return told
+        return f"{told}, {self.worker_speed:,.0f} tokens a second each"
 
 
 class SelectionRow(Figures):

@@ -554,10 +554,7 @@ def _show_run(done: RunReport, *, as_json: bool) -> None:
         f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
         f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
     )
-    show(
-        f"{report['seconds']:.1f} s with the start of the workers, of which each labelled "
-        f"{report['worker_speed']:,.0f} tokens a second"
-    )
+    show(f"{report['seconds']:.1f} s in all; {done.pace}")
     show(f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word")
     show(
         f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "

@@ -124,10 +124,7 @@ def _reprocess(engine: str) -> Result:
         f"reprocess --corpus {FOLDER}/test --model models:/demo-news@champion --engine {engine} --out {folder}",
     )
     run = reprocess(str(FOLDER / "test"), "models:/demo-news@champion", folder, settings=RunSettings(engine=engine))
-    out.print(
-        f"   {run.documents:,} documents in {run.shards_done} shards, "
-        f"{run.worker_speed:,.0f} tokens a second and worker"
-    )
+    out.print(f"   {run.documents:,} documents in {run.shards_done} shards; {run.pace}")
     return Result(engine, run, evaluate(folder, str(FOLDER / "test")))
 
 
