@@ -14,7 +14,7 @@ class MixtureSettings(Settings):
     """What decides a cycle of learning from a pool."""
 
     trainer: Literal["hmm", "perceptron"] = Field("hmm", description="Model that is learned.")
-    labels: tuple[str, ...] = Field((), description="Labels that are known besides, where few documents lack some.")
+    labels: tuple[str, ...] = Field((), description="Labels that labelled documents may lack.")
     gamma: float = Field(0.9, ge=0, le=1, description="Share of the model of labelled documents in every mixture.")
     mixing: Literal["probabilities", "logarithms"] = Field(
         "probabilities",

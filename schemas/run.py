@@ -75,11 +75,11 @@ class RunSettings(Settings):
         "the nats by which the best answer without it is worse.",
     )
     margin_work: int = Field(
-        50_000_000, ge=1, description="Limit of deterministic work for each margin, which then is a lower bound."
+        50_000_000, ge=1, description="Work limit of each margin; a margin that reaches it is a lower bound."
     )
     n_best: int = Field(0, ge=0, description="Number of labellings listed for each document, the best first.")
     n_best_work: int = Field(
-        100_000_000, ge=1, description="Limit of deterministic work for that list, whose end is then not proven."
+        100_000_000, ge=1, description="Work limit of the list; if it is reached, the end of the list is not proven."
     )
     certificate_nodes: int = Field(100, ge=1, description="Largest certificate, in branches.")
 

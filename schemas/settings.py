@@ -380,8 +380,8 @@ class SemiCrfSettings(LimitSettings, PriorSettings):
     )
     scores: Literal["best", "marginals"] = Field(
         "best",
-        description="Score of a token's label: what the best segmentation that has it loses against the best of all, "
-        "or the logarithm of its probability.",
+        description="Token scores given to engines: max-marginals (0 for the best segmentation, negative otherwise), "
+        "or logarithms of marginal probabilities.",
     )
 
 
@@ -410,7 +410,7 @@ class SgdSettings(GradientSettings):
 class CountingSettings(TrainerSettings):
     """What trainers share that count."""
 
-    labels: tuple[str, ...] = Field((), description="Labels that are known besides, where few documents lack some.")
+    labels: tuple[str, ...] = Field((), description="Labels that labelled documents may lack.")
 
 
 class HmmSettings(CountingSettings):

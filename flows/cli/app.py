@@ -106,7 +106,8 @@ def synthesize(
         report = synthesize_corpus(
             out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
         )
-        _show_ingest(report, out, as_json=as_json)
+        # Made-up text has no source that its tokens could miss anything of.
+        _show_ingest(report._replace(ceiling=None), out, as_json=as_json)
 
 
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
@@ -500,7 +501,7 @@ def chains(
 ) -> None:
     """Tell whether Gibbs chains mix: split R̂, effective samples and, of one document, a picture.
 
-    Chains that agree from different starts have seen what there is. The temperature does not fall.
+    R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature.
     """
     with reported():
         from concord.flows.cli.chains import chains_line, chains_table, diagnose_chains, picture

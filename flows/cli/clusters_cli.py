@@ -40,7 +40,7 @@ def learn(
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
-    """Learn clusters from text, counted on Ray: words that stand between the same words come together."""
+    """Learn clusters of words from text: words of one cluster occur in similar contexts. Counts on Ray."""
     with reported():
         from concord.flows.commands import clusters
         from concord.flows.options import parse_options

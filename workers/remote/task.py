@@ -52,7 +52,7 @@ class Task(Generic[U, P, R]):
     counts: Callable[[R], Mergeable]
     """What of a result adds up over shards."""
     rehearse: Callable[[U, P], object]
-    """The same work without a trace: does the process live through these rows?"""
+    """Dry run: does the same work and writes nothing. It finds the document that kills a worker."""
     warm: Callable[[P], object]
     """Once a machine, before its workers start: compiles the kernels that ``run`` will need."""
     builds: Callable[[P], int] = no_more

@@ -55,7 +55,7 @@ class Segments(NamedTuple):
 class Counts(NamedTuple):
     """How often each score counts, as in `SegmentScores`; ``inside`` leaves the first tokens of segments to ``first``.
 
-    The expected number, less that of gold where there is gold.
+    Gradient of the loss: expected counts minus gold counts; expected counts alone where there is no gold.
     """
 
     inside: Floats

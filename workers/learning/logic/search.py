@@ -41,13 +41,16 @@ class LogicSettings(KeptSettings):
         5,
         ge=0,
         le=1_000_000,
-        description="Price of a literal, in runs that are covered; one more where it is negated.",
+        description="Price of a literal, in covered runs; one more for a negated one.",
     )
     mixed: int = Field(
-        20, ge=0, le=1_000_000, description="Price of each side but one that a clause speaks of, in runs too."
+        20,
+        ge=0,
+        le=1_000_000,
+        description="Price of each further side (opening, closing, earlier, document) of a clause, in runs.",
     )
     wrong: int = Field(
-        10, ge=1, le=10_000, description="Price of a covered run of another class, where either has as many runs."
+        10, ge=1, le=10_000, description="Price of a covered run of the other class, if both had as many runs."
     )
     clauses: int = Field(8, ge=1, description="Largest number of clauses of a class.")
     vectors: int = Field(
