@@ -176,7 +176,8 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
 
 def _part(inside: Sequence[Document], outside: Sequence[Document], made: AsTrained, miner: Miner) -> Part:
     started = time.process_time()
-    whole = miner.rules(inside)
+    # Of rules that a document of any part could not hold there is none: that is known before a label is.
+    whole = miner.rules(inside, [*inside, *outside])
     judgement = judged_beside(made, inside, whole, miner)
     seconds = time.process_time() - started
     helping = {rule.name: rule.weight for rule in judgement.rules}

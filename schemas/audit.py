@@ -214,7 +214,7 @@ class MinedRule(Figures):
 
 
 class UnsaidClause(Figures):
-    """A clause that was kept like a rule and that no constraint says, for a ``reason``."""
+    """A clause, or a rule, that was kept and that no constraint says, for a ``reason``."""
 
     name: str
     reason: str
@@ -294,8 +294,8 @@ class MineReport(Figures):
 
     ``candidates`` rules bind anywhere, ``significant`` hold more often than chance lets them, and ``rules`` are those
     of them that are kept; the ``judgement`` says which of these help a model, where one was asked for. ``written`` of
-    them are in the file. ``unsaid`` clauses are not among the rules, and ``remarks`` say what was looked at, how far,
-    and what is proven.
+    them are in the file. ``unsaid`` rules, which are kept, too, are not among the rules, and ``remarks`` say what was
+    looked at, how far, and what is proven.
     """
 
     documents: int

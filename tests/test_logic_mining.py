@@ -18,19 +18,23 @@ from typer.testing import CliRunner
 import concord.flows.commands.mining
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.commands.judging import Miner
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
 from concord.workers.constraints.constraint_file import load_constraints, parse_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates import template
 from concord.workers.constraints.templates.template import RowTemplate, Site, TokenTest, Vocabulary
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.folds import is_held_out
 from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.kept import TriedClause, implies, kept_clauses, remarks_on, tried, written
 from concord.workers.learning.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
 from concord.workers.learning.logic.search import Learned, LogicSettings, Samples, cheapest, clauses_of
 from concord.workers.learning.logic.templates import Unsaid, other_than, template_of
 from concord.workers.learning.mining import passing
+from concord.workers.learning.penalties import COUNTED
 from concord.workers.learning.run_order import Runs
 from tests.in_process import Here
 from tests.test_mining import ANY, BIO, NESTED, plain_runs, plainly, shuffled_corpus, spelled
@@ -342,3 +346,78 @@ def test_methods_and_failures_are_named(corpus: Path, monkeypatch: pytest.Monkey
     assert load_constraints(out).templates == ()
     monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
     assert "1 of 3 shards failed" in run("mine", "--all", "--corpus", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)
+
+
+def in_order(doc_id: str, rng: np.random.Generator, *, times: int = 1) -> Document:
+    """Runs of a, then of b, c and d, no b after a d; each run so many times as long."""
+    runs = ["a", *rng.permutation(list("bcd")).tolist()]
+    b, d = sorted((runs.index("b"), runs.index("d")))
+    runs[b], runs[d] = "b", "d"
+    short = spelled(doc_id, [kind for kind in runs for _ in range(times)], rng)
+    assert short.labels is not None
+    if times == 1:
+        return short
+    # One run of each: all but its first token continue it.
+    kinds = [label[2:] for label in short.labels.strings()]
+    joined = [f"{'I' if i and kinds[i - 1] == kind else 'B'}-{kind}" for i, kind in enumerate(kinds)]
+    return Document.build(doc_id, [list(short.tokens)], labels=[joined])
+
+
+@pytest.mark.parametrize("method", ["logic", "counting"])
+@pytest.mark.parametrize("place", ["learned", "held out", "without gold"])
+def test_a_rule_that_a_document_cannot_hold_is_told_and_the_others_are_written(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, method: str, place: str
+) -> None:
+    """Rules about what stands anywhere earlier have rows that grow with the square of a document."""
+    rng = np.random.default_rng(2)
+    named = next(
+        name
+        for i in range(99)
+        if is_held_out(name := f"long{i}", LogicSettings().held_out_share) == (place != "learned")
+    )
+    long = in_order(named, rng, times=12)
+    if place == "without gold":
+        long = Document.build(named, [list(long.tokens)])
+    documents = [in_order(str(i), rng) for i in range(120)]
+    for i in range(3):
+        write_corpus(documents[i::3], corpus / "four" / str(i), source="test")
+    write_corpus(documents, corpus / "two" / "short", source="test")
+    for name in ("four", "two"):
+        write_corpus([long], corpus / name / "long", source="test")
+    out, words = corpus / "mined.yaml", BY_LOGIC if method == "logic" else ("--set", "support=5")
+    given = ("mine", "--all", "--out", out, *words, "--json", "--corpus")
+    every = json.loads(run(*given, corpus / "two"))
+    monkeypatch.setattr(template, "MOST_ENTRIES", 1_000)
+    report = json.loads(run(*given, corpus / "two"))
+    large = [one for one in report["unsaid"] if "entries" in one["reason"]]
+    assert [one for one in report["unsaid"] if one not in large] == every["unsaid"]
+    assert {one["name"] for one in large} | {one["name"] for one in report["rules"]} == {
+        r["name"] for r in every["rules"]
+    }
+    assert len(large) + len(report["rules"]) == len(every["rules"])
+    assert len(report["rules"]) > 0
+    assert len(large) > 0
+    assert all(repr(named) in one["reason"] and "1,000 are the most" in one["reason"] for one in large)
+    assert [rule for rule in every["rules"] if rule in report["rules"]] == report["rules"], "what is left is as it was"
+    text = out.read_text()
+    assert text.count("no constraint says it, as it would have ") == len(large)
+    assert set(load_constraints(out).titles) == {rule["name"] for rule in report["rules"]}
+    run("check", out, "--corpus", corpus / "two", "--conflicts", "0")
+    run(*given, corpus / "four")
+    assert out.read_text() == text, "two shards or four"
+
+
+@pytest.mark.parametrize("method", ["logic", "counting"])
+def test_folds_are_mined_for_what_all_documents_can_hold(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    rng = np.random.default_rng(2)
+    documents, long = [in_order(str(i), rng) for i in range(120)], in_order("long", rng, times=12)
+    entry = concord.flows.commands.mining.METHODS[method]
+    chosen = entry.settings.model_validate({"support": 5} | ({"mixed": 0, "literals": 2} if method == "logic" else {}))
+    labels = LabelSet.bio("abcd")
+    miner = Miner(entry.here, chosen, COUNTED["odds"], labels, 0)
+    every = miner.rules(documents, documents)
+    monkeypatch.setattr(template, "MOST_ENTRIES", 1_000)
+    assert miner.rules(documents, documents).digest == every.digest
+    fewer = miner.rules(documents, [*documents, long])
+    assert 0 < len(fewer.titles) < len(every.titles)
+    fewer.ground(Batch.of([*documents, long]), labels)

@@ -28,9 +28,9 @@ class Miner(NamedTuple):
     labels: LabelSet
     seed: int
 
-    def rules(self, documents: Sequence[Document]) -> DeclaredConstraints:
-        """The weighed rules of some documents."""
-        return self.here(documents, self.labels, self.settings, self.penalty, self.seed)
+    def rules(self, documents: Sequence[Document], holding: Sequence[Document]) -> DeclaredConstraints:
+        """The weighed rules of some documents; of those too large for any of the ``holding`` ones there is none."""
+        return self.here(documents, holding, self.labels, self.settings, self.penalty, self.seed)
 
 
 def judged_beside(
@@ -47,7 +47,8 @@ def judged_beside(
     parts = list[DeclaredConstraints]()
     with meter("mining without each fold", settings.folds) as bar:
         for mine in range(settings.folds):
-            parts.append(miner.rules([d for d, own in zip(documents, fold, strict=True) if own != mine]))
+            inside = [d for d, own in zip(documents, fold, strict=True) if own != mine]
+            parts.append(miner.rules(inside, documents))
             bar.advance()
     with meter("judging rules", None) as bar:
         found = judged(

@@ -22,6 +22,7 @@ from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.constraints.templates.template import TooLarge
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
 from concord.workers.evaluation.corpus_counts import CorpusCounts
@@ -92,6 +93,13 @@ class Found(NamedTuple):
     notes: Mapping[str, str] = {}
     unsaid: tuple[UnsaidClause, ...] = ()
     remarks: tuple[str, ...] = ()
+
+    def held(self, too_large: Mapping[str, TooLarge]) -> Found:
+        """Without the rules whose constraints are too large for a document, which then no constraint says."""
+        left = tuple(unsaid_report(one, too_large[one.name].reason) for one in self.rules if one.name in too_large)
+        rules = [one for one in self.rules if one.name not in too_large]
+        constraints = self.constraints.only(one.name for one in rules)
+        return self._replace(rules=rules, constraints=constraints, unsaid=(*self.unsaid, *left))
 
 
 def by_counting(gold: Gold, settings: MiningSettings) -> Found:
@@ -197,8 +205,9 @@ def mine(
         gold = Gold(running, shards, _labels(corpus, CorpusCounts.merge(read)), seed, text)
         found = way.find(gold, settings)
         parts = RowsParts(gold.labels, found.constraints, found.held_out, text)
-        rows = RowsCounted.merge(gold.counted(ROWS, parts, title="weighing")).rows if found.rules else {}
-    weighed = [_weighed(rule, found, rows[rule.name].degree, cost) for rule in found.rules]
+        counts = RowsCounted.merge(gold.counted(ROWS, parts, title="weighing") if found.rules else [])
+    found = found.held(counts.too_large)
+    weighed = [_weighed(rule, found, counts.rows[rule.name].degree, cost) for rule in found.rules]
     holding = with_weights(found.constraints, {rule.report.name: rule.report.weight for rule in weighed})
     judgement = None
     if learner is not None:

@@ -28,6 +28,8 @@ from concord.workers.constraints.templates.template import (
     RowTemplate,
     Site,
     Template,
+    TooLarge,
+    TooLargeError,
 )
 
 
@@ -145,6 +147,22 @@ class DeclaredConstraints:
         """
         site = Site(batch, labels)
         return self._laid_out(site, lambda template: template.antecedent(site))
+
+    def too_large(self, batch: Batch, labels: LabelSet) -> dict[str, TooLarge]:
+        """By title the constraints that `ground` and `antecedents` refuse, as they have too many entries in a document.
+
+        Each with the document in which it has most, the first of equals. Raises `ConstraintError` as they do.
+        """
+        site, found = Site(batch, labels), dict[str, TooLarge]()
+        for i, template in self._constraints:
+            if isinstance(template, RowTemplate):
+                with self._naming(i):
+                    try:
+                        site.check_size(template.rows(site))
+                        site.check_size(template.antecedent(site))
+                    except TooLargeError as error:
+                        found[self.titles[i]] = error.found
+        return found
 
     def _laid_out(self, site: Site, drafted: Callable[[RowTemplate], Draft]) -> list[LinearRows]:
         drafts: list[Weighed] = []

@@ -29,8 +29,9 @@ from concord.workers.learning.rule_counts import RuleCounts
 CHUNK = 50
 """Documents that are grounded together: the rows of all would not fit into memory."""
 
-MineHere = Callable[[Sequence[Document], LabelSet, Any, Penalty, int], DeclaredConstraints]
-"""The weighed rules of documents by a method's settings, a counted penalty and the seed."""
+MineHere = Callable[[Sequence[Document], Sequence[Document], LabelSet, Any, Penalty, int], DeclaredConstraints]
+"""The weighed rules of documents, of those that other documents can hold, by a method's settings, a counted penalty and
+the seed."""
 
 
 def rules_of(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> list[Rule]:
@@ -39,16 +40,27 @@ def rules_of(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> 
 
 
 def counted_rules(
-    documents: Sequence[Document], labels: LabelSet, settings: MiningSettings, penalty: Penalty, seed: int
+    documents: Sequence[Document],
+    holding: Sequence[Document],
+    labels: LabelSet,
+    settings: MiningSettings,
+    penalty: Penalty,
+    seed: int,
 ) -> DeclaredConstraints:
     """By counting."""
     counts = RuleCounts.of(Batch.of(documents), labels, orders=settings.orders, seed=seed)
     rules = rules_of(counts, labels, settings)
-    return weighed(rules, declared(rules, labels), _batches(documents), labels, penalty)
+    fitting = held_by(holding, declared(rules, labels), labels)
+    return weighed(rules, fitting, _batches(documents), labels, penalty)
 
 
 def clause_rules(
-    documents: Sequence[Document], labels: LabelSet, settings: LogicSettings, penalty: Penalty, seed: int
+    documents: Sequence[Document],
+    holding: Sequence[Document],
+    labels: LabelSet,
+    settings: LogicSettings,
+    penalty: Penalty,
+    seed: int,
 ) -> DeclaredConstraints:
     """By logic."""
     batch = Batch.of(documents)
@@ -58,7 +70,14 @@ def clause_rules(
     counts = ClauseCounts.of(batch, labels, heads, held_out=settings.held_out_share, orders=settings.orders, seed=seed)
     kept = written(kept_clauses(passing(tried(learned, counts), settings), settings), labels)
     held = (part_of(own, settings.held_out_share, held_out=True) for own in _batches(documents))
-    return weighed(kept.clauses, kept.constraints, (own for own in held if len(own)), labels, penalty)
+    fitting = held_by(holding, kept.constraints, labels)
+    return weighed(kept.clauses, fitting, (own for own in held if len(own)), labels, penalty)
+
+
+def held_by(documents: Sequence[Document], constraints: DeclaredConstraints, labels: LabelSet) -> DeclaredConstraints:
+    """Those that are not too large for any of the documents."""
+    too_large = {title for batch in _batches(documents) for title in constraints.too_large(batch, labels)}
+    return constraints.only(set(constraints.titles) - too_large)
 
 
 def weighed(
@@ -68,9 +87,10 @@ def weighed(
     labels: LabelSet,
     penalty: Penalty,
 ) -> DeclaredConstraints:
-    """The constraints that say the rules, with the weights that a mined file has."""
+    """The constraints, each of which says a rule, with the weights that a mined file has."""
     rows, settings = count_rows(constraints, batches, labels), penalty.settings()
-    given = {rule.name: in_documents(rule, rows[rule.name].degree).weight(penalty, settings) for rule in rules}
+    said = (rule for rule in rules if rule.name in rows)
+    given = {rule.name: in_documents(rule, rows[rule.name].degree).weight(penalty, settings) for rule in said}
     return with_weights(constraints, given)
 
 

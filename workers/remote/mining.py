@@ -9,6 +9,7 @@ from typing import NamedTuple
 from concord.schemas.labels import LabelSet
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.template import TooLarge, largest
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
 from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.openings import part_of
@@ -56,11 +57,15 @@ class RowsParts(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsCounted:
-    """Rows of every constraint, by name. Degrees are whole numbers of templates that are mined, so sums are exact."""
+    """Rows of every constraint, by name. Degrees are whole numbers of templates that are mined, so sums are exact.
+
+    What is ``too_large`` for some document, held out or not, has no rows of that document's shard among them.
+    """
 
     documents: int
     rejected: int
     rows: dict[str, RowCounts]
+    too_large: dict[str, TooLarge]
 
     @classmethod
     def merge(cls, parts: Iterable[RowsCounted]) -> RowsCounted:
@@ -72,6 +77,7 @@ class RowsCounted:
             sum(part.documents for part in given),
             sum(part.rejected for part in given),
             {name: RowCounts(*map(sum, zip(*counts, strict=True))) for name, counts in rows.items()},
+            largest(part.too_large for part in given),
         )
 
 
@@ -102,7 +108,9 @@ def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
     batch, rejects = read_batch(shard, text=parts.text)
     chosen = part_of(batch, parts.held_out, held_out=True)
     batches = [] if chosen.labels is None else [chosen]
-    return RowsCounted(len(batch), len(rejects), count_rows(parts.constraints, batches, parts.labels))
+    too_large = parts.constraints.too_large(batch, parts.labels)
+    fitting = parts.constraints.only(set(parts.constraints.titles) - set(too_large))
+    return RowsCounted(len(batch), len(rejects), count_rows(fitting, batches, parts.labels), too_large)
 
 
 RULES = Task("rules", RulesParts, run=_count_rules, counts=itself, rehearse=_count_rules, warm=nothing)

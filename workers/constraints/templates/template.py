@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,39 @@ MOST_ENTRIES = 8_000_000
 """Entries one constraint may have in one document (about 250 MB while they are laid out)."""
 
 Location = tuple[str | int, ...]
+
+
+class TooLarge(NamedTuple):
+    """So many entries, more than `MOST_ENTRIES`, that a constraint has in a document."""
+
+    entries: int
+    doc_id: str
+
+    @property
+    def reason(self) -> str:
+        """What a clause says of itself that ends in this constraint."""
+        return f"would have {self.entries:,} entries in document {self.doc_id!r}, where {MOST_ENTRIES:,} are the most"
+
+
+def largest(parts: Iterable[Mapping[str, TooLarge]]) -> dict[str, TooLarge]:
+    """The one with most entries of each name, the first of equals."""
+    found = dict[str, TooLarge]()
+    for name, one in (named for part in parts for named in part.items()):
+        if name not in found or one.entries > found[name].entries:
+            found[name] = one
+    return found
+
+
+class TooLargeError(DocumentError):
+    """A constraint that is `TooLarge` in a document."""
+
+    def __init__(self, found: TooLarge) -> None:
+        super().__init__(
+            f"{found.entries} entries in one document, more than {MOST_ENTRIES}; narrow the constraint "
+            "(scope: sentence, a reach, fewer tokens or labels) or split the document",
+            found.doc_id,
+        )
+        self.found = found
 
 
 def _listed(value: Any) -> Any:
@@ -304,7 +337,7 @@ class Site:
     def ranges(self, home: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """All integers z with low[i] ≤ z < high[i], range by range: (K,) the range i of each, and (K,) z itself.
 
-        Range i is of the document of token home[i]. Raises `DocumentError` as `check_size` does.
+        Range i is of the document of token home[i]. Raises as `check_size` does.
         """
         length = np.maximum(high - low, 0)
         self._guard(home, length)
@@ -313,7 +346,7 @@ class Site:
         return owner, np.arange(len(owner)) - first[owner] + low[owner]
 
     def check_size(self, draft: Draft) -> Draft:
-        """The draft; raises `DocumentError` where it has more than `MOST_ENTRIES` entries in one document."""
+        """The draft; raises `TooLargeError` where it has more than `MOST_ENTRIES` entries in one document."""
         if sum(len(part.row) * len(part.after) for part in draft.parts) > MOST_ENTRIES:
             homes = [draft.home[part.row] for part in draft.parts]
             entries = [np.full(len(part.row), len(part.after)) for part in draft.parts]
@@ -326,11 +359,7 @@ class Site:
         totals = np.bincount(self.document_of[home], entries, len(self.batch))
         largest = int(totals.argmax())
         if totals[largest] > MOST_ENTRIES:
-            raise DocumentError(
-                f"{totals[largest]:.0f} entries in one document, more than {MOST_ENTRIES}; narrow the constraint "
-                "(scope: sentence, a reach, fewer tokens or labels) or split the document",
-                self.batch.doc_ids[largest],
-            )
+            raise TooLargeError(TooLarge(int(totals[largest]), self.batch.doc_ids[largest]))
 
     def mask(self, test: TokenTest | None) -> Mask:
         """(N,) tokens that pass; all where there is no test. Raises `ConstraintError` without the column."""

@@ -18,7 +18,7 @@ from concord.workers.constraints.templates.template import RowTemplate
 from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.search import Learned, LogicSettings
 from concord.workers.learning.logic.templates import Unsaid, template_of
-from concord.workers.learning.mining import any_implies, chance_of, unimplied
+from concord.workers.learning.mining import Tried, any_implies, chance_of, unimplied
 from concord.workers.learning.rule_counts import BILLION
 
 
@@ -87,8 +87,8 @@ def found_by(one: TriedClause) -> str:
     return f"learned from {covered:,} runs that it covers first, {wrong:,} that it gets wrong; {proof}"
 
 
-def unsaid_report(one: TriedClause, reason: str) -> UnsaidClause:
-    """A clause that no constraint says."""
+def unsaid_report(one: Tried, reason: str) -> UnsaidClause:
+    """A clause or a rule that no constraint says."""
     return UnsaidClause(name=one.name, reason=reason, n=one.n, broken=one.broken, chance=one.chance, p=one.p)
 
 
