@@ -7,10 +7,8 @@ sample. The share with the most tokens right is chosen, of equals the largest, w
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +27,7 @@ from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
 from concord.workers.learning.codl_learners import Learner, Parts, Way, learner_of
 from concord.workers.learning.folds import fold_of, place_of
 from concord.workers.learning.trainers.trainer import TrainingError, gold_of
+from concord.workers.storage.scratch import scratch_folder
 
 
 class Learned(NamedTuple):
@@ -93,8 +92,8 @@ def learn_here(learner: Learner, weights: Weights | None, pool: Sequence[Documen
 
 def label_here(learner: Learner, found: Learned, batch: Batch, labelling: RunSettings) -> Labelled:
     """The answers to a batch. Raises `TrainingError` where a document has none."""
-    with tempfile.TemporaryDirectory(prefix="concord-codl-") as folder:
-        model = learner.save(found.parts, Path(folder) / "model")
+    with scratch_folder() as folder:
+        model = learner.save(found.parts, folder / "model")
         answers = label_batch(batch, model=model, constraints=found.constraints or Unconstrained(), settings=labelling)
     for place, reason in answers.refused.items():
         raise TrainingError(f"document {batch.doc_ids[place]!r} cannot be labelled: {reason}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -43,6 +42,7 @@ from concord.workers.learning.trainers.trainer import Iteration, TrainingError, 
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
 from concord.workers.models.model import Model
 from concord.workers.storage.files import staged
+from concord.workers.storage.scratch import scratch_folder
 
 
 class Request(Settings):
@@ -161,8 +161,8 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
             f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out_share:.0%} of them"
             "; give more, or --no-consistency"
         )
-    with tempfile.TemporaryDirectory(prefix="concord-tuning-") as folder:
-        model = _fit(inside, request, Path(folder), "training without the held-out part")
+    with scratch_folder() as folder:
+        model = _fit(inside, request, folder, "training without the held-out part")
         try:
             return tune_consistency(outside, model, pair_counts(documents, model.labels))
         except LabelError as error:

@@ -9,10 +9,8 @@ documents, since words of one document know each other; `Validation` says which 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from concord.workers.features.templates import CLUSTERS, feature_set
 from concord.workers.learning.folds import rounds
 from concord.workers.learning.trainers.trainer import Train, TrainingError, gold_of
 from concord.workers.models.model import Model, viterbi_labels
+from concord.workers.storage.scratch import scratch_folder
 
 FOLDS = 5
 
@@ -137,8 +136,8 @@ def cross_validated(
     labels = LabelSet.infer(name for document in documents for name in gold_of(document))
     counts: dict[int, Any] = {}
     for learned, judged in rounds(documents, folds, validation):
-        with tempfile.TemporaryDirectory(prefix="concord-fold-") as folder:
-            model = train([documents[i] for i in learned], settings=settings, out=Path(folder) / "model")
+        with scratch_folder() as folder:
+            model = train([documents[i] for i in learned], settings=settings, out=folder / "model")
             counts |= zip(judged, _counts(model, [documents[i] for i in judged], labels), strict=True)
     return np.stack([counts[i] for i in sorted(counts)])
 

@@ -8,11 +8,9 @@ chance, of which a larger one has all of a smaller one's.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +29,7 @@ from concord.workers.models.memory import timbl
 from concord.workers.models.memory.nearest import Vote
 from concord.workers.models.memory.neighbourhoods import Classifier, Codes
 from concord.workers.models.trigram import NEAREST, Instances, nearest
+from concord.workers.storage.scratch import scratch_folder
 
 SEARCHED: dict[str, Sequence[Any]] = {
     "k": (1, 3, 5, 7, 11, 15, 25, 35),
@@ -170,6 +169,6 @@ def _right(predicted: Ints, labels: Ints, wanted: Ints) -> int:
 
 
 def _timbl(instances: Instances, settings: TrigramSettings) -> Classifier:
-    with tempfile.TemporaryDirectory(prefix="concord-trial-") as name:
-        timbl.write_base(Path(name), instances.values, instances.classes, settings)
-        return timbl.Timbl.read(Path(name), settings)
+    with scratch_folder() as name:
+        timbl.write_base(name, instances.values, instances.classes, settings)
+        return timbl.Timbl.read(name, settings)

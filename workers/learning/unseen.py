@@ -9,11 +9,9 @@ part in an answer changes nothing if it is taken away.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +31,7 @@ from concord.workers.learning.crf.constrained import answer, degrees, under
 from concord.workers.learning.folds import fold_of
 from concord.workers.learning.trainers.trainer import Train, TrainingError, gold_of
 from concord.workers.models.model import BringsRows
+from concord.workers.storage.scratch import scratch_folder
 
 CHUNK = 50
 """Documents that are grounded together: the rows of all would not fit into memory."""
@@ -74,8 +73,8 @@ def scored_by_others(
     inside: Sequence[Document], outside: Sequence[Document], train: Train, settings: TrainerSettings, labels: LabelSet
 ) -> list[Potentials]:
     """Scores of the documents ``outside`` by a model that is trained on those ``inside``. Raises as `Unseen.of`."""
-    with tempfile.TemporaryDirectory(prefix="concord-fold-") as folder:
-        model = train(inside, settings=settings, out=Path(folder) / "model")
+    with scratch_folder() as folder:
+        model = train(inside, settings=settings, out=folder / "model")
         if isinstance(model, BringsRows):
             raise TrainingError(
                 "penalties cannot be learned beside a model with constraints of its own, such as the trainer "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin
 from concord.workers.models.model import viterbi_labels
 from concord.workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, save
+from concord.workers.storage.scratch import scratch_folder
 
 NAME = "stacked"
 ANSWERS = "answers"
@@ -77,8 +77,8 @@ class _Fits:
         for mine in range(max(folds) + 1):
             inside = [document for document, fold in zip(documents, folds, strict=True) if fold != mine]
             outside = [i for i, fold in enumerate(folds) if fold == mine]
-            with tempfile.TemporaryDirectory(prefix="concord-stage-") as folder:
-                model = self.fit(inside, Path(folder) / FIRST, self._settings.features)
+            with scratch_folder() as folder:
+                model = self.fit(inside, folder / FIRST, self._settings.features)
                 batch = Batch.of([documents[i] for i in outside])
                 batch = answered(batch, model.labels, viterbi_labels(model, batch))
             for i, document in zip(outside, batch, strict=True):

@@ -7,7 +7,6 @@ numbers there, so that no text of a corpus can upset its format.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -19,6 +18,7 @@ import numpy as np
 from concord.schemas.errors import InputError
 from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+from concord.workers.storage.scratch import scratch_folder
 
 ALGORITHMS = {"ib1": "-a0", "igtree": "-a1", "tribl2": "-a4"}
 METRICS = {Metric.OVERLAP: "-mO", Metric.MVDM: "-mM", Metric.JEFFREY: "-mJ"}
@@ -60,8 +60,8 @@ def write_base(folder: Path, values: Codes, classes: Codes, settings: TrigramSet
     """
     options = options_of(settings)
     learner = _api(options)
-    with tempfile.TemporaryDirectory(prefix="concord-timbl-") as place:
-        examples = Path(place) / "examples"
+    with scratch_folder() as place:
+        examples = place / "examples"
         np.savetxt(examples, np.vstack([values, classes]).T, fmt="%d", delimiter="\t")
         if not learner.learn(str(examples)) or not learner.writeInstanceBase(str(folder / BASE)):
             raise TimblError(f"TiMBL cannot learn with {options}; see its message above")
@@ -88,11 +88,11 @@ class Timbl:
     def _classifier(self) -> Any:
         """Read anew in each process."""
         found = _api(self.options)
-        with tempfile.TemporaryDirectory(prefix="concord-timbl-") as place:
-            file = Path(place) / BASE
+        with scratch_folder() as place:
+            file = place / BASE
             file.write_bytes(self.base)
             if self.weights is not None:
-                (Path(place) / WEIGHTS).write_bytes(self.weights)
+                (place / WEIGHTS).write_bytes(self.weights)
             if not found.getInstanceBase(str(file)):
                 raise TimblError(f"TiMBL cannot read the model's {BASE}; train again")
         return found

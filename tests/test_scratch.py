@@ -1,0 +1,120 @@
+"""Folders for temporary files: those of killed processes go, all others stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import concord.flows.train_model
+from concord.flows.cluster import ray_folder
+from concord.flows.train_model import Request, train_model
+from concord.schemas.settings import SgdSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.storage.scratch import STALE_SECONDS, scratch_folder
+from concord.workers.synthesis.made_up import synthesize
+from tests.made_tracking import untracked
+
+OLD = STALE_SECONDS + 5.0
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files lie."""
+    made = tmp_path / "temporary"
+    made.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    return made
+
+
+def killed(work: Callable[[], object]) -> None:
+    """Does it in a process of its own that ends itself by SIGKILL."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def aged(place: Path, seconds: float = OLD) -> set[str]:
+    """The names of what is there, made so many seconds older."""
+    then = time.time() - seconds
+    for path in place.iterdir():
+        os.utime(path, (then, then))
+    return {path.name for path in place.iterdir()}
+
+
+def dies() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dies_inside() -> None:
+    with scratch_folder() as folder:
+        (folder / "model").mkdir()
+        dies()
+
+
+def test_what_a_killed_process_left_goes_with_the_next_folder_that_is_made(place: Path) -> None:
+    killed(dies_inside)
+    (left,) = aged(place)
+    with scratch_folder() as folder:
+        assert list(place.iterdir()) == [folder]
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(place.iterdir()) == []
+    assert left != folder.name
+
+
+def test_folders_of_others_stay(place: Path) -> None:
+    (place / "concord-fold-of-an-older-version").mkdir()
+    with scratch_folder() as mine, scratch_folder(prefix="another-") as other:
+        killed(dies_inside)
+        assert len(aged(place)) == 4
+        killed(dies_inside)
+        with scratch_folder() as last:
+            there = set(place.iterdir())
+        (young,) = there - {mine, other, last, place / "concord-fold-of-an-older-version"}
+        assert time.time() - young.stat().st_mtime < OLD
+
+
+def test_what_a_killed_training_left_goes_with_the_next_one(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    write_corpus(list(synthesize(30, seed=0, kind="news")), tmp_path / "corpus", source="test")
+    request = Request(
+        corpus=str(tmp_path / "corpus"),
+        out=str(tmp_path / "model"),
+        trainer="sgd",
+        settings=SgdSettings(features="finkel", passes=1),
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(concord.flows.train_model, "tune_consistency", lambda *_: dies())
+        killed(lambda: train_model(request))
+    assert len(aged(place)) == 1
+    train_model(request)
+    assert list(place.iterdir()) == []
+
+
+def test_rays_folders_go_the_same_way(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_folder, "temporary_place", lambda: place)
+
+    def inside() -> None:
+        with ray_folder.ray_folder():
+            dies()
+
+    killed(inside)
+    (left,) = aged(place)
+    assert left.startswith(ray_folder.PREFIX)
+    with scratch_folder():
+        assert left in {path.name for path in place.iterdir()}, "each takes away its own kind"
+    with ray_folder.ray_folder() as folder:
+        assert left not in {path.name for path in place.iterdir()}
+        assert folder.token.stat().st_mode & 0o777 == 0o600
+    assert list(place.iterdir()) == []

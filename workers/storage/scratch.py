@@ -1,0 +1,57 @@
+"""Folders for temporary files that go with the process that made them, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PREFIX = "concord-scratch-"
+
+STALE_SECONDS = 60.0
+"""A folder as young as this may be one whose process has not locked it yet."""
+
+
+@contextmanager
+def scratch_folder(*, prefix: str = PREFIX, place: Path | None = None) -> Iterator[Path]:
+    """A folder that nobody but this user can enter, removed at the end; in ``place`` or where temporary files lie.
+
+    Takes away what killed processes left there under the same prefix. Raises `OSError` where none can be made.
+    """
+    where = Path(tempfile.gettempdir()) if place is None else place
+    _remove_stale(where, prefix)
+    # Processes of others, such as Ray's agents, may still write a line while their folder goes.
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=where, ignore_cleanup_errors=True) as name:
+        lock = os.open(name, os.O_RDONLY)
+        try:
+            # A file system without locks has none for whoever would remove the folder, either.
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            yield Path(name)
+        finally:
+            os.close(lock)
+
+
+def _remove_stale(place: Path, prefix: str) -> None:
+    """Removes the folders of processes that were killed: this user's, and locked by nobody."""
+    for path in place.glob(f"{prefix}*"):
+        try:
+            found = path.stat()
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue  # gone meanwhile, or another user's
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue  # somebody's, or nobody can tell
+        else:
+            if found.st_uid == os.getuid() and time.time() - found.st_mtime > STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(folder)
