@@ -41,6 +41,7 @@ from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.folds import fold_of
+from concord.workers.learning.mined_here import Way
 from concord.workers.learning.mining import KeptSettings
 from concord.workers.learning.penalties import COUNTED, with_weights
 from concord.workers.learning.rule_counts import Kind
@@ -149,7 +150,7 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
         own = (fold == number) == corpus.learns_from_one
         inside, outside = ([documents[i] for i in np.flatnonzero(chosen)] for chosen in (own, ~own))
         labels = LabelSet.infer(name for document in inside for name in gold_of(document))
-        miner = Miner(METHODS[method].here, settings, COUNTED["odds"], labels, 0)
+        miner = Miner(METHODS[method].here, Way(labels, settings, COUNTED["odds"], 0))
         parts.append(_part(inside, outside, made, miner))
         print(f"  part {number}", json.dumps(parts[-1].figures), flush=True)
     figure = {corpus.figure: FIGURES[corpus.figure]}

@@ -56,7 +56,7 @@ KINDS = (
 """Kinds whose rules are quick to keep to: a pass over the citations under all kinds takes over ten times as long."""
 
 MINING = MiningSettings(kinds=KINDS, held=0.8, support=5)
-LEARNING = LearnedSettings(rates=(0.1,), passes=4)
+LEARNING = LearnedSettings(rates=(0.1,))
 PUBLISHED = {"alone": 0.9441, "learned": 0.9539, "fewer errors": 0.179}
 
 
@@ -102,6 +102,8 @@ def main() -> None:
             "rules with a learned penalty": len(under["learned"].names),
             "rate": learned.rate,
             "passes": learned.passes,
+            "scale": learned.scale,
+            "stopped": learned.stopped,
             "halves of the training citations": [learned.before, learned.after, *learned.gain],
             "heaviest": dict(sorted(learned.weights.items(), key=lambda named: -named[1])[:20]),
             "CPU seconds": seconds,

@@ -7,6 +7,7 @@ from concord.flows.jobs import check_sources, corpus_place, folder_place
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import SHARD_BYTES, RunSettings
+from concord.schemas.settings import Validation
 
 DEFAULT = RunSettings()
 
@@ -21,6 +22,7 @@ def codl(
     held_out: str | None = None,
     settings: CodlSettings | None = None,
     tune: bool = False,
+    validation: Validation | None = None,
     labelling: RunSettings = DEFAULT,
     shard_bytes: int = SHARD_BYTES,
     ray: str | None = None,
@@ -32,7 +34,8 @@ def codl(
     ``constraints`` is a YAML file of declared constraints, none for semi-supervised learning; ``held_out`` a labelled
     corpus that every cycle is measured on. ``labelling`` says how the pool is decoded; of its ``n_best`` labellings all
     count. ``tune`` chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see
-    `flows.codl_tuning`. The same call again goes on where it stopped.
+    `flows.codl_tuning`, and ``validation`` says which of them judge (none: random ones). The same call again goes on
+    where it stopped.
 
     Raises `TrainingError`, and what `flows.reprocess.reprocess` raises.
     """
@@ -41,6 +44,10 @@ def codl(
         from concord.workers.learning.trainers.trainer import TrainingError
 
         raise TrainingError("em=soft weighs the best labellings against each other: give --n-best as well")
+    if validation is not None and not tune:
+        from concord.workers.learning.trainers.trainer import TrainingError
+
+        raise TrainingError("--validation says which documents judge what --tune chooses: give --tune as well")
     places = [corpus_place(given) for given in (corpus, pool, held_out) if given is not None]
     check_sources(places, files=[] if constraints is None else [constraints])
     check_apart(folder_place(out), [*places, constraints])
@@ -56,6 +63,7 @@ def codl(
         held_out=None if held_out is None else corpus_place(held_out),
         settings=chosen,
         tune=tune,
+        validation=validation or Validation.RANDOM,
         labelling=check_settings(labelling),
         shard_bytes=shard_bytes,
         ray=ray,

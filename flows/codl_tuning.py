@@ -1,8 +1,9 @@
 """The share γ of the first model, chosen by cross-validation over the labelled documents, in front of a person.
 
-For each part of the documents a model is learned from the others and from a sample of the pool, with every γ that is
-tried, and labels the part. All of that is done in this process: it costs folds · shares · cycles labellings of the
-sample. The share with the most tokens right is chosen, of equals the largest, which trusts the pool least.
+For each part of the documents a model is learned from the others (or those before it, see `Validation`) and from a
+sample of the pool, with every γ that is tried, and labels the part. All of that is done in this process: it costs folds
+· shares · cycles labellings of the sample. The share with the most tokens right is chosen, of equals the largest, which
+trusts the pool least.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from concord.flows.progress import meter
 from concord.schemas.codl import CodlSettings, GammaTrial
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings
+from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.evaluation.bootstrap import paired_bootstraps
@@ -25,7 +27,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.labelling.labelled import Labelled, label_batch
 from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
 from concord.workers.learning.codl_learners import Learner, Parts, Way, learner_of
-from concord.workers.learning.folds import fold_of, place_of
+from concord.workers.learning.folds import place_of, rounds
 from concord.workers.learning.trainers.trainer import TrainingError, gold_of
 from concord.workers.storage.scratch import scratch_folder
 
@@ -44,29 +46,30 @@ def choose_gamma(
     constraints: DeclaredConstraints | None,
     settings: CodlSettings,
     labelling: RunSettings,
+    validation: Validation = Validation.RANDOM,
 ) -> tuple[GammaTrial, ...]:
     """A trial of each share. Raises `TrainingError` for fewer than two labelled documents."""
     if len(documents) < 2:
         raise TrainingError("one labelled document cannot be held out to choose gamma; give more, or gamma itself")
-    folds = min(settings.folds, len(documents))
-    fold = np.array(fold_of(documents, folds))
+    goes = list(rounds(documents, min(settings.folds, len(documents)), validation))
     sample = sorted(pool, key=lambda document: place_of(document.doc_id))[: settings.sample]
     names = {name for document in documents for name in gold_of(document)}
     settings = settings.model_copy(update={"labels": tuple(sorted(names.union(settings.labels)))})
     counts = {gamma: np.zeros((len(documents), 1, 3), np.int64) for gamma in settings.shares}
-    with meter("choosing gamma", folds * len(counts)) as bar:
-        for mine in range(folds):
-            held = fold == mine
-            inside, outside = ([documents[i] for i in np.flatnonzero(part).tolist()] for part in (~held, held))
+    with meter("choosing gamma", len(goes) * len(counts)) as bar:
+        for go in goes:
+            inside, outside = ([documents[i] for i in part] for part in go)
             learner = learner_of(inside, sample, settings)
             weights = None
             if constraints is not None:
                 weights = Weights.of(constraints, Batch.of(inside), learner.labels, settings)
             for gamma, found in counts.items():
                 own = replace(learner, settings=settings.model_copy(update={"gamma": gamma}))
-                found[held] = _right(own, weights, sample, outside, labelling)
+                found[go.judged] = _right(own, weights, sample, outside, labelling)
                 bar.advance(note=f"gamma {gamma:g}")
-    return tuple(_trial(gamma, found, counts[max(counts)]) for gamma, found in counts.items())
+    judged = sorted(i for go in goes for i in go.judged)
+    careful = counts[max(counts)][judged]
+    return tuple(_trial(gamma, found[judged], careful) for gamma, found in counts.items())
 
 
 def best_gamma(trials: Sequence[GammaTrial]) -> float:

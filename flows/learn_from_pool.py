@@ -31,7 +31,7 @@ from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
-from concord.schemas.settings import Settings
+from concord.schemas.settings import Settings, Validation
 from concord.workers.compiling.code import code_digest
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
@@ -60,6 +60,7 @@ class Request(Settings):
     held_out: str | None
     settings: CodlSettings
     tune: bool = False
+    validation: Validation = Validation.RANDOM
     labelling: RunSettings
     shard_bytes: int = SHARD_BYTES
     ray: str | None
@@ -145,7 +146,8 @@ class _Job(NamedTuple):
         if request.constraints is not None:
             bound = load_constraints(Path(request.constraints)).bind(learner.labels)
             text = constraints_text(bound, {})
-        trials = _trials(request, documents, pool, bound, _key(request, digests, text, request.settings))
+        asked = f"{_key(request, digests, text, request.settings)} {request.validation}"
+        trials = _trials(request, documents, pool, bound, asked)
         if trials:
             chosen = request.settings.model_copy(update={"gamma": best_gamma(trials)})
             learner = replace(learner, settings=chosen)
@@ -250,7 +252,7 @@ def _trials(
         found = Chosen.model_validate_json(place.read_bytes())
         if found.key == key:
             return found.trials
-    trials = choose_gamma(documents, pool, constraints, request.settings, request.labelling)
+    trials = choose_gamma(documents, pool, constraints, request.settings, request.labelling, request.validation)
     write_whole(place, Chosen(key=key, trials=trials).model_dump_json(indent=1).encode())
     return trials
 
@@ -292,6 +294,7 @@ def _params(request: Request) -> dict[str, object]:
         "pool": request.pool,
         "constraints": request.constraints,
         "held_out": request.held_out,
+        "validation": request.validation,
     }
     return given | {"engine": request.labelling.engine} | request.settings.model_dump()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concord.schemas.run import Figures
+from concord.schemas.settings import Validation
 
 
 class Breaches(Figures):
@@ -119,9 +120,11 @@ class LearningReport(Figures):
     ``rate`` (nats a unit of degree), ``passes`` and ``scale``, which multiplies weights in the end, were chosen by the
     ``figure`` of a ``measure`` (a fraction) on either half of the documents under weights of the other: ``before``
     without them and ``after`` with them; the gain lies between ``low`` and ``high`` with 95 %, but they were chosen by
-    it. ``stopped``: the figure no longer rose when learning ended, rather than that no more passes were allowed.
+    it. By later documents, as ``validation`` says, it is the later half under weights of the earlier. ``stopped``: the
+    figure no longer rose when learning ended, rather than that no more passes were allowed.
     """
 
+    validation: Validation
     rate: float
     passes: int
     scale: float
@@ -250,14 +253,16 @@ class JudgementReport(Figures):
     """Which mined rules help models of a ``trainer`` on documents that neither these nor the counting saw.
 
     Weights are of a ``source``, after ``passes`` where they are learned, times ``scale``. ``before`` and ``after`` are
-    the ``figure`` of a ``measure`` (a fraction) of ``folds`` without rules and under the best set; the gain lies
-    between ``low`` and ``high`` with 95 %, but the set was chosen by it. ``p``: how likely luck gives the best of all
-    ``tried`` sets as much; above ``level`` no rule helps, and ``rules`` are none.
+    the ``figure`` of a ``measure`` (a fraction) of ``folds``, which ``validation`` says how to cut, or of the later
+    half of them, without rules and under the best set; the gain lies between ``low`` and ``high`` with 95 %, but the
+    set was chosen by it. ``p``: how likely luck gives the best of all ``tried`` sets as much; above ``level`` no rule
+    helps, and ``rules`` are none.
     """
 
     trainer: str
     features: str | None
     folds: int
+    validation: Validation
     measure: str
     figure: str
     source: str
@@ -276,7 +281,8 @@ class JudgementReport(Figures):
     def sentence(self) -> str:
         """All of it in one line."""
         features = f", features {self.features}" if self.features else ""
-        beside = f"beside models of {self.trainer}{features}, by {self.folds} folds"
+        folds = "folds" if self.validation is Validation.RANDOM else "parts in order, each by those before it"
+        beside = f"beside models of {self.trainer}{features}, by {self.folds} {folds}"
         figures = f"{self.figure} of {self.measure} {self.before:.2%} without rules"
         if self.after <= self.before:
             return f"none of {self.tried:,} sets of rules helps {beside}: {figures}, no better with any"

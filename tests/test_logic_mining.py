@@ -33,6 +33,7 @@ from concord.workers.learning.logic.kept import TriedClause, implies, kept_claus
 from concord.workers.learning.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
 from concord.workers.learning.logic.search import Learned, LogicSettings, Samples, cheapest, clauses_of
 from concord.workers.learning.logic.templates import Unsaid, other_than, template_of
+from concord.workers.learning.mined_here import Way
 from concord.workers.learning.mining import passing
 from concord.workers.learning.penalties import COUNTED
 from concord.workers.learning.run_order import Runs
@@ -414,7 +415,7 @@ def test_folds_are_mined_for_what_all_documents_can_hold(monkeypatch: pytest.Mon
     entry = concord.flows.commands.mining.METHODS[method]
     chosen = entry.settings.model_validate({"support": 5} | ({"mixed": 0, "literals": 2} if method == "logic" else {}))
     labels = LabelSet.bio("abcd")
-    miner = Miner(entry.here, chosen, COUNTED["odds"], labels, 0)
+    miner = Miner(entry.here, Way(labels, chosen, COUNTED["odds"], 0))
     every = miner.rules(documents, documents)
     monkeypatch.setattr(template, "MOST_ENTRIES", 1_000)
     assert miner.rules(documents, documents).digest == every.digest

@@ -30,7 +30,7 @@ from concord.workers.learning.word_counts import Contexts
 from concord.workers.remote.answers import AnswersParts
 from concord.workers.remote.count import CountParts
 from concord.workers.remote.label import LabelParts
-from concord.workers.remote.mining import ClausesParts, OpeningsParts, RowsParts, RulesParts
+from concord.workers.remote.mining import ClausesParts, HeldOut, OpeningsParts, RowsParts, RulesParts
 from concord.workers.remote.registry import TASKS
 from concord.workers.remote.task import AnyTask
 from concord.workers.remote.words import ContextsParts, WordsParts
@@ -71,8 +71,8 @@ PARTS: dict[str, Callable[[Path], Any]] = {
     "words": lambda _: WordsParts(),
     "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
     "rules": lambda _: RulesParts(NEWS, 2, seed=1),
-    "openings": lambda _: OpeningsParts(NEWS, 0.5),
-    "clauses": lambda _: ClausesParts(NEWS, 0.5, CLAUSES, 2, seed=1),
+    "openings": lambda _: OpeningsParts(NEWS, HeldOut(0.5)),
+    "clauses": lambda _: ClausesParts(NEWS, HeldOut(0.5), CLAUSES, 2, seed=1),
     "rows": lambda _: RowsParts(NEWS, DeclaredConstraints((AppearsOnce(labels=("PER", "LOC"), weight=1.0),))),
 }
 """Parts to try each task on; whoever adds a task adds them here."""

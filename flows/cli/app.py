@@ -17,6 +17,7 @@ from concord.flows.cli.arguments import (
     Constraints,
     Corpus,
     Json,
+    Judging,
     ModelName,
     Overwrite,
     Ray,
@@ -200,13 +201,7 @@ def train(
     held_out_share: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
     ] = 0.2,
-    validation: Annotated[
-        Validation,
-        typer.Option(
-            help="Documents that judge what --tune and label consistency choose: random ones, by their ids, or the "
-            "last ones of the corpus, in the order of files and rows."
-        ),
-    ] = Validation.RANDOM,
+    validation: Judging = Validation.RANDOM,
     register: Annotated[str | None, typer.Option(help="Name under which MLflow's registry keeps the model.")] = None,
     alias: Annotated[str, typer.Option(help="Alias of the new version in the registry.")] = "champion",
     ray: Ray = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from concord.schemas.settings import Validation
 from concord.schemas.visible import visible_json
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables and lines.")]
@@ -33,6 +34,12 @@ ShardKib = Annotated[
     int, typer.Option(min=1, help="Rough size of a shard, in KiB of text. Give less for few documents that take long.")
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Number of Ray actors (default: one for each CPU).")]
+JUDGING = (
+    "Documents that judge what is chosen: random ones, by their ids, or the last ones of the corpus, in the order of "
+    "files and rows."
+)
+Judging = Annotated[Validation, typer.Option("--validation", help=JUDGING)]
+JudgingIfAny = Annotated[Validation | None, typer.Option("--validation", help=f"{JUDGING} Default: random ones.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 

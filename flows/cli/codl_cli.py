@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import Corpus, Json, Ray, Set, ShardKib, Tracking, Workers, print_json
+from concord.flows.cli.arguments import Corpus, Json, JudgingIfAny, Ray, Set, ShardKib, Tracking, Workers, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.option_lists import with_options
 from concord.flows.progress import show
@@ -35,6 +35,7 @@ def codl(
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose gamma by cross-validation over the labelled documents.")
     ] = False,
+    validation: JudgingIfAny = None,
     n_best: Annotated[int, typer.Option(min=1, help="Number of labellings of each document to learn from.")] = 1,
     shard_kib: ShardKib = 256,
     ray: Ray = None,
@@ -62,6 +63,7 @@ def codl(
                 held_out=held_out,
                 settings=settings,
                 tune=tune,
+                validation=validation,
                 labelling=labelling,
                 shard_bytes=shard_kib << 10,
                 ray=ray,

@@ -20,6 +20,7 @@ from concord.schemas.audit import (
     TuningReport,
     WeighReport,
 )
+from concord.schemas.settings import Validation
 
 SHOWN = 12
 """Changes of one constraint that are written out."""
@@ -101,8 +102,10 @@ def _learning_lines(learning: LearningReport) -> Iterator[str]:
         f"learned in {learning.passes} passes at rate {learning.rate:g}, times {learning.scale:g}; "
         f"{learning.dropped:,} got no weight"
     )
+    random = learning.validation is Validation.RANDOM
+    halves = "halves, with weights of the other half" if random else "the later half, with weights of the earlier half"
     yield (
-        f"{learning.figure} of {learning.measure} on halves, with weights of the other half: {learning.before:.2%} "
+        f"{learning.figure} of {learning.measure} on {halves}: {learning.before:.2%} "
         f"without, {learning.after:.2%} with them (gain {learning.low:+.2%} to {learning.high:+.2%}, rate, passes and "
         "scale were chosen by it)"
     )

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from concord.flows.commands.learning import DIGITS, AsTrained
 from concord.flows.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
-from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.learning.folds import fold_of
+from concord.workers.learning.folds import first_answered, first_judged, parts_of, round_of
 from concord.workers.learning.judgement import Judgement, judged
-from concord.workers.learning.mined_here import MineHere
+from concord.workers.learning.mined_here import MineHere, Way
 from concord.workers.learning.mining import KeptSettings
-from concord.workers.learning.penalties import Penalty
 from concord.workers.learning.unseen import Unseen
 
 
 class Miner(NamedTuple):
-    """A method of mining with its settings, how rules are weighed that are counted, all labels, and the seed."""
+    """A method of mining, and the way."""
 
     here: MineHere
-    settings: KeptSettings
-    penalty: Penalty
-    labels: LabelSet
-    seed: int
+    way: Way
+
+    @property
+    def settings(self) -> KeptSettings:
+        """Of the method."""
+        return cast("KeptSettings", self.way.settings)
 
     def rules(self, documents: Sequence[Document], holding: Sequence[Document]) -> DeclaredConstraints:
         """The weighed rules of some documents; of those too large for any of the ``holding`` ones there is none."""
-        return self.here(documents, holding, self.labels, self.settings, self.penalty, self.seed)
+        return self.here(documents, holding, self.way)
 
 
 def judged_beside(
@@ -40,24 +40,30 @@ def judged_beside(
 
     Raises what training raises, `TrainingError` for fewer documents than folds, and `EngineError`.
     """
-    settings = miner.settings
-    fold = fold_of(documents, settings.folds)
+    settings, validation = miner.settings, miner.way.validation
+    part = parts_of(documents, settings.folds, validation)
     with meter("training models of the folds", None):
-        unseen = Unseen.of(documents, made.trainer.train, made.settings, settings.folds)
-    parts = list[DeclaredConstraints]()
-    with meter("mining without each fold", settings.folds) as bar:
+        unseen = Unseen.of(documents, made.trainer.train, made.settings, settings.folds, validation)
+    first, rules = first_judged(settings.folds, validation), list[DeclaredConstraints]()
+    with meter("mining without each fold", settings.folds - first) as bar:
         for mine in range(settings.folds):
-            inside = [d for d, own in zip(documents, fold, strict=True) if own != mine]
-            parts.append(miner.rules(inside, documents))
-            bar.advance()
+            inside = [documents[i] for i in round_of(part, mine, validation).learned]
+            # What is not judged is answered without rules.
+            rules.append(miner.rules(inside, documents) if mine >= first else whole.only(()))
+            bar.advance(mine >= first)
+    fold = [own for own in part if own >= first_answered(validation)]
     with meter("judging rules", None) as bar:
         found = judged(
-            unseen, fold, whole, parts, settings, seed=miner.seed, progress=lambda said: bar.advance(note=said)
+            *(unseen, fold, whole, rules, settings),
+            validation=validation,
+            seed=miner.way.seed,
+            progress=lambda said: bar.advance(note=said),
         )
-    return _report(found, settings, trainer=made.name, features=getattr(made.settings, "features", None))
+    return _report(found, miner, made)
 
 
-def _report(found: Judgement, settings: KeptSettings, *, trainer: str, features: str | None) -> JudgementReport:
+def _report(found: Judgement, miner: Miner, made: AsTrained) -> JudgementReport:
+    settings = miner.settings
     rules = [
         HelpfulRule(
             name=name,
@@ -71,9 +77,10 @@ def _report(found: Judgement, settings: KeptSettings, *, trainer: str, features:
         if round(weight, DIGITS) > 0.0
     ]
     return JudgementReport(
-        trainer=trainer,
-        features=features,
+        trainer=made.name,
+        features=getattr(made.settings, "features", None),
         folds=settings.folds,
+        validation=miner.way.validation,
         measure=settings.measure,
         figure=settings.figure,
         source=found.source,

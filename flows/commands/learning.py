@@ -11,7 +11,7 @@ from concord.flows.progress import meter
 from concord.flows.sources import LateRegistry, open_model, read_documents
 from concord.schemas.audit import LearningReport
 from concord.schemas.names import unknown
-from concord.schemas.settings import TrainerSettings
+from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.evaluation.measures import MEASURES, check_measures
@@ -40,6 +40,7 @@ def learned_on(
     settings: LearnedSettings,
     *,
     penalty: str,
+    validation: Validation,
     seed: int,
     tracking: str | None,
 ) -> Learned:
@@ -53,16 +54,18 @@ def learned_on(
     documents, _ = read_documents(plan(corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
-        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds)
+        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation)
     with meter("learning", None) as bar:
 
         def show(done: PassDone) -> None:
             there = "" if done.figure is None else f", {settings.figure} {done.figure:.2%}"
             bar.advance(note=f"rate {done.rate:g}, pass {done.passes}{there}")
 
-        found = learn_weights(unseen, constraints.bind(unseen.labels), settings, seed=seed, progress=show)
+        bound = constraints.bind(unseen.labels)
+        found = learn_weights(unseen, bound, settings, validation=validation, seed=seed, progress=show)
     weights = {name: round(nats, DIGITS) for name, nats in found.weights.items()}
     report = LearningReport(
+        validation=validation,
         rate=found.rate,
         passes=found.passes,
         scale=found.scale,

@@ -18,7 +18,7 @@ from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineR
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
-from concord.schemas.settings import TextSettings
+from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -30,7 +30,7 @@ from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
 from concord.workers.learning.logic.openings import names_of
 from concord.workers.learning.logic.search import Learned, LogicSettings, clauses_of
-from concord.workers.learning.mined_here import MineHere, clause_rules, counted_rules
+from concord.workers.learning.mined_here import MineHere, Way, clause_rules, counted_rules
 from concord.workers.learning.mining import (
     KeptSettings,
     MiningSettings,
@@ -52,6 +52,7 @@ from concord.workers.remote.mining import (
     ROWS,
     RULES,
     ClausesParts,
+    HeldOut,
     OpeningsParts,
     RowsCounted,
     RowsParts,
@@ -62,13 +63,19 @@ from concord.workers.storage.files import write_whole
 
 
 class Gold(NamedTuple):
-    """A corpus with gold labels, in shards, on a cluster that counts them."""
+    """A corpus with gold labels, in shards of so many ``documents``, on a cluster that counts them."""
 
     running: Cluster
     shards: Sequence[Shard]
     labels: LabelSet
     seed: int
     text: TextSettings
+    documents: Sequence[int]
+    validation: Validation = Validation.RANDOM
+
+    def held_out(self, share: float) -> HeldOut:
+        """Such a share of the documents."""
+        return HeldOut.of(self.shards, self.documents, share, self.validation)
 
     def counted(self, task: Task[Shard, P, M], parts: P, *, title: str) -> list[M]:
         """What `count_all` counts, and raises."""
@@ -115,7 +122,8 @@ def by_counting(gold: Gold, settings: MiningSettings) -> Found:
 
 def by_logic(gold: Gold, settings: LogicSettings) -> Found:
     """Clauses, learned from one part of the documents and tried on the other."""
-    parts = OpeningsParts(gold.labels, settings.held_out_share, gold.text)
+    held = gold.held_out(settings.held_out_share)
+    parts = OpeningsParts(gold.labels, held, gold.text)
     samples = OpeningCounts.merge(gold.counted(OPENINGS, parts, title="counting runs"))
     learned = list[Learned]()
     with meter("finding clauses", None) as bar:
@@ -123,7 +131,7 @@ def by_logic(gold: Gold, settings: LogicSettings) -> Found:
             learned.append(one)
             bar.advance()
     clauses = tuple(one.clause for one in learned)
-    trial = ClausesParts(gold.labels, settings.held_out_share, clauses, settings.orders, gold.seed, gold.text)
+    trial = ClausesParts(gold.labels, held, clauses, settings.orders, gold.seed, gold.text)
     counts = ClauseCounts.merge(gold.counted(CLAUSES, trial, title="trying clauses") if clauses else [])
     every = tried(learned, counts)
     beyond_chance = passing(every, settings)
@@ -149,11 +157,13 @@ class Method(NamedTuple):
     find: Callable[[Gold, Any], Found]
     here: MineHere
     settings: type[KeptSettings]
+    holds_out: bool = False
+    """Does it hold documents out, whatever is judged?"""
 
 
 METHODS: dict[str, Method] = {
     "counting": Method(by_counting, counted_rules, MiningSettings),
-    "logic": Method(by_logic, clause_rules, LogicSettings),
+    "logic": Method(by_logic, clause_rules, LogicSettings, holds_out=True),
 }
 
 
@@ -170,6 +180,9 @@ UNJUDGED = (
 )
 
 
+UNHELD = "--validation says which documents judge rules, and none do: give --model FOLDER"
+
+
 def mine(
     corpus: str,
     out: Path,
@@ -179,6 +192,7 @@ def mine(
     penalty: str = "odds",
     model: str | None = None,
     write_all: bool = False,
+    validation: Validation | None = None,
     seed: int = 0,
     text: TextSettings = DEFAULT_TEXT,
     ray: str | None = None,
@@ -188,23 +202,28 @@ def mine(
     """Mines the rules of a corpus with gold labels into the file ``out``, the same for any number of workers.
 
     ``settings`` are those of the method. The file has the rules that help models trained as ``model`` was, or all that
-    hold (``write_all``); its list is empty where there is none. Raises `UsageError` for a method that is not there and
-    where neither is given, `PenaltyError`, `CorpusError` where no document has gold labels, `ShardsError` where a shard
-    failed, `ClusterError`, and what reading corpus and model, training and writing raise.
+    hold (``write_all``); its list is empty where there is none. ``validation`` says which documents judge (none: random
+    ones). Raises `UsageError` for a method that is not there, where neither is given and where nothing is judged,
+    `PenaltyError`, `CorpusError` where no document has gold labels, `ShardsError` where a shard failed, `ClusterError`,
+    and what reading corpus and model, training and writing raise.
     """
     folder_place(str(out))
     check_file_place(out, [corpus, model])
     if model is None and not write_all:
         raise UsageError(UNJUDGED)
     cost, way = _counted(penalty), method_named(method)
+    if validation is not None and model is None and not way.holds_out:
+        raise UsageError(UNHELD)
     check_figure(settings.measure, settings.figure)
     learner = None if model is None else as_trained(model, tracking, why="the judgement of rules")
     shards = plan(corpus_place(corpus), text=text)
     with cluster(ray, workers=workers) as running:
         read = count_all(running, COUNT, shards, CountParts(text), title="reading labels")
-        gold = Gold(running, shards, _labels(corpus, CorpusCounts.merge(read)), seed, text)
+        labels, sizes = _labels(corpus, CorpusCounts.merge(read)), [own.documents for own in read]
+        chosen = validation or Validation.RANDOM
+        gold = Gold(running, shards, labels, seed, text, sizes, chosen)
         found = way.find(gold, settings)
-        parts = RowsParts(gold.labels, found.constraints, found.held_out, text)
+        parts = RowsParts(gold.labels, found.constraints, gold.held_out(found.held_out), text)
         counts = RowsCounted.merge(gold.counted(ROWS, parts, title="weighing") if found.rules else [])
     found = found.held(counts.too_large)
     weighed = [_weighed(rule, found, counts.rows[rule.name].degree, cost) for rule in found.rules]
@@ -213,7 +232,7 @@ def mine(
     if learner is not None:
         documents, _ = read_documents(shards, text=text)
         labelled = [document for document in documents if document.labels is not None]
-        miner = Miner(way.here, settings, cost, gold.labels, seed)
+        miner = Miner(way.here, Way(gold.labels, settings, cost, seed, chosen))
         judgement = judged_beside(learner, labelled, holding, miner)
     kept, comments = _written(holding, weighed, judgement, write_all=write_all)
     remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]

@@ -18,6 +18,7 @@ from concord.flows.sources import LateRegistry, open_model, read_documents
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError
+from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -51,19 +52,20 @@ def weigh_file(
     out: Path | None,
     model: str | None = None,
     held_out: str | None = None,
+    validation: Validation | None = None,
     seed: int = 0,
     tracking: str | None = None,
 ) -> WeighReport:
     """The weights of a file's constraints counted on a corpus; ``out`` is the same file with them.
 
     ``model`` and ``held_out`` are what the weights are tuned with, a ``model`` alone says how those are trained whose
-    errors they are learned from. With ``tracking``, the address of MLflow, a run
-    there keeps them. Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold
-    labels, and what reading corpora, model and file and tracking raise.
+    errors they are learned from, and ``validation`` (none: random ones) which documents judge these. With ``tracking``,
+    the address of MLflow, a run there keeps them. Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError`
+    where no document has gold labels, and what reading corpora, model and file and tracking raise.
     """
     cost = penalty_named(penalty)
     settings = parse_options(options, cost.settings, owner=f"penalty {penalty}")
-    _check_given(cost, model, held_out)
+    _check_given(cost, model, held_out, validation)
     if out is not None:
         check_file_place(out, [file, corpus, held_out, model])
     constraints, shards = load_constraints(file), plan(corpus)
@@ -84,7 +86,13 @@ def weigh_file(
     if cost.by is By.ERRORS:
         assert model is not None
         errors = cast("LearnedSettings", settings)
-        learned = learned_on(corpus, model, constraints, errors, penalty=penalty, seed=seed, tracking=tracking)
+        learned = learned_on(
+            *(corpus, model, constraints, errors),
+            penalty=penalty,
+            validation=validation or Validation.RANDOM,
+            seed=seed,
+            tracking=tracking,
+        )
     factors = {} if tuned is None else tuned.factors
     family = families(constraints)
     rows = [
@@ -113,8 +121,11 @@ def weigh_file(
     return report if tracking is None else _tracked(report, file, corpus, shards, settings, tracking)
 
 
-def _check_given(cost: Penalty, model: str | None, held_out: str | None) -> None:
+def _check_given(cost: Penalty, model: str | None, held_out: str | None, validation: Validation | None) -> None:
     """Raises `PenaltyError` where a penalty is given what it does not take, or not what it does."""
+    if validation is not None and cost.by is not By.ERRORS:
+        learned = " or ".join(name for name, penalty in PENALTIES.items() if penalty.by is By.ERRORS)
+        raise PenaltyError(f"--validation is for --penalty {learned}; no other one is judged by parts of the corpus")
     given = {name for name, value in {"model": model, "held_out": held_out}.items() if value is not None}
     if cost.by.needs == given:
         return

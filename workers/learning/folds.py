@@ -35,8 +35,13 @@ def held_out(documents: Sequence[Document], share: float, validation: Validation
     """Which documents (D,) are among a ``share`` of all that is held out; `Validation.LATER` rounds their number."""
     if validation is Validation.RANDOM:
         return [is_held_out(document.doc_id, share) for document in documents]
-    first = len(documents) - round(share * len(documents))
+    first = first_held_out(len(documents), share)
     return [i >= first for i in range(len(documents))]
+
+
+def first_held_out(documents: int, share: float) -> int:
+    """The place, of so many documents, from which on they are held out by `Validation.LATER`."""
+    return documents - round(share * documents)
 
 
 class Round(NamedTuple):
@@ -46,6 +51,28 @@ class Round(NamedTuple):
     judged: list[int]
 
 
+def parts_of(documents: Sequence[Document], folds: int, validation: Validation) -> list[int]:
+    """The part of each document, of ``folds`` of like size. Raises `TrainingError` for fewer documents than folds."""
+    return fold_of(documents, folds) if validation is Validation.RANDOM else _in_order(documents, folds)
+
+
+def first_judged(folds: int, validation: Validation) -> int:
+    """The first part that is judged: the others are no more than learned from."""
+    return 0 if validation is Validation.RANDOM else folds // 2
+
+
+def first_answered(validation: Validation) -> int:
+    """The first part that a model without it can answer: of `Validation.LATER`, nothing stands before part 0."""
+    return 0 if validation is Validation.RANDOM else 1
+
+
+def round_of(part: Sequence[int], mine: int, validation: Validation) -> Round:
+    """That of one part (``part`` (D,) as of `parts_of`): learned from are all others, or those before it."""
+    judged = [i for i, own in enumerate(part) if own == mine]
+    learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
+    return Round(learned, judged)
+
+
 def rounds(documents: Sequence[Document], folds: int, validation: Validation) -> Iterator[Round]:
     """`Validation.RANDOM`: each fold is judged by a model of all others.
 
@@ -53,14 +80,9 @@ def rounds(documents: Sequence[Document], folds: int, validation: Validation) ->
     the parts (of five: the last three) is judged by a model of all before it. Raises `TrainingError` for fewer
     documents than folds.
     """
-    if validation is Validation.RANDOM:
-        part, first = fold_of(documents, folds), 0
-    else:
-        part, first = _in_order(documents, folds), folds // 2
-    for mine in range(first, folds):
-        judged = [i for i, own in enumerate(part) if own == mine]
-        learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
-        yield Round(learned, judged)
+    part = parts_of(documents, folds, validation)
+    for mine in range(first_judged(folds, validation), folds):
+        yield round_of(part, mine, validation)
 
 
 def _in_order(documents: Sequence[Document], parts: int) -> list[int]:

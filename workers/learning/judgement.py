@@ -31,7 +31,7 @@ from pydantic import Field
 
 from concord.schemas.decoded import Budget
 from concord.schemas.potentials import Floats, Ints
-from concord.schemas.settings import Settings
+from concord.schemas.settings import Settings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES, Figure
@@ -39,6 +39,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.randomization import chances_of_best
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.crf.constrained import stepped
+from concord.workers.learning.folds import first_judged
 from concord.workers.learning.learned_weights import Patience
 from concord.workers.learning.penalties import PRIOR, declared_weights
 from concord.workers.learning.pools import Pools
@@ -141,12 +142,14 @@ def judged(
     parts: Sequence[DeclaredConstraints],
     settings: JudgedSettings,
     *,
+    validation: Validation = Validation.RANDOM,
     seed: int = 0,
     progress: Told | None = None,
 ) -> Judgement:
     """``fold`` (D,) is the part of each document, ``parts`` (F,) the weighed rules mined without it, ``whole`` of all.
 
-    Document i must be scored by a model without its part. Raises `EngineError` and `LabelError`.
+    Document i must be scored by a model without its part. By `Validation.LATER` each part from `first_judged` on is
+    judged under weights of the documents before it. Raises `EngineError` and `LabelError`.
     """
     union = {
         title: template.model_copy(update={"name": title})
@@ -159,7 +162,7 @@ def judged(
     decoder = Decoder.of(settings.engine, seed=seed, budget=Budget(work=settings.work))
     answers = Answers(unseen, constraints, np.ones(len(constraints.names), np.bool_), decoder)
     pools = Pools.of(answers, settings.measure)
-    return _Judge(pools, np.array(fold), counted, settings, seed, progress).judgement()
+    return _Judge(pools, np.array(fold), counted, settings, validation, seed, progress).judgement()
 
 
 @dataclass(eq=False)
@@ -170,6 +173,7 @@ class _Judge:
     fold: Ints
     counted: Floats
     settings: JudgedSettings
+    validation: Validation
     seed: int
     progress: Told | None
     tried: dict[bytes, Counts] = field(default_factory=dict)
@@ -238,9 +242,9 @@ class _Judge:
 
     def _beyond(self, part: int) -> Floats:
         """(K,) nats of the rules of a part by the documents outside of it; the last part is none."""
-        chosen, answers = self._outside(part), self.pools.answers
-        answered = np.array([answers.alone(i).degrees for i in chosen])
-        gold = np.array([answers.gold_degrees(i) for i in chosen])
+        chosen, answers, none = self._outside(part), self.pools.answers, np.zeros((0, len(self._names)))
+        answered = np.array([answers.alone(i).degrees for i in chosen]) if len(chosen) else none
+        gold = np.array([answers.gold_degrees(i) for i in chosen]) if len(chosen) else none
         broken = (answered > 0).sum(axis=0)
         nats = _log_odds(broken, len(chosen)) - _log_odds((gold > 0).sum(axis=0), len(chosen))
         units = np.where(broken > 0, answered.sum(axis=0) / np.maximum(broken, 1), 1.0)
@@ -326,7 +330,7 @@ class _Judge:
         weights, rows, counts = best.weights.copy(), best.rows.copy(), best.counts.copy()
         weights[:, rule] = 0.0
         rows[documents] = [self.pools.best(i, weights[self.fold[i]]) for i in documents.tolist()]
-        counts[documents] = self.pools.counts(rows[documents])
+        counts[documents] = self._counted(documents, rows[documents])
         self._try(counts)
         return best._replace(weights=weights, rows=rows, counts=counts)
 
@@ -342,7 +346,13 @@ class _Judge:
 
     def _set(self, source: Source, passes: int, scale: float, weights: Floats) -> _RuleSet:
         rows = self.pools.chosen(weights[self.fold])
-        return _RuleSet(source, passes, scale, weights, rows, self.pools.counts(rows))
+        return _RuleSet(source, passes, scale, weights, rows, self._counted(np.arange(len(rows)), rows))
+
+    def _counted(self, documents: Ints, rows: Ints) -> Counts:
+        """(D, R, 3) of the pools' rows (D,) of some documents; nothing where a document is not judged."""
+        judged = self.fold[documents] >= first_judged(len(self._parts), self.validation)
+        found: Counts = np.where(judged[:, None, None], self.pools.counts(rows), 0)
+        return found
 
     def _again(self, one: _RuleSet) -> _RuleSet:
         """The same weights by what the pools have now."""
@@ -357,7 +367,8 @@ class _Judge:
         return range(len(self.counted) - 1)
 
     def _outside(self, part: int) -> Ints:
-        return np.flatnonzero(self.fold != part)
+        """The documents that say what the rules of a part weigh: all others, or those before it."""
+        return np.flatnonzero(self.fold != part if self.validation is Validation.RANDOM else self.fold < part)
 
     @property
     def _figure(self) -> Figure:

@@ -7,21 +7,22 @@ what a model has seen it makes other errors than it will. From ρ = 0,
 
 averaged over all documents looked at, so that a constraint gets weight where answers break it more than gold does, and
 none where the model, or other constraints, see to it already. Penalties learned on one half of the documents are tried
-on the other, and the other way round: of all rates η those are taken that are best there, and passes go on until for
-some of them the figure there has not risen. A mean over all passes lags behind where penalties still rise, so that it
-is tried times a scale, too, at the best pass.
+on the other, and the other way round (by later documents: on the later half alone): of all rates η those are taken that
+are best there, and passes go on until for some of them the figure there has not risen. A mean over all passes lags
+behind where penalties still rise, so that it is tried times a scale, too, at the best pass.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
@@ -29,7 +30,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.crf.chains import Bools
 from concord.workers.learning.crf.constrained import stepped
-from concord.workers.learning.folds import fold_of
+from concord.workers.learning.folds import rounds
 from concord.workers.learning.penalties import LearnedSettings, row_weights
 from concord.workers.learning.unseen import Answers, Unseen, answered
 
@@ -99,7 +100,7 @@ class Patience:
 
 
 class _Tried(NamedTuple):
-    """Penalties (2, K) of each half, the counts of the other halves under them, and their figure."""
+    """Penalties (H, K) of each half, the counts of the other halves under them, and their figure."""
 
     rate: float
     passes: int
@@ -114,6 +115,7 @@ def learn_weights(
     constraints: DeclaredConstraints,
     settings: LearnedSettings,
     *,
+    validation: Validation = Validation.RANDOM,
     seed: int = 0,
     progress: Callable[[PassDone], None] | None = None,
 ) -> LearnedWeights:
@@ -122,8 +124,8 @@ def learn_weights(
     learned = np.array([name in soft for name in constraints.names], np.bool_)
     answers = Answers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
     learner = PenaltyPerceptron(answers, learned)
-    halves = _Halves.of(learner, settings, seed)
-    base = halves.tried(0.0, 0, 1.0, np.zeros((2, len(learned))))
+    halves = _Halves.of(learner, settings, validation, seed)
+    base = halves.tried(0.0, 0, 1.0, np.zeros((len(halves.learned), len(learned))))
     tried, stopped = list[_Tried](), True
     for rate in settings.rates:
         patience, ended = Patience(settings.patience), False
@@ -140,7 +142,7 @@ def learn_weights(
     scaled = [halves.tried(best.rate, best.passes, scale, best.penalties * scale) for scale in settings.scales]
     best = max([best, *scaled], key=lambda one: one.figure)
     penalty = np.zeros(len(learned))
-    run = learner.run(halves.order, best.rate, np.random.default_rng(seed))
+    run = learner.run(halves.every, best.rate, np.random.default_rng(seed))
     for done, mean in zip(range(best.passes), run, strict=False):
         penalty = mean * best.scale
         if progress is not None:
@@ -153,39 +155,39 @@ def learn_weights(
 
 @dataclass(frozen=True, eq=False)
 class _Halves:
-    """Documents in two halves, each of which learns for the other."""
+    """Documents in two halves: those that are ``learned`` from (H arrays), and those ``judged`` by each of these."""
 
     learner: PenaltyPerceptron
-    parts: tuple[Ints, Ints]
+    learned: Sequence[Ints]
+    judged: Sequence[Ints]
     settings: LearnedSettings
     seed: int
 
     @classmethod
-    def of(cls, learner: PenaltyPerceptron, settings: LearnedSettings, seed: int) -> _Halves:
-        half = np.array(fold_of(learner.answers.unseen.documents, 2))
-        return cls(learner, (np.flatnonzero(half == 0), np.flatnonzero(half == 1)), settings, seed)
+    def of(cls, learner: PenaltyPerceptron, settings: LearnedSettings, validation: Validation, seed: int) -> _Halves:
+        halves = rounds(learner.answers.unseen.documents, 2, validation)
+        learned, judged = zip(*((np.array(one.learned), np.array(one.judged)) for one in halves), strict=True)
+        return cls(learner, learned, judged, settings, seed)
 
     @property
-    def order(self) -> Ints:
-        """(D,) the documents, half by half."""
-        return np.concatenate(self.parts)
+    def every(self) -> Ints:
+        """(D,) all documents, half by half."""
+        return np.concatenate([self.judged[0], self.learned[0]])
 
     def passes(self, rate: float) -> Iterator[_Tried]:
-        """Each half under the penalties of the other one, after each pass."""
-        runs = [self.learner.run(part, rate, np.random.default_rng(self.seed)) for part in self.parts]
+        """What is judged under the penalties of what is learned from, after each pass."""
+        runs = [self.learner.run(part, rate, np.random.default_rng(self.seed)) for part in self.learned]
         for passes, penalties in enumerate(zip(*runs, strict=True), 1):
             yield self.tried(rate, passes, 1.0, np.stack(penalties))
             if passes == self.settings.passes:
                 return
 
     def tried(self, rate: float, passes: int, scale: float, penalties: Floats) -> _Tried:
-        """Penalties (2, K) of each half on the other."""
+        """Penalties (H, K) of each half on the other."""
         answers = self.learner.answers
         labels = [
-            found
-            for part, own in zip(self.parts, penalties[::-1], strict=True)
-            for found in answered(answers, part, own)
+            found for part, own in zip(self.judged, penalties, strict=True) for found in answered(answers, part, own)
         ]
-        counts = answers.counts(self.order.tolist(), labels, self.settings.measure)
+        counts = answers.counts(np.concatenate(self.judged).tolist(), labels, self.settings.measure)
         figure = float(FIGURES[self.settings.figure](counts.sum(axis=0)))
         return _Tried(rate, passes, scale, penalties, counts, figure)

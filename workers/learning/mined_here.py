@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
+from concord.schemas.settings import Validation
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.learning.folds import held_out
 from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.kept import kept_clauses, tried, written
-from concord.workers.learning.logic.openings import names_of, part_of
+from concord.workers.learning.logic.openings import names_of
 from concord.workers.learning.logic.search import LogicSettings, clauses_of
 from concord.workers.learning.mining import (
     MiningSettings,
@@ -29,9 +31,19 @@ from concord.workers.learning.rule_counts import RuleCounts
 CHUNK = 50
 """Documents that are grounded together: the rows of all would not fit into memory."""
 
-MineHere = Callable[[Sequence[Document], Sequence[Document], LabelSet, Any, Penalty, int], DeclaredConstraints]
-"""The weighed rules of documents, of those that other documents can hold, by a method's settings, a counted penalty and
-the seed."""
+
+class Way(NamedTuple):
+    """How rules are mined: all labels, a method's settings, a counted penalty, the seed, and what is held out."""
+
+    labels: LabelSet
+    settings: Any
+    penalty: Penalty
+    seed: int
+    validation: Validation = Validation.RANDOM
+
+
+MineHere = Callable[[Sequence[Document], Sequence[Document], Way], DeclaredConstraints]
+"""The weighed rules of documents, those that all of some others can hold."""
 
 
 def rules_of(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> list[Rule]:
@@ -39,39 +51,27 @@ def rules_of(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> 
     return kept_of(significant(candidates(counts, labels), settings), settings)
 
 
-def counted_rules(
-    documents: Sequence[Document],
-    holding: Sequence[Document],
-    labels: LabelSet,
-    settings: MiningSettings,
-    penalty: Penalty,
-    seed: int,
-) -> DeclaredConstraints:
+def counted_rules(documents: Sequence[Document], holding: Sequence[Document], way: Way) -> DeclaredConstraints:
     """By counting."""
-    counts = RuleCounts.of(Batch.of(documents), labels, orders=settings.orders, seed=seed)
+    labels, settings = way.labels, cast("MiningSettings", way.settings)
+    counts = RuleCounts.of(Batch.of(documents), labels, orders=settings.orders, seed=way.seed)
     rules = rules_of(counts, labels, settings)
     fitting = held_by(holding, declared(rules, labels), labels)
-    return weighed(rules, fitting, _batches(documents), labels, penalty)
+    return weighed(rules, fitting, _batches(documents), labels, way.penalty)
 
 
-def clause_rules(
-    documents: Sequence[Document],
-    holding: Sequence[Document],
-    labels: LabelSet,
-    settings: LogicSettings,
-    penalty: Penalty,
-    seed: int,
-) -> DeclaredConstraints:
+def clause_rules(documents: Sequence[Document], holding: Sequence[Document], way: Way) -> DeclaredConstraints:
     """By logic."""
-    batch = Batch.of(documents)
-    samples = OpeningCounts.of(batch, labels, held_out=settings.held_out_share)
-    learned = list(clauses_of(samples, names_of(labels), settings, seed=seed))
+    labels, settings = way.labels, cast("LogicSettings", way.settings)
+    held = held_out(documents, settings.held_out_share, way.validation)
+    inside, outside = ([d for d, own in zip(documents, held, strict=True) if own == out] for out in (False, True))
+    samples = OpeningCounts.of(Batch.of(inside), labels, held_out=0.0)
+    learned = list(clauses_of(samples, names_of(labels), settings, seed=way.seed))
     heads = [one.clause for one in learned]
-    counts = ClauseCounts.of(batch, labels, heads, held_out=settings.held_out_share, orders=settings.orders, seed=seed)
+    counts = ClauseCounts.of(Batch.of(outside), labels, heads, held_out=1.0, orders=settings.orders, seed=way.seed)
     kept = written(kept_clauses(passing(tried(learned, counts), settings), settings), labels)
-    held = (part_of(own, settings.held_out_share, held_out=True) for own in _batches(documents))
     fitting = held_by(holding, kept.constraints, labels)
-    return weighed(kept.clauses, fitting, (own for own in held if len(own)), labels, penalty)
+    return weighed(kept.clauses, fitting, _batches(outside), labels, way.penalty)
 
 
 def held_by(documents: Sequence[Document], constraints: DeclaredConstraints, labels: LabelSet) -> DeclaredConstraints:

@@ -20,7 +20,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import Problem
-from concord.schemas.settings import TrainerSettings
+from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.evaluation.measures import MEASURES, Pair
@@ -28,7 +28,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.crf.chains import Bools
 from concord.workers.learning.crf.constrained import answer, degrees, under
-from concord.workers.learning.folds import fold_of
+from concord.workers.learning.folds import first_answered, parts_of, round_of
 from concord.workers.learning.trainers.trainer import Train, TrainingError, gold_of
 from concord.workers.models.model import BringsRows
 from concord.workers.storage.scratch import scratch_folder
@@ -52,17 +52,28 @@ class Unseen:
     labels: LabelSet
 
     @classmethod
-    def of(cls, documents: Sequence[Document], train: Train, settings: TrainerSettings, folds: int) -> Unseen:
-        """Trains a model for each fold. Raises as `fold_of` and training do, and `TrainingError` for one with rows."""
+    def of(
+        cls,
+        documents: Sequence[Document],
+        train: Train,
+        settings: TrainerSettings,
+        folds: int,
+        validation: Validation = Validation.RANDOM,
+    ) -> Unseen:
+        """Trains a model for each fold, see `round_of`; the documents of the first `first_answered` are left out.
+
+        Raises as `parts_of` and training do, and `TrainingError` for a model with rows.
+        """
         labels = LabelSet.infer(name for document in documents for name in gold_of(document))
-        fold, found = np.array(fold_of(documents, folds)), dict[int, Potentials]()
-        for mine in range(folds):
-            inside, outside = (np.flatnonzero(chosen).tolist() for chosen in (fold != mine, fold == mine))
-            scored = scored_by_others(
+        part, found = parts_of(documents, folds, validation), dict[int, Potentials]()
+        for mine in range(first_answered(validation), folds):
+            inside, outside = round_of(part, mine, validation)
+            scores = scored_by_others(
                 [documents[i] for i in inside], [documents[i] for i in outside], train, settings, labels
             )
-            found |= dict(zip(outside, scored, strict=True))
-        return cls(documents, [found[i] for i in range(len(documents))], labels)
+            found |= dict(zip(outside, scores, strict=True))
+        scored = sorted(found)
+        return cls([documents[i] for i in scored], [found[i] for i in scored], labels)
 
     def gold(self, i: int) -> Labels:
         """(n,) the labels of document i."""

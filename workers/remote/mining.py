@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from concord.schemas.labels import LabelSet
-from concord.schemas.settings import TextSettings
+from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import TooLarge, largest
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
+from concord.workers.learning.folds import first_held_out
 from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.openings import part_of
 from concord.workers.learning.penalties import RowCounts, count_rows
@@ -27,11 +28,39 @@ class RulesParts(NamedTuple):
     text: TextSettings = DEFAULT_TEXT
 
 
+class HeldOut(NamedTuple):
+    """A share of all documents: those that their ids name, or those from a place in each shard on, ``first`` by its id.
+
+    Shards of one id have the same rows, and are held out alike.
+    """
+
+    share: float
+    first: Mapping[str, int] | None = None
+
+    @classmethod
+    def of(cls, shards: Sequence[Shard], documents: Sequence[int], share: float, validation: Validation) -> HeldOut:
+        """Of a corpus in shards, each of which has so many documents."""
+        if validation is Validation.RANDOM:
+            return cls(share)
+        place, first = first_held_out(sum(documents), share), dict[str, int]()
+        for shard, size in zip(shards, documents, strict=True):
+            first[shard.id] = max(0, place)
+            place -= size
+        return cls(share, first)
+
+    def place_in(self, shard: Shard) -> int | None:
+        """The first document of a shard that is held out, where their order says."""
+        return None if self.first is None else self.first[shard.id]
+
+
+EVERY = HeldOut(1.0)
+
+
 class OpeningsParts(NamedTuple):
-    """The labels of the whole corpus, the share of documents that are held out, and how raw text is read."""
+    """The labels of the whole corpus, the documents that are held out, and how raw text is read."""
 
     labels: LabelSet
-    held_out: float
+    held_out: HeldOut
     text: TextSettings = DEFAULT_TEXT
 
 
@@ -39,7 +68,7 @@ class ClausesParts(NamedTuple):
     """Clauses to be tried on held-out documents, so many shuffled orders of each, and how raw text is read."""
 
     labels: LabelSet
-    held_out: float
+    held_out: HeldOut
     clauses: tuple[Clause, ...]
     orders: int
     seed: int
@@ -47,11 +76,11 @@ class ClausesParts(NamedTuple):
 
 
 class RowsParts(NamedTuple):
-    """Whose rows are counted, in which share of the documents, and how raw text is read."""
+    """Whose rows are counted, in which documents, and how raw text is read."""
 
     labels: LabelSet
     constraints: DeclaredConstraints
-    held_out: float = 1.0
+    held_out: HeldOut = EVERY
     text: TextSettings = DEFAULT_TEXT
 
 
@@ -88,7 +117,8 @@ def _count_rules(shard: Shard, parts: RulesParts) -> RuleCounts:
 
 def _count_openings(shard: Shard, parts: OpeningsParts) -> OpeningCounts:
     batch, rejects = read_batch(shard, text=parts.text)
-    return OpeningCounts.of(batch, parts.labels, held_out=parts.held_out, rejected=len(rejects))
+    held = parts.held_out
+    return OpeningCounts.of(batch, parts.labels, held_out=held.share, first=held.place_in(shard), rejected=len(rejects))
 
 
 def _count_clauses(shard: Shard, parts: ClausesParts) -> ClauseCounts:
@@ -97,16 +127,17 @@ def _count_clauses(shard: Shard, parts: ClausesParts) -> ClauseCounts:
         batch,
         parts.labels,
         parts.clauses,
-        held_out=parts.held_out,
+        held_out=parts.held_out.share,
         orders=parts.orders,
         seed=parts.seed,
+        first=parts.held_out.place_in(shard),
         rejected=len(rejects),
     )
 
 
 def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
     batch, rejects = read_batch(shard, text=parts.text)
-    chosen = part_of(batch, parts.held_out, held_out=True)
+    chosen = part_of(batch, parts.held_out.share, held_out=True, first=parts.held_out.place_in(shard))
     batches = [] if chosen.labels is None else [chosen]
     too_large = parts.constraints.too_large(batch, parts.labels)
     fitting = parts.constraints.only(set(parts.constraints.titles) - set(too_large))

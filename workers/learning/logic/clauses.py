@@ -102,9 +102,11 @@ class OpeningCounts:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
-    def of(cls, batch: Batch, labels: LabelSet, *, held_out: float, rejected: int = 0) -> OpeningCounts:
-        """Of the others, where such a share is held out. Raises `LabelError` for labels of no such name."""
-        learned = part_of(batch, held_out, held_out=False)
+    def of(
+        cls, batch: Batch, labels: LabelSet, *, held_out: float, first: int | None = None, rejected: int = 0
+    ) -> OpeningCounts:
+        """Of the others, where such a share is held out, see `part_of`. Raises `LabelError` for unknown labels."""
+        learned = part_of(batch, held_out, held_out=False, first=first)
         parts = [cls(len(batch), rejected, 0 if learned.labels is None else len(learned))]
         for part, gold in blocks(learned, labels):
             runs = Runs.of(part, gold, labels)
@@ -162,10 +164,11 @@ class ClauseCounts:
         held_out: float,
         orders: int,
         seed: int,
+        first: int | None = None,
         rejected: int = 0,
     ) -> ClauseCounts:
-        """Of such a share of the documents. Raises `LabelError` for labels of no such name."""
-        chosen = part_of(batch, held_out, held_out=True)
+        """Of such a share of the documents, see `part_of`. Raises `LabelError` for labels of no such name."""
+        chosen = part_of(batch, held_out, held_out=True, first=first)
         parts = [cls(len(batch), rejected, 0 if chosen.labels is None else len(chosen))]
         for part, gold in blocks(chosen, labels):
             runs, marks = Runs.of(part, gold, labels), Marks.of(Site(part, labels))

@@ -201,7 +201,11 @@ def names_of(labels: LabelSet) -> tuple[str, ...]:
     return (*labels.types, OUTSIDE) if OUTSIDE in labels.names else labels.types
 
 
-def part_of(batch: Batch, share: float, *, held_out: bool) -> Batch:
-    """The documents of a batch that are held out at such a share of all, or the others."""
-    chosen = [document for document in batch if is_held_out(document.doc_id, share) == held_out]
+def part_of(batch: Batch, share: float, *, held_out: bool, first: int | None = None) -> Batch:
+    """The documents of a batch that are held out at such a share of all, or the others.
+
+    Those from the place ``first`` in the batch on are, where that is given, and else those that their ids name.
+    """
+    held = (is_held_out(own.doc_id, share) if first is None else i >= first for i, own in enumerate(batch))
+    chosen = [document for document, own in zip(batch, held, strict=True) if own == held_out]
     return batch if len(chosen) == len(batch) else Batch.of(chosen)
