@@ -23,7 +23,7 @@ def after_agreement(corpus: str, model: str, counts: str) -> list[str]:
 
 def after_clusters(clusters: str) -> list[str]:
     """Clusters are looked at by a model; corpus and model stand in capitals, for names of one's own."""
-    features = "core+mentions+clusters"
+    features = "core+mentions+clusters+entities"
     return ["train", "--corpus", "CORPUS", "--features", features, "--clusters", clusters, "--out", "MODEL"]
 
 
