@@ -45,8 +45,9 @@ from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import read_tables
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.readers.text import batch_from_text_table
-from concord.workers.corpus.readers.tokenizer import RARE_SPACE, load_tokenizer
 from concord.workers.corpus.shards import read_shard
+from concord.workers.corpus.tokenizers.registry import load_tokenizer
+from concord.workers.corpus.tokenizers.sentences import RARE
 
 FEATURES = "rich-nopos"
 PAIRS = 3
@@ -177,13 +178,13 @@ def _reading(source: Path) -> dict[str, float]:
     parquet = time.process_time() - began
     if TOKENS in table.column_names:
         return {}
-    load_tokenizer(text.language, text.sentence_limit)
+    load_tokenizer(text)
     began = time.process_time()
     batch_from_text_table(table, text, source=shard.file.path)
     cut = time.process_time() - began
     began = time.process_time()
     for chapter in table[text.text_column].to_pylist():
-        sentencex.get_sentence_boundaries(text.language, RARE_SPACE.sub(" ", chapter))
+        sentencex.get_sentence_boundaries(text.language, RARE.sub(" ", chapter))
     split = time.process_time() - began
     whole = parquet + cut
     return {"parquet_share_of_reading": parquet / whole, "sentence_splitting_share_of_reading": split / whole}

@@ -12,6 +12,7 @@ from concord.schemas.audit import Explanation
 from concord.schemas.document import Document
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
+from concord.schemas.settings import TextSettings
 
 
 class Labeller:
@@ -99,18 +100,27 @@ def load(
     seed: int = 0,
     confidence: ConfidenceKind = "none",
     n_best: int = 0,
+    tokenizer: str | None = None,
     tracking: str | None = None,
 ) -> Labeller:
     """A model folder, or ``models:/NAME@ALIAS`` of MLflow's registry at ``tracking``, ready to label.
 
     ``constraints`` are `Constraints`, or paths of YAML files, added to the label consistency that was trained with the
     model (``consistency``). ``engine`` decodes, with its ``options``; ``confidence`` ("marginal" or "margin") says how
-    sure each entity is, and ``n_best`` lists so many labellings. Raises `InputError` where one of them cannot be used.
+    sure each entity is, and ``n_best`` lists so many labellings. ``tokenizer`` cuts texts, by default the one that the
+    model states. Raises `InputError` where one of them cannot be used.
 
     >>> concord.load("models/news", engine="gibbs", options={"sweeps": 300})
     Labeller('models/news', engine='gibbs', constraints: consistent, consistent_subsequence, consistent_unlabelled)
     """
-    settings = RunSettings(engine=engine, options=dict(options or {}), seed=seed, confidence=confidence, n_best=n_best)
+    settings = RunSettings(
+        engine=engine,
+        options=dict(options or {}),
+        seed=seed,
+        text=TextSettings(tokenizer=tokenizer),
+        confidence=confidence,
+        n_best=n_best,
+    )
     with files_of(constraints) as files:
         return Labeller(
             open_labeller(str(model), constraints=files, consistency=consistency, settings=settings, tracking=tracking)

@@ -1,4 +1,4 @@
-"""What parts of other packages are made of: engines, templates, readers, models, trainers, measures, features, …
+"""What parts of other packages are made of: engines, templates, readers, models, trainers, measures, tokenizers, …
 
 A package registers its parts by entry points, see ``docs/extending.md``, and tries them with `concord.testing`. What is
 named here is public and stays.
@@ -28,6 +28,7 @@ from concord.workers.constraints.templates.template import (
 )
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
 from concord.workers.corpus.readers.reader import BadLineError, ReaderEntry, decoded, or_nothing, source_files
+from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, LanguageError, Tokenizer, TokenizerError
 from concord.workers.evaluation.measures import Items, Measure, MeasureError, Pair, Places
 from concord.workers.features.templates import Conjunction, Single, Source, Window
 from concord.workers.inference.core.chain import viterbi
@@ -56,6 +57,8 @@ __all__ = [
     "Column",
     "Conjunction",
     "CorpusError",
+    "Cut",
+    "Cuts",
     "Decoded",
     "Document",
     "DocumentError",
@@ -69,6 +72,7 @@ __all__ = [
     "Iteration",
     "LabelSet",
     "Labels",
+    "LanguageError",
     "Line",
     "LinearRows",
     "Manifest",
@@ -101,6 +105,8 @@ __all__ = [
     "Source",
     "SpanAgreement",
     "Status",
+    "Tokenizer",
+    "TokenizerError",
     "Tokens",
     "Trainer",
     "TrainerSettings",

@@ -25,6 +25,7 @@ def reprocess(
     seed: int = 0,
     text_column: str | None = None,
     id_column: str | None = None,
+    tokenizer: str | None = None,
     confidence: ConfidenceKind = "none",
     n_best: int = 0,
     certificates: bool = False,
@@ -35,9 +36,10 @@ def reprocess(
     """Labels every document of a corpus on Ray, into the folder ``out``; the same call again does what is not done yet.
 
     ``model`` is a folder or ``models:/NAME@ALIAS``; ``constraints`` are paths of YAML files. ``text_column`` and
-    ``id_column`` read raw text. ``ray`` is a cluster's address, by default this machine with ``workers`` of its cores.
-    `read_predictions` opens what was written. Raises `InputError` for what cannot be used, and an error with the report
-    where shards failed, after the others are done.
+    ``id_column`` read raw text, which ``tokenizer`` cuts, by default the one that the model states. ``ray`` is a
+    cluster's address, by default this machine with ``workers`` of its cores. `read_predictions` opens what was written.
+    Raises `InputError` for what cannot be used, and an error with the report where shards failed, after the others are
+    done.
 
     >>> report = concord.reprocess("corpora/test", model="models/news", out="out", workers=1)
     >>> report.documents, report.rejected
@@ -45,7 +47,7 @@ def reprocess(
     """
     from concord.flows.reprocess import reprocess as flow
 
-    columns = {"text_column": text_column, "id_column": id_column}
+    columns = {"text_column": text_column, "id_column": id_column, "tokenizer": tokenizer}
     text = TextSettings.model_validate({name: value for name, value in columns.items() if value is not None})
     settings = RunSettings(
         engine=engine,

@@ -25,7 +25,15 @@ from concord.flows.runfolder.runfolder import (
     write_sources,
 )
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
-from concord.flows.sources import LateRegistry, OpenModel, check_columns, first_document, open_constraints, open_model
+from concord.flows.sources import (
+    LateRegistry,
+    OpenModel,
+    check_columns,
+    cutting,
+    first_document,
+    open_constraints,
+    open_model,
+)
 from concord.schemas.decoded import Status
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import (
@@ -107,10 +115,12 @@ class _Job(NamedTuple):
         """Raises what reading model, constraints and corpus raises."""
         opened = open_model(request.model, LateRegistry(request.tracking))
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
+        text = cutting(opened, request.settings.text)
+        request = request.model_copy(update={"settings": request.settings.model_copy(update={"text": text})})
         key = RunKey(
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
-        text, scores = request.settings.text, score_column(opened.model)
+        scores = score_column(opened.model)
         shards, damages = survey(request.corpus, text=text, shard_bytes=request.shard_bytes, scores=scores)
         check_columns(shards, text, model=opened.model, constraints=constraints, source=request.model)
         return cls(request, opened, constraints, key, shards, damages)

@@ -37,11 +37,14 @@ from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import tokenizer_of
+from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
 from concord.workers.labelling.output import remove
 from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
 from concord.workers.learning.codl_learners import Learner, Way, learner_of
 from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_whole
 
 SCORE = "score"
@@ -125,6 +128,7 @@ class _Job(NamedTuple):
     pool: Sequence[Document]
     rejected: int
     trials: tuple[GammaTrial, ...]
+    tokenizer: str
     key: str
 
     @classmethod
@@ -137,6 +141,7 @@ class _Job(NamedTuple):
         )
         if not pool:
             raise TrainingError(f"{request.pool}: there is no document to learn from")
+        tokenizer = tokenizer_of(shards["training"]) or pinned(None)
         digests = {context: dataset_digest(found) for context, found in shards.items()}
         for context, digest in digests.items():
             place = str(places[context])
@@ -154,7 +159,7 @@ class _Job(NamedTuple):
         settings = learner.settings
         weights = None if bound is None else Weights.of(bound, Batch.of(documents), learner.labels, settings)
         key = _key(request, digests, text, settings.mixture)
-        return cls(request, tracking, run, learner, weights, pool, bad + worse, trials, key)
+        return cls(request, tracking, run, learner, weights, pool, bad + worse, trials, tokenizer, key)
 
     def folder(self, number: int) -> Path:
         """Of a cycle."""
@@ -210,6 +215,7 @@ class _Job(NamedTuple):
         parts = learner.learned(ways) if ways else learner.first
         with staged(folder / MODEL) as model:
             learner.save(parts, model)
+            update_manifest(model, kind=parse_manifest(model / MANIFEST).kind, tokenizer=self.tokenizer)
         if weights is not None:
             pool = Batch.of(self.pool)
             weighed = weights.learned(ways[0].labels, pool, learner.labels) if ways else weights.begun()

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from concord.flows.progress import meter, say
 from concord.schemas.columns import LABELS, Reject, absent
 from concord.schemas.document import Batch, Document, ScoreColumn
-from concord.schemas.errors import CorpusError
+from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_file import load_constraints
@@ -17,8 +17,10 @@ from concord.workers.constraints.constraint_set import ConstraintSet, Separable,
 from concord.workers.constraints.declared import JoinedConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
+from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.corpus_agreement import SUFFIX, read_agreement
 from concord.workers.learning.saved_consistency import saved_consistency
+from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
 
@@ -54,6 +56,21 @@ def open_model(reference: str, registry: Registry) -> OpenModel:
     """A model folder, or ``models:/NAME@ALIAS`` in the registry. Raises `ModelError`, `TrackingError`."""
     folder = registry.fetch(reference) if reference.startswith(REGISTRY) else Path(reference).expanduser()
     return OpenModel(load_model(folder), folder)
+
+
+def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:
+    """How raw text is cut for a model: by the tokenizer that is asked for, else by the one that it states.
+
+    Either way its version is named. Raises `TokenizerError`, and `UsageError` where one is asked for and the model
+    has a function of its own.
+    """
+    own = text_tokenizer(opened.model)
+    if own is None:
+        stated = parse_manifest(opened.folder / MANIFEST).tokenizer
+        return text.model_copy(update={"tokenizer": pinned(text.tokenizer or stated)})
+    if text.tokenizer is not None:
+        raise UsageError(f"{opened.folder}: the model cuts raw text by its own {own.name}; leave --tokenizer out")
+    return text
 
 
 def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> Separable:

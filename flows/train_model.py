@@ -33,6 +33,8 @@ from concord.schemas.trigram import TrigramSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import tokenizer_of
+from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.folds import held_out
 from concord.workers.learning.known_weights import known_weights_text
 from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
@@ -111,7 +113,8 @@ def _train(request: Request, out: Path) -> TrainReport:
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
             extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
-            update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras)
+            tokenizer = tokenizer_of(shards["training"]) or pinned(None)
+            update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras, tokenizer=tokenizer)
         forget(out)
         try:
             run.params({"model_kind": manifest.kind, "learning": request.settings.learning})

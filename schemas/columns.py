@@ -24,6 +24,8 @@ NAME_KEY = b"concord.schema"
 VERSION_KEY = b"concord.version"
 COLUMNS_KEY = b"concord.columns"
 """Token columns of a corpus beyond `tokens`, `pos` and `chunk`, separated by commas."""
+TOKENIZER_KEY = b"concord.tokenizer"
+"""What cut the texts of a corpus, NAME==VERSION, where its reader did."""
 
 DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "text"
 TOKEN_START, TOKEN_END = "token_start", "token_end"

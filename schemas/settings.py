@@ -82,6 +82,10 @@ FileEncoding = Annotated[
 ]
 
 
+TOKENIZER = r"^[^\s=]+(==[^\s=]+)?$"
+"""How tokenizers are named: NAME, or NAME==VERSION."""
+
+
 class ReaderSettings(Settings):
     """Base of every reader's options."""
 
@@ -181,6 +185,12 @@ class TextSettings(ReaderSettings):
     id_column: str = Field("doc_id", description="Parquet column of document ids (strings).")
     text_column: str = Field("text", description="Parquet column of texts (strings).")
     language: str = Field("en", description="Language of the text (ISO 639-1), for tokenizer and sentence splitter.")
+    tokenizer: str | None = Field(
+        None,
+        pattern=TOKENIZER,
+        description="Tokenizer that cuts raw text, as NAME or NAME==VERSION; `concord list tokenizers` has them "
+        "(default: the one that the model states, or words).",
+    )
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
     split_hyphens: bool = Field(
         default=False, description="Cut words at hyphens too, for a model of a corpus that is cut so."
@@ -197,6 +207,12 @@ class MarkedTextSettings(ReaderSettings):
     """Texts with spans of characters: how tokens are cut, and what becomes of a span that they do not fit."""
 
     language: str = Field("en", description="Language of the text (ISO 639-1), for the tokenizer.")
+    tokenizer: str | None = Field(
+        None,
+        pattern=TOKENIZER,
+        description="Tokenizer that cuts raw text, as NAME or NAME==VERSION; `concord list tokenizers` has them "
+        "(default: words).",
+    )
     split_hyphens: bool = Field(
         default=True,
         description="Cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so by "
@@ -208,9 +224,9 @@ class MarkedTextSettings(ReaderSettings):
     encoding: FileEncoding = "utf-8"
 
     @property
-    def tokenizer(self) -> TextSettings:
-        """What the tokenizer takes."""
-        return TextSettings(language=self.language, split_hyphens=self.split_hyphens)
+    def cutting(self) -> TextSettings:
+        """How the texts are cut."""
+        return TextSettings(language=self.language, tokenizer=self.tokenizer, split_hyphens=self.split_hyphens)
 
 
 class MailSettings(MarkedTextSettings):
@@ -228,11 +244,9 @@ class PubtatorSettings(MarkedTextSettings):
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
 
     @property
-    def tokenizer(self) -> TextSettings:
-        """What the tokenizer takes."""
-        return TextSettings(
-            language=self.language, sentence_limit=self.sentence_limit, split_hyphens=self.split_hyphens
-        )
+    def cutting(self) -> TextSettings:
+        """How the texts are cut."""
+        return super().cutting.model_copy(update={"sentence_limit": self.sentence_limit})
 
 
 class IngestSettings(Settings):

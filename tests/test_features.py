@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
+from concord.testing import check_features
 from concord.workers.features import scorer as scorer_module
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.derived import (
@@ -88,6 +89,11 @@ LISTED = Gazetteer.of([((("a",), "x:1"), "0"), ((("a",), "y:3+"), None), ((("ab"
 def example(name: str) -> FeatureSet:
     """A feature set by name, with a small list where it reads one."""
     return feature_set(name, lists=dict.fromkeys(lists_of(name), LISTED))
+
+
+@pytest.mark.parametrize("name", sorted(FEATURE_SETS))
+def test_each_set_keeps_its_promises(name: str) -> None:
+    check_features(FEATURE_SETS[name], lists=dict.fromkeys(lists_of(name), LISTED))
 
 
 @pytest.mark.parametrize("name", sorted(FEATURE_SETS))

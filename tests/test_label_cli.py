@@ -179,7 +179,7 @@ def test_nothing_that_takes_long_to_import_is_imported_without_need(model: Path)
         ),
         (("--model", "{model}"), b"a\0", 3, "NUL byte"),
         (("--model", "{model}", "--encoding", "utf-99"), b"a", 2, "no text encoding is called 'utf-99'"),
-        (("--model", "{model}", "--language", "xx-yy", "a"), None, 2, "language 'xx-yy': spaCy has no tokenizer"),
+        (("--model", "{model}", "--language", "xx-yy", "a"), None, 2, "language 'xx-yy': is no code of a language"),
         (("--model", "{model}", "--file", "{tmp}/x", "a"), None, 2, "give a text or --file, not both"),
         (("--model", "{model}", "--engine", "gips", "a"), None, 2, "no engine is called 'gips'"),
         (("--model", "{model}", "--set", "swoops=3", "a"), None, 2, "of engine certify"),

@@ -14,6 +14,7 @@ from concord.workers import parts
 from concord.workers.compiling.code import workers_digest
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.templates import FEATURE_SETS
 from concord.workers.inference.registry import SOLVERS
@@ -31,6 +32,7 @@ REGISTRIES: dict[Group, Registry[Any]] = {
     Group.PENALTIES: PENALTIES,
     Group.READERS: READERS,
     Group.TEMPLATES: TEMPLATES,
+    Group.TOKENIZERS: TOKENIZERS,
     Group.TRAINERS: TRAINERS,
 }
 
@@ -149,6 +151,7 @@ def test_a_name_that_two_packages_claim_is_nobodys(folder: Path) -> None:
 def test_checks_say_what_is_wrong() -> None:
     engine: Any = SOLVERS["viterbi"]
     reader: Any = READERS["conll"]
+    words: Any = TOKENIZERS["words"]
     good: dict[Group, list[Any]] = {
         Group.ENGINES: [engine],
         Group.READERS: [reader],
@@ -175,6 +178,10 @@ def test_checks_say_what_is_wrong() -> None:
         (Group.MEASURES, engine, "want a Measure, not a Solver"),
         (Group.PENALTIES, PENALTIES["odds"]._replace(by=PENALTIES["tuned"].by), "want a class after TunedSettings"),
         (Group.PENALTIES, PENALTIES["odds"]._replace(by=PENALTIES["learned"].by), "want a class after LearnedSettings"),
+        (Group.TOKENIZERS, len, "want a Tokenizer, not a builtin_function_or_method"),
+        (Group.TOKENIZERS, words._replace(open=3), "its open is no function, but a int"),
+        (Group.TOKENIZERS, TOKENIZERS["words"]._replace(version=""), "want a version, or a library whose version it"),
+        (Group.TOKENIZERS, TOKENIZERS["spacy"]._replace(version="1"), "want a version, or a library whose version it"),
         (Group.TRAINERS, TRAINERS["hmm"]._replace(tunes=TRAINERS["trigram"].tunes), "want a class after TrigramSett"),
     ]
     for group, entries in good.items():

@@ -16,6 +16,7 @@ from concord.schemas.audit import KnownWeight
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
+from concord.testing import check_penalty
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.features import TokenFeature
@@ -70,6 +71,11 @@ ODDS = PENALTIES["odds"]
 
 def counted(*documents: Document) -> dict[str, RowCounts]:
     return count_rows(DECLARED, [Batch.of(list(documents))], LABELS)
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_each_keeps_its_promises(name: str) -> None:
+    check_penalty(PENALTIES[name])
 
 
 def test_counts_by_hand() -> None:

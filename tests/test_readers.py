@@ -6,25 +6,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import spacy
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
-from spacy.lang.char_classes import HYPHENS
 
 from concord.schemas.columns import Reject, SchemaError
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.settings import ColumnsSettings
-from concord.workers.corpus.readers import tokenizer
 from concord.workers.corpus.readers.reader import NOTHING
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.readers.tokenizer import RUN_LIMIT, Tokenizer, load_tokenizer
-from concord.workers.synthesis.made_up import synthesize
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 
@@ -285,85 +277,6 @@ def test_a_source_that_is_not_there(tmp_path: Path) -> None:
 
 def text_table(ids: list[str | None], texts: list[str | None]) -> pa.Table:
     return pa.table({"doc_id": pa.array(ids, pa.string()), "text": pa.array(texts, pa.string())})
-
-
-@pytest.mark.parametrize("language", ["en", "de"])
-def test_rules_given_at_once_cut_as_those_given_to_a_finished_tokenizer(language: str) -> None:
-    other: Any = spacy.blank(language).tokenizer
-    rules = tokenizer._infixes(spacy.util.get_lang_class(language).Defaults.infixes or (), HYPHENS)
-    other.infix_finditer = spacy.util.compile_infix_regex(rules).finditer
-    own = tokenizer._spacy_tokenizer(language)
-    texts = [" ".join(document.tokens) for document in synthesize(20, seed=3, kind="news")]
-    texts += ["don't (e.g. a-b) 1996-08-22, 6-3: http://x.y/z?a=b :-) U.S.-based z.B. 5km $10.50 “so”—it's\n\n x"]
-    for text in texts:
-        assert [token.text for token in own(text)] == [token.text for token in other(text)]
-
-
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" .\n“”\"'-A"), max_size=60), max_size=4
-    )
-)
-def test_tokens_are_cut_out_of_the_text_and_nothing_is_lost(texts: list[str]) -> None:
-    cut = load_tokenizer("en", 7)(texts)
-    strings = cut.tokens.strings()
-    for i, text in enumerate(texts):
-        part = slice(int(cut.doc_starts[i]), int(cut.doc_starts[i + 1]))
-        spans = list(zip(cut.start[part].tolist(), cut.end[part].tolist(), strict=True))
-        assert [text[a:b] for a, b in spans] == strings[part]
-        assert "".join(strings[part]) == "".join(text.split())
-        starts = [s - part.start for s in cut.sentence_starts.tolist() if part.start <= s < part.stop]
-        assert starts[:1] == ([0] if strings[part] else [])
-        lengths = np.diff([*starts, len(spans)])
-        assert np.all((lengths > 0) & (lengths <= 7))
-
-
-def test_sentences_end_where_a_reader_ends_them() -> None:
-    text = 'He met Mr. Dow. "Come!" said he.\n\nI came on Jan. 3 to the well-known\ninn'
-    cut = load_tokenizer("en", 500)([text])
-    assert [cut.tokens.strings()[s] for s in cut.sentence_starts] == ["He", '"', "I"]
-    assert "well-known" in cut.tokens.strings()
-    assert "Mr." in cut.tokens.strings()
-
-
-def test_long_sentences_and_long_runs_are_cut() -> None:
-    cut = load_tokenizer("en", 500)(["a " * 1200, "(" * 100_000])
-    assert np.diff(np.append(cut.sentence_starts[:3], 1200)).tolist() == [500, 500, 200]
-    assert max(map(len, cut.tokens.values)) <= RUN_LIMIT
-    assert cut.end[-1] == 100_000
-
-
-def test_a_tokenizer_made_anew_cuts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = Tokenizer("en", 500)
-    texts = ["She's here, isn't she? Yes—at 5 p.m.", "U.S. towns"]
-    before = tokenizer(texts)
-    monkeypatch.setattr("concord.workers.corpus.readers.tokenizer.STRING_LIMIT", 0)
-    after = tokenizer(texts)
-    assert after.tokens.strings() == before.tokens.strings()
-    assert after.sentence_starts.tolist() == before.sentence_starts.tolist()
-
-
-@given(st.lists(st.text(st.sampled_from("ab- .é"), max_size=30), max_size=4))
-def test_words_are_cut_at_hyphens_if_told_so(texts: list[str]) -> None:
-    whole, cut = (load_tokenizer("en", 500, split_hyphens=split)(texts) for split in (False, True))
-    wanted: list[tuple[int, str, int]] = []
-    words = zip(whole.tokens.strings(), whole.start.tolist(), strict=True)
-    owner = np.repeat(np.arange(len(texts)), np.diff(whole.doc_starts)).tolist()
-    for document, (word, start) in zip(owner, words, strict=True):
-        for i, letter in enumerate(word):
-            if i and (letter == "-") == (word[i - 1] == "-"):
-                last = wanted.pop()
-                wanted.append((document, last[1] + letter, last[2]))
-            else:
-                wanted.append((document, letter, start + i))
-    found = np.repeat(np.arange(len(texts)), np.diff(cut.doc_starts)).tolist()
-    assert list(zip(found, cut.tokens.strings(), cut.start.tolist(), strict=True)) == wanted
-    assert (cut.end - cut.start).tolist() == [len(word) for _, word, _ in wanted]
-
-
-def test_a_language_without_rules() -> None:
-    with pytest.raises(ValueError, match="'qq'"):
-        Tokenizer("qq", 500)
 
 
 def test_text_from_parquet_keeps_rows_and_reasons(tmp_path: Path) -> None:

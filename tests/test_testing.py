@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +14,29 @@ import pytest
 
 from concord.schemas.columns import Misfit, Reject
 from concord.schemas.document import Document
-from concord.testing import BIO, Case, GoodFile, check_measure, check_reader, check_template, check_trainer
+from concord.testing import (
+    BIO,
+    Case,
+    GoodFile,
+    check_features,
+    check_measure,
+    check_penalty,
+    check_reader,
+    check_template,
+    check_tokenizer,
+    check_trainer,
+)
 from concord.testing.measures import Text, Things
 from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.readers.reader import Reader, ReaderEntry
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.tokenizers.registry import TOKENIZERS
+from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, Tokenizer, TokenizerError
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Items, Measure, Pair, Places
+from concord.workers.features.extractors import EXTRACTORS
+from concord.workers.features.templates import Single, Source, Template
+from concord.workers.learning.penalties import Penalty, PenaltySettings
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration, Trainer
 from concord.workers.models.folder import MANIFEST
@@ -200,3 +218,123 @@ def test_a_model_that_minds_no_damage_is_found() -> None:
 
     with pytest.raises(AssertionError, match=r"a model with .* is a ModelError"):
         check_trainer("hmm", TRAINERS["hmm"], lambda folder: load(folder.with_name("model")))
+
+
+# Tokenizers
+
+WORDS = TOKENIZERS["words"]
+
+
+def cutting(change: Callable[[Cuts, list[str]], Cuts], **fields: Any) -> Tokenizer:
+    """The default tokenizer, what it gives changed."""
+
+    def opened(language: str) -> Cut:
+        cut = WORDS.open(language)
+        return lambda texts: change(cut(texts), list(texts))
+
+    return WORDS._replace(open=opened, **fields)
+
+
+def in_small_letters(cuts: Cuts, texts: list[str]) -> Cuts:
+    return WORDS.open("en")([text.lower() for text in texts])
+
+
+def without_marks(cuts: Cuts, texts: list[str]) -> Cuts:
+    return Cuts.of(texts, ([found.span() for found in re.finditer(r"[\w\ud800]+", text)] for text in texts))
+
+
+def with_blanks(cuts: Cuts, texts: list[str]) -> Cuts:
+    return Cuts.of(texts, ([found.span() for found in re.finditer(r"\S+(?: \S+)?", text)] for text in texts))
+
+
+def twice(cuts: Cuts, texts: list[str]) -> Cuts:
+    return Cuts.of(texts, ([found.span() for found in re.finditer(r"\S+", text) for _ in "ab"] for text in texts))
+
+
+def alone_otherwise(cuts: Cuts, texts: list[str]) -> Cuts:
+    spans = (re.finditer(r"\S" if len(texts) == 1 else r"\S+", text) for text in texts)
+    return Cuts.of(texts, ([found.span() for found in own] for own in spans))
+
+
+def blanks_as_tokens(cuts: Cuts, texts: list[str]) -> Cuts:
+    return Cuts.of(texts, ([found.span() for found in re.finditer(r"\S+|^\s+$", text)] for text in texts))
+
+
+def refuses(language: str) -> Cut:
+    if language == "qq":
+        raise TokenizerError("what is that?")
+    return WORDS.open(language)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "said"),
+    [
+        (cutting(in_small_letters), "the token at"),
+        (cutting(without_marks), "what no token has"),
+        (cutting(with_blanks), "no white space in"),
+        (cutting(twice), "tokens one after the other"),
+        (cutting(alone_otherwise), ", alone: found"),
+        (cutting(blanks_as_tokens), "no white space in"),
+        (WORDS._replace(version="1 or 2"), "a version without blanks and ="),
+        (WORDS._replace(version="", library="nowhere-to-be-found"), "its library is installed, nowhere-to-be-found"),
+        (WORDS._replace(open=refuses), "a language that it does not know is a LanguageError"),
+    ],
+)
+def test_what_is_wrong_with_a_tokenizer_is_said(tokenizer: Tokenizer, said: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_tokenizer(tokenizer)
+
+
+# Penalties
+
+asked = 0
+
+
+def growing(rows: float, broken: float, settings: PenaltySettings) -> float:
+    global asked
+    asked += 1
+    return float(asked) if broken == 0 else 0.0
+
+
+@pytest.mark.parametrize(
+    ("nats", "said"),
+    [
+        (lambda n, b, settings: 1.0 - b, "nats ≥ 0 of"),
+        (lambda n, b, settings: math.nan, "nats ≥ 0 of"),
+        (lambda n, b, settings: math.log(b + 1.0), "broken rows in"),
+        (growing, "nats of the same counts, a second time"),
+    ],
+)
+def test_what_is_wrong_with_a_penalty_is_said(nats: Any, said: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_penalty(Penalty(nats, PenaltySettings, ""))
+
+
+# Feature sets
+
+LETTERS = Single(Source("tokens", "lower"))
+
+
+@pytest.mark.parametrize(
+    ("templates", "said"),
+    [
+        ((), "a template at least"),
+        ((LETTERS, LETTERS), "names of templates, each once"),
+        ((Single(Source("a=b")),), "names with ="),
+    ],
+)
+def test_what_is_wrong_with_a_feature_set_is_said(templates: tuple[Template, ...], said: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_features(templates)
+
+
+def test_an_extractor_whose_tables_say_another_thing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def text(word: str) -> str:
+        calls.append(word)
+        return f"{word}{len(calls)}"
+
+    monkeypatch.setitem(EXTRACTORS, "lower", EXTRACTORS["lower"]._replace(text=text))
+    with pytest.raises(AssertionError, match="attributes of the same documents"):
+        check_features((LETTERS,))

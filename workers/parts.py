@@ -37,10 +37,11 @@ class Group(StrEnum):
     PENALTIES = "concord.penalties"
     READERS = "concord.readers"
     TEMPLATES = "concord.templates"
+    TOKENIZERS = "concord.tokenizers"
     TRAINERS = "concord.trainers"
 
 
-LABELLING = (Group.ENGINES, Group.FEATURES, Group.MODELS, Group.TEMPLATES)
+LABELLING = (Group.ENGINES, Group.FEATURES, Group.MODELS, Group.TEMPLATES, Group.TOKENIZERS)
 """Parts that can change an answer. What others make (corpora, trained models, weights) is in a run's key by itself."""
 
 

@@ -13,10 +13,13 @@ promise that was broken. The same functions run over concord's own parts. What i
 from __future__ import annotations
 
 from concord.testing.engines import check_answer, check_engine
+from concord.testing.features import check_features
 from concord.testing.measures import check_measure
+from concord.testing.penalties import check_penalty
 from concord.testing.problems import enumerate_best, random_problem
 from concord.testing.readers import GoodFile, check_reader
 from concord.testing.templates import BIO, PLAIN, Case, check_template
+from concord.testing.tokenizers import check_tokenizer
 from concord.testing.trainers import check_trainer
 
 __all__ = [
@@ -26,9 +29,12 @@ __all__ = [
     "GoodFile",
     "check_answer",
     "check_engine",
+    "check_features",
     "check_measure",
+    "check_penalty",
     "check_reader",
     "check_template",
+    "check_tokenizer",
     "check_trainer",
     "enumerate_best",
     "random_problem",

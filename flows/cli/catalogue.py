@@ -19,6 +19,7 @@ from concord.schemas.reports import EngineReport, EntryReport, OptionReport
 from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
@@ -57,6 +58,18 @@ def readers() -> list[EntryReport]:
         EntryReport(name=name, summary=entry.summary, options=options_of(entry.settings))
         for name, entry in READERS.items()
     ]
+
+
+def tokenizers() -> list[EntryReport]:
+    """Every tokenizer, with the version that is here."""
+    return [
+        EntryReport(name=name, summary=f"{_sentence(entry.summary)} {_version(entry.installed())}", options=())
+        for name, entry in TOKENIZERS.items()
+    ]
+
+
+def _version(installed: str | None) -> str:
+    return "Not installed." if installed is None else f"Version {installed}."
 
 
 def features() -> list[EntryReport]:
@@ -152,6 +165,7 @@ LISTS: dict[str, Callable[[], Sequence[EntryReport]]] = {
     "trainers": trainers,
     "features": features,
     "readers": readers,
+    "tokenizers": tokenizers,
     "templates": templates,
     "measures": measures,
     "penalties": penalties,

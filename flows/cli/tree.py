@@ -32,7 +32,7 @@ PANELS = {
         *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
         *("start_from", "clusters", "gazetteer", "overwrite", "config"),
     ),
-    TEXT: ("text_column", "id_column", "language", "sentence_limit", "split_hyphens", "encoding"),
+    TEXT: ("text_column", "id_column", "language", "tokenizer", "sentence_limit", "split_hyphens", "encoding"),
     LEARNING: ("trainer", "features", "tune", "largest_sample", "held_out_share", "validation"),
     DECODING: (
         *("engine", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "confidence"),
@@ -47,7 +47,6 @@ PANELS = {
             "method",
             "penalty",
             "temperature",
-            "tokenizer",
             "transitions",
             "word_tables",
             "words",

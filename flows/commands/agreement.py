@@ -8,7 +8,7 @@ from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count_all
 from concord.flows.jobs import corpus_place, folder_place
-from concord.flows.sources import LateRegistry, check_columns, first_document, open_model
+from concord.flows.sources import LateRegistry, check_columns, cutting, first_document, open_model
 from concord.schemas.errors import UsageError
 from concord.schemas.reports import AgreementReport
 from concord.schemas.settings import AgreementSettings, TextSettings
@@ -40,6 +40,7 @@ def agreement(
     if out.suffix != SUFFIX:
         raise UsageError(f"{out}: the file's name has to end with {SUFFIX}, by which `--constraints` knows it")
     opened = open_model(model, LateRegistry(tracking))
+    text = cutting(opened, text)
     shards = plan(corpus_place(corpus), text=text, scores=score_column(opened.model))
     check_columns(shards, text, model=opened.model, constraints=Unconstrained(), source=model)
     parts = AnswersParts(opened.model, text, first_document(shards, text, opened.model))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from concord.flows.progress import compiling_told
-from concord.flows.sources import LateRegistry, check_there, open_constraints, open_model
+from concord.flows.sources import LateRegistry, check_there, cutting, open_constraints, open_model
 from concord.schemas.audit import Explanation
 from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
 from concord.schemas.document import Batch, Document
@@ -75,11 +75,15 @@ class TextLabeller:
     def read(self, raw: RawText, settings: TextReaderSettings) -> Document:
         """A text as a document whose id is its source, cut by the model's own tokenizer where it has one.
 
-        Raises `TextError`, `LanguageError`.
+        What ``settings`` say of a tokenizer is settled already. Raises `TextError`, `TokenizerError`, `LanguageError`.
         """
-        tokenizer = text_tokenizer(self.model)
         found = document_from_bytes(
-            raw.content, raw.source, raw.source, settings, option=ENCODING_OPTION, tokenizer=tokenizer
+            raw.content,
+            raw.source,
+            raw.source,
+            settings.model_copy(update={"tokenizer": self.settings.text.tokenizer}),
+            option=ENCODING_OPTION,
+            tokenizer=text_tokenizer(self.model),
         )
         if isinstance(found, Reject):
             raise TextError(f"{raw.source}: {found.reason}")
@@ -133,6 +137,7 @@ def open_labeller(
     """
     checked = check_settings(settings)
     opened = open_model(model, LateRegistry(tracking))
+    checked = checked.model_copy(update={"text": cutting(opened, checked.text)})
     return TextLabeller(model, opened.model, open_constraints(opened, constraints, consistency=consistency), checked)
 
 

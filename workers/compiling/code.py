@@ -37,7 +37,7 @@ WORKERS = ("concord.workers.remote.actor",)
 KERNELS = "concord.workers.compiling.kernel"
 """Every file that names this one compiles kernels."""
 
-LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "sentencex", "spacy")
+LIBRARIES = ("llvmlite", "numba", "numpy", "ortools", "pyarrow", "sentencex")
 """Other versions may cut text, match patterns, score, solve or write differently."""
 
 COMPILERS = ("llvmlite", "numba", "numpy")

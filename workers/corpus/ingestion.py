@@ -11,14 +11,15 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.schemas.columns import Misfit, Reject, SchemaError, rejects_table, table_from_batch
+from concord.schemas.columns import TOKENIZER_KEY, Misfit, Reject, SchemaError, rejects_table, table_from_batch
 from concord.schemas.document import Batch, Document, SourceSpans
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
-from concord.schemas.settings import IngestSettings, ReaderSettings
+from concord.schemas.settings import IngestSettings, MarkedTextSettings, ReaderSettings, TextSettings
 from concord.workers.corpus.parquet import WRITE_OPTIONS, table_bytes
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.storage.files import naming, staged, write_whole
 
 REJECTS_NAME = "_rejects.parquet"
@@ -94,8 +95,22 @@ def ingest(
     if reader not in READERS:
         raise IngestError(unknown("reader", reader, READERS))
     entry = READERS[reader]
-    items = _read(source, entry.read(str(source), settings or entry.settings()))
-    return write_corpus(items, out, source=str(source), layout=layout, overwrite=overwrite, progress=progress)
+    chosen = settings or entry.settings()
+    items = _read(source, entry.read(str(source), chosen))
+    return write_corpus(
+        items,
+        out,
+        source=str(source),
+        layout=layout,
+        overwrite=overwrite,
+        progress=progress,
+        tokenizer=_cut_by(chosen),
+    )
+
+
+def _cut_by(settings: ReaderSettings) -> str | None:
+    """What cuts the texts of a reader, with its version; None where it reads tokens. Raises `TokenizerError`."""
+    return pinned(settings.tokenizer) if isinstance(settings, TextSettings | MarkedTextSettings) else None
 
 
 def _read(source: str | Path, items: Iterable[Document | Reject | Misfit]) -> Iterator[Document | Reject | Misfit]:
@@ -112,14 +127,18 @@ def write_corpus(
     layout: IngestSettings = DEFAULT_LAYOUT,
     overwrite: bool = False,
     progress: Callable[[IngestReport], None] | None = None,
+    tokenizer: str | None = None,
 ) -> IngestReport:
-    """Writes a stream of documents and rejects as a corpus, see `ingest`; ``source`` is for the rejects."""
+    """Writes a stream of documents and rejects as a corpus, see `ingest`; ``source`` is for the rejects.
+
+    The corpus states the ``tokenizer`` that cut its texts, NAME==VERSION.
+    """
     target = Path(out).expanduser().absolute()
     _check_target(target, overwrite=overwrite)
     seen: set[str] = set()
     rejects: list[Reject] = []
     written = False
-    with staged(target) as folder, _Parts(folder, layout) as parts:
+    with staged(target) as folder, _Parts(folder, layout, tokenizer) as parts:
         for item in items:
             if isinstance(item, Misfit):
                 parts.misfits[item.reason] += written
@@ -159,8 +178,9 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
 class _Parts:
     """Collects documents into row groups and row groups into part files; counts what it wrote."""
 
-    def __init__(self, folder: Path, layout: IngestSettings) -> None:
+    def __init__(self, folder: Path, layout: IngestSettings, tokenizer: str | None) -> None:
         self.folder = folder
+        self.stated = {} if tokenizer is None else {TOKENIZER_KEY: tokenizer.encode()}
         self.layout = layout
         self.pending: list[Document] = []
         self.pending_tokens = self.documents = self.tokens = self.sentences = self.files = 0
@@ -191,6 +211,7 @@ class _Parts:
             return
         batch = Batch.of(self.pending)
         table = table_from_batch(batch)
+        table = table.replace_schema_metadata((table.schema.metadata or {}) | self.stated)
         if self.schema is None:
             self.schema = table.schema
         if table.schema != self.schema:

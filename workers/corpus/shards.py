@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 
 from concord.schemas.columns import (
     CORPUS,
+    TOKENIZER_KEY,
     Reject,
     SchemaError,
     batch_from_table,
@@ -151,6 +153,26 @@ def file_columns(file: ParquetLocation, text: TextSettings) -> list[str]:
     schema = open_rows(file, text=text).schema
     columns = shard_columns(schema, text, source=file.path)
     return token_columns(schema) if TOKENS in columns else [TOKENS]
+
+
+def tokenizer_of(shards: Iterable[Shard], *, text: TextSettings = DEFAULT_TEXT) -> str | None:
+    """What cut the texts of a corpus of tokens, NAME==VERSION, as it states; None where it states nothing.
+
+    Raises `CorpusError` where its files state different ones, and what reading raises.
+    """
+    stated: dict[str, str] = {}
+    for shard in shards:
+        schema = open_rows(shard.file, text=text, scores=shard.scores).schema
+        name = (schema.metadata or {}).get(TOKENIZER_KEY, b"").decode(errors="replace")
+        if name:
+            stated.setdefault(name, shard.file.path)
+    if len(stated) > 1:
+        (first, one), (second, other) = list(stated.items())[:2]
+        raise CorpusError(
+            f"{one} was cut by {first} and {other} by {second}; ingest both again with one tokenizer, such as "
+            "--set tokenizer=words"
+        )
+    return next(iter(stated), None)
 
 
 def read_batch(

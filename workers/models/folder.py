@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.settings import TOKENIZER
 from concord.workers.storage.files import write_whole
 
 MANIFEST = "manifest.json"
@@ -37,8 +38,9 @@ class Manifest(BaseModel):
     """What a model folder says of itself.
 
     ``files`` maps file names to their SHA-256. ``features`` and ``templates`` are there for models that are made
-    of them. ``training`` counts what the model has seen; every other figure in it is its trainer's own.
-    ``metrics`` and ``extras`` are open: figures of evaluations, and trained parts that are not the
+    of them. ``tokenizer``, NAME==VERSION, cuts raw text, as it cut what the model was trained on where that was text;
+    without it the default does. ``training`` counts what the model has seen; every other figure in it is its trainer's
+    own. ``metrics`` and ``extras`` are open: figures of evaluations, and trained parts that are not the
     model's own (such as consistency costs); they change neither scores nor digest.
     """
 
@@ -53,6 +55,7 @@ class Manifest(BaseModel):
     settings: dict[str, Any]
     versions: dict[str, str]
     training: dict[str, Any]
+    tokenizer: str | None = Field(None, pattern=TOKENIZER)
     files: dict[str, str]
     metrics: dict[str, Any] = Field(default_factory=dict)
     extras: dict[str, Any] = Field(default_factory=dict)
@@ -135,15 +138,19 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def update_manifest(
-    folder: Path, *, kind: str, metrics: dict[str, Any] | None = None, extras: dict[str, Any] | None = None
+    folder: Path,
+    *,
+    kind: str,
+    metrics: dict[str, Any] | None = None,
+    extras: dict[str, Any] | None = None,
+    tokenizer: str | None = None,
 ) -> Manifest:
-    """Adds metrics and extras to a saved model; entries of the same name are replaced.
+    """Adds metrics, extras and a tokenizer to a saved model; entries of the same name are replaced.
 
     Raises `ModelError` as `read_manifest` does, and `OutputError`.
     """
     manifest = read_manifest(folder, kind=kind)
-    updated = manifest.model_copy(
-        update={"metrics": manifest.metrics | (metrics or {}), "extras": manifest.extras | (extras or {})}
-    )
+    added = {"metrics": manifest.metrics | (metrics or {}), "extras": manifest.extras | (extras or {})}
+    updated = manifest.model_copy(update=added | {"tokenizer": tokenizer or manifest.tokenizer})
     write_manifest(folder, updated)
     return updated

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from spare_parts.engine import RESTARTS
+from spare_parts.features import ENDS
 from spare_parts.measure import SENTENCES
 from spare_parts.model import load
+from spare_parts.penalty import DOUBLED
 from spare_parts.reader import PIPES
 from spare_parts.template import EndsWith
+from spare_parts.tokenizer import COMMAS
 from spare_parts.trainer import NAME, WORD_COUNTS
 
 from concord.testing import (
@@ -17,9 +20,12 @@ from concord.testing import (
     Case,
     GoodFile,
     check_engine,
+    check_features,
     check_measure,
+    check_penalty,
     check_reader,
     check_template,
+    check_tokenizer,
     check_trainer,
 )
 from concord.testing.measures import Text, Things
@@ -59,3 +65,15 @@ def test_measure() -> None:
         return found
 
     check_measure(SENTENCES, plain)
+
+
+def test_penalty() -> None:
+    check_penalty(DOUBLED)
+
+
+def test_features() -> None:
+    check_features(ENDS)
+
+
+def test_tokenizer() -> None:
+    check_tokenizer(COMMAS)

@@ -13,7 +13,7 @@ from concord.schemas.errors import USERS_CODE_RAISES, DocumentError
 from concord.schemas.potentials import Ints
 from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel_in_place
-from concord.workers.corpus.readers.tokenizer import Tokenized
+from concord.workers.corpus.tokenizers.sentences import Tokenized
 
 Ids = NDArray[np.int32]
 Characters = NDArray[np.uint32]

@@ -52,7 +52,7 @@ def marked_document(
     ``text`` has a token. Sentences start at the first token from each character of ``breaks`` on, or where the
     tokenizer says. Of spans that share a token the longest is taken, and the first of those.
     """
-    whole = batch_from_texts([doc_id], [text], settings.tokenizer).document(0)
+    whole = batch_from_texts([doc_id], [text], settings.cutting).document(0)
     assert whole.token_start is not None
     assert whole.token_end is not None
     start, end, sentences = whole.token_start, whole.token_end, whole.sentence_starts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, absent, decode, string_faults
@@ -14,7 +15,7 @@ from concord.schemas.settings import TextReaderSettings, TextSettings
 from concord.workers.corpus.parquet import open_parquet, parquet_files, read_row_group
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
-from concord.workers.corpus.readers.tokenizer import load_tokenizer
+from concord.workers.corpus.tokenizers.registry import load_tokenizer
 
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -95,10 +96,12 @@ def batch_from_texts(
 ) -> Batch:
     """Tokenised texts as a batch with character offsets; every text has to have a token.
 
-    Raises `LanguageError`, and `DocumentError` for a text that a tokenizer of the user's cannot cut.
+    Raises `LanguageError` and `TokenizerError`, and `DocumentError` for a text that a tokenizer of others cannot cut.
     """
-    own = tokenizer or load_tokenizer(settings.language, settings.sentence_limit, split_hyphens=settings.split_hyphens)
-    cut = own(texts)
+    cut = (tokenizer or load_tokenizer(settings))(texts)
+    empty = np.flatnonzero(np.diff(cut.doc_starts) == 0)
+    if len(empty):
+        raise DocumentError("the tokenizer finds no word in it", doc_ids[int(empty[0])])
     return Batch(
         tuple(doc_ids),
         cut.doc_starts,

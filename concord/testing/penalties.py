@@ -1,0 +1,65 @@
+"""The contract of a penalty: what a broken row costs by the counts of rows and of those that gold breaks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from concord.testing.expect import expect, expect_same
+from concord.workers.learning.penalties import Penalty, PenaltySettings, RowCounts
+
+ROWS = (0, 1, 2, 3, 10, 97, 10_000)
+
+
+def check_penalty(penalty: Penalty) -> None:
+    """All that a penalty promises, with its settings by default. Raises `AssertionError` at a broken promise."""
+    settings = penalty.settings()
+    for check in PENALTY_CHECKS:
+        check(penalty, settings)
+
+
+def broken_of(rows: int) -> list[float]:
+    """Numbers of rows that are broken, none and all among them, ascending; an interval's ends are no whole ones."""
+    return sorted({0.0, rows * 0.01, rows * 0.25, rows // 2, rows * 0.9, max(rows - 1, 0), float(rows)})
+
+
+def it_costs_nothing_or_something(penalty: Penalty, settings: PenaltySettings) -> None:
+    """A number of nats, or infinity; no reward, which no bound of an engine would hold for."""
+    for rows in ROWS:
+        for broken in broken_of(rows):
+            nats = penalty.nats(rows, broken, settings)
+            expect(isinstance(nats, float | int) and nats >= 0.0, f"nats ≥ 0 of {broken} in {rows}, not {nats!r}")
+
+
+def what_breaks_more_costs_no_more(penalty: Penalty, settings: PenaltySettings) -> None:
+    """Of as many rows: the more of them gold breaks, the less, or the same."""
+    for rows in ROWS:
+        nats = [penalty.nats(rows, broken, settings) for broken in broken_of(rows)]
+        expect_same(nats, sorted(nats, reverse=True), f"nats of {broken_of(rows)} broken rows in {rows}")
+
+
+def the_same_counts_cost_the_same(penalty: Penalty, settings: PenaltySettings) -> None:
+    """Whatever was asked before, and with settings that are equal."""
+    counts = [(rows, broken) for rows in ROWS for broken in broken_of(rows)]
+    wanted = [penalty.nats(*pair, settings) for pair in counts]
+    again = [penalty.nats(*pair, penalty.settings()) for pair in reversed(counts)]
+    expect_same(again[::-1], wanted, "nats of the same counts, a second time")
+
+
+def the_interval_is_around_the_weight(penalty: Penalty, settings: PenaltySettings) -> None:
+    """Of 95 %, whose ends are what other shares of broken rows would cost; a broken row may have several units."""
+    for rows in ROWS[1:]:
+        for broken in {0, rows // 2, rows}:
+            counts = RowCounts(rows, 0, broken, 1.5 * broken)
+            weight, (low, high) = counts.weight(penalty, settings), counts.interval(penalty, settings)
+            slack = 1e-9 * abs(weight) if math.isfinite(weight) else 0.0
+            expect(low <= weight + slack and weight <= high + slack, f"{low} ≤ {weight} ≤ {high}, {broken} of {rows}")
+
+
+PENALTY_CHECKS: tuple[Callable[[Penalty, PenaltySettings], None], ...] = (
+    it_costs_nothing_or_something,
+    what_breaks_more_costs_no_more,
+    the_same_counts_cost_the_same,
+    the_interval_is_around_the_weight,
+)
+"""Each by itself: a function of a penalty and its settings."""

@@ -1,0 +1,1 @@
+"""What cuts raw text into tokens and sentences."""

@@ -1,0 +1,97 @@
+"""All tokenizers by name, and the one way to get at them: NAME, or NAME==VERSION where it has to be that one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from concord.schemas.names import unknown
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.tokenizers.sentences import TextCutter
+from concord.workers.corpus.tokenizers.tokenizer import Cut, Tokenizer, TokenizerError
+from concord.workers.corpus.tokenizers.words import VERSION, cutter
+from concord.workers.parts import OURS, Group, Registry, an_entry
+
+DEFAULT = "words"
+"""What cuts text where nothing is said."""
+
+PIN = "=="
+"""What stands between a name and a version."""
+
+
+def _spacy(language: str) -> Cut:
+    from concord.workers.corpus.tokenizers.spacy_rules import SpacyRules
+
+    return SpacyRules(language)
+
+
+OWN: dict[str, Tokenizer] = {
+    DEFAULT: Tokenizer(cutter, "words, numbers, marks by rules for all scripts; needs nothing else", VERSION),
+    "spacy": Tokenizer(
+        _spacy, "spaCy's rules for the language; needs concord[spacy]", library="spacy", install="concord[spacy]"
+    ),
+}
+"""Ours: a new tokenizer is one file and one line here."""
+
+
+def _wrong(part: object) -> str | None:
+    """What is wrong with a tokenizer."""
+    problem = an_entry(Tokenizer)(part)
+    if problem is not None or not isinstance(part, Tokenizer):
+        return problem
+    if bool(part.version) == bool(part.library):
+        return "want a version, or a library whose version it is, and not both"
+    return None
+
+
+TOKENIZERS: Registry[Tokenizer] = Registry(Group.TOKENIZERS, OWN, _wrong)
+
+
+def pinned(tokenizer: str | None) -> str:
+    """``NAME==VERSION`` of what is called ``tokenizer``, with the version that is here if it names none.
+
+    Raises `TokenizerError` where a version is asked for that cannot be told.
+    """
+    name, _, version = (tokenizer or DEFAULT).partition(PIN)
+    return f"{name}{PIN}{version or _installed(name)}"
+
+
+def load_tokenizer(settings: TextSettings) -> TextCutter:
+    """What cuts texts into tokens and sentences, one a process for equal settings.
+
+    Raises `TokenizerError` where it is not installed or has another version, and `LanguageError`.
+    """
+    return _loaded(settings.tokenizer or DEFAULT, settings.language, settings.sentence_limit, settings.split_hyphens)
+
+
+@lru_cache(maxsize=4)
+def _loaded(tokenizer: str, language: str, sentence_limit: int, split_hyphens: bool) -> TextCutter:  # noqa: FBT001
+    name, _, version = tokenizer.partition(PIN)
+    here = _installed(name)
+    if version and version != here:
+        raise TokenizerError(
+            f"tokenizer {name}: version {version} is wanted, and {here} is here; {_remedy(name, version)}, or cut with "
+            f"this one: --tokenizer {name}"
+        )
+    return TextCutter(TOKENIZERS[name].open(language), language, sentence_limit, split_hyphens=split_hyphens)
+
+
+def _installed(name: str) -> str:
+    """The version of a tokenizer that is here. Raises `TokenizerError`."""
+    if name not in TOKENIZERS:
+        raise TokenizerError(f"{unknown('tokenizer', name, TOKENIZERS)}; install the package that has it")
+    here = TOKENIZERS[name].installed()
+    if here is None:
+        entry = TOKENIZERS[name]
+        raise TokenizerError(
+            f"tokenizer {name}: {entry.library} is not installed; pip install '{entry.install or entry.library}'"
+        )
+    return here
+
+
+def _remedy(name: str, version: str) -> str:
+    """How a version of a tokenizer is to be had."""
+    library = TOKENIZERS[name].library
+    if library:
+        return f"pip install '{library}=={version}'"
+    package = TOKENIZERS.distribution(name)
+    return f"install {'the release of concord' if package == OURS else f'the release of {package}'} that has it"
