@@ -64,9 +64,9 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
-	$(BIN)/$(COMPILE) --upgrade --extra dev --extra memory -o requirements-dev.lock
+	$(BIN)/$(COMPILE) --upgrade --extra dev --extra memory --extra spacy -o requirements-dev.lock
 	cp requirements-dev.lock requirements.lock
-	$(BIN)/$(COMPILE) -o requirements.lock
+	$(BIN)/$(COMPILE) --extra image -o requirements.lock
 
 benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results
 	set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done

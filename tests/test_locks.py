@@ -24,9 +24,11 @@ def test_what_runs_is_part_of_what_develops_and_has_no_tool_of_developers() -> N
     assert runs.items() <= develops.items()
     assert wanted(project["dependencies"]) <= set(runs)
     extras = project["optional-dependencies"]
-    assert wanted(extras["dev"]) | wanted(extras["memory"]) <= set(develops)
-    brought = {"setuptools", "matplotlib"}  # by Ray and by MLflow
-    assert not ((wanted(extras["dev"]) | wanted(extras["memory"])) & set(runs)) - brought
+    apart = set.union(*(wanted(extras[name]) for name in ("dev", "memory", "spacy")))
+    assert apart <= set(develops)
+    assert wanted(extras["image"]) <= set(runs)
+    brought = {"setuptools", "matplotlib"}  # by the image and by MLflow
+    assert not (apart & set(runs)) - brought
 
 
 def test_the_image_is_built_from_what_runs() -> None:

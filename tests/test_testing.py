@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -335,6 +336,6 @@ def test_an_extractor_whose_tables_say_another_thing_is_found(monkeypatch: pytes
         calls.append(word)
         return f"{word}{len(calls)}"
 
-    monkeypatch.setitem(EXTRACTORS, "lower", EXTRACTORS["lower"]._replace(text=text))
+    monkeypatch.setitem(EXTRACTORS, "lower", replace(EXTRACTORS["lower"], text=text))
     with pytest.raises(AssertionError, match="attributes of the same documents"):
         check_features((LETTERS,))
