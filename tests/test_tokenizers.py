@@ -21,10 +21,13 @@ import concord
 import concord.flows.train_model
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
+from concord.flows.label_corpus import Request as Labelling
+from concord.flows.label_corpus import _Job
 from concord.flows.sources import LateRegistry, open_model
 from concord.flows.sources import cutting as cutting_of
 from concord.flows.train_model import Request, train_model
 from concord.schemas.errors import CorpusError, DocumentError
+from concord.schemas.run import RunSettings
 from concord.schemas.settings import HmmSettings, PubtatorSettings, TextReaderSettings, TextSettings
 from concord.testing import check_tokenizer
 from concord.workers.corpus.ingestion import ingest
@@ -271,6 +274,10 @@ def test_a_runs_key_names_the_tokenizer_and_its_version(trained: Path) -> None:
     assert cutting_of(opened, TextSettings()).tokenizer == "blanks==7"
     assert cutting_of(opened, TextSettings(tokenizer="words")).tokenizer == f"words=={words.VERSION}"
     assert cutting_of(opened, TextSettings(tokenizer="blanks==6")).tokenizer == "blanks==6"
+    for asked, wanted in ((None, "blanks==7"), ("words", f"words=={words.VERSION}")):
+        settings = RunSettings(text=TextSettings(tokenizer=asked))
+        run = Labelling(corpus=str(trained.parent / "corpus"), model=str(trained), out="out", settings=settings)
+        assert _Job.of(run).key.settings.text.tokenizer == wanted
 
 
 def test_a_model_of_a_corpus_of_tokens_states_the_default(tmp_path: Path) -> None:

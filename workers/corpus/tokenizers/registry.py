@@ -27,7 +27,7 @@ def _spacy(language: str) -> Cut:
 OWN: dict[str, Tokenizer] = {
     DEFAULT: Tokenizer(cutter, "words, numbers, marks by rules for all scripts; needs nothing else", VERSION),
     "spacy": Tokenizer(
-        _spacy, "spaCy's rules for the language; needs concord[spacy]", library="spacy", install="concord[spacy]"
+        _spacy, "rules of spaCy for the language; needs concord[spacy]", library="spacy", install="concord[spacy]"
     ),
 }
 """Ours: a new tokenizer is one file and one line here."""
