@@ -121,7 +121,7 @@ CUT = {
         "well-known U.S.-based R2-D2 AT&T node.js B12 1990s 4th m² 1,25-dihydroxyvitamin snake_case __|init|__",
         "do|n't ca|n’t can|not we|'ll Ada|'s U.K.|'s O'Brien|'s dogs|' she|’d DO|N'T can|not",
         "'|quoted|' '90s '' `` ’em 'tis it|'s",
-        "Mr.|Smith J.K.|Rowling J.|Smith U.S.A U.S.A. Ph.D. e.g.|, i.e.|: etc.|) Oslo|. no|. a|. p.m.",
+        "Mr.|Smith J.K.|Rowling J.|Smith U.S.A U.S.A. Ph.D. e.g.|, i.e.|: etc.|) etc|... Mich|.. Oslo|. no|. a|. p.m.",
         "5|km 3|pm 3:30|p.m. 10|mg|/|kg 24|°C 7|%",
         "and|/|or a|=|b one|—|two end|.|Next Paris|,|London wait|...|! what|?|! f|(|x|) N|-|[|4|-|] Ca2|+ == -- a|--|b",
         "http://x.y/z?a=b|, www.a.org|. a.b@c.co.uk|)|. @user #tag #|5 :-) (|https://a.b/|)",

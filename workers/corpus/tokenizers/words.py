@@ -141,7 +141,7 @@ DOLLARS = rf"{ALONE}[A-Z]{{1,3}}\$"
 SIGNED = rf"(?<![{INNER}_)\]}}%])[+-]?\.?(?=[0-9])"
 AMOUNT = rf"(?:{SIGNED})[0-9]+(?:[.,:][0-9]+)*(?=(?:{UNITS}|[ap]\.m\.){ENDS})"
 SHORT = (
-    rf"{ALONE}(?:(?:{TITLES}|{NAMES}|{OTHERS}|{DEGREES})\.|(?:[{LETTER}][{TAIL}]*\.)+[{LETTER}](?![{INNER}_.])|"
+    rf"{ALONE}(?:(?:{TITLES}|{NAMES}|{OTHERS}|{DEGREES})\.(?!\.)|(?:[{LETTER}][{TAIL}]*\.)+[{LETTER}](?![{INNER}_.])|"
     rf"(?:[{LETTER}][{TAIL}]*\.){{2,}}|[{CAPITAL}][{TAIL}]*\.(?!\.))"
 )
 UNITED = "|".join(
