@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from concord.workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, PACKAGE, ROOT, files_behind, imports_of
-from tests.copied import copied
+from tests.support.copied import copied
 
 OUT = {
     "schemas/audit.py": "reports of `concord constraints check`",

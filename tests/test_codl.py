@@ -54,9 +54,9 @@ from concord.workers.models.crf import CrfModel
 from concord.workers.models.hmm import HmmModel, Tables
 from concord.workers.models.loaders import load_model
 from concord.workers.synthesis.made_up import synthesize
-from tests.in_process import Here
-from tests.kills import full_before, killed_before
-from tests.made_tracking import untracked
+from tests.support.in_process import Here
+from tests.support.kills import full_before, killed_before
+from tests.support.made_tracking import untracked
 
 GOLD = list(synthesize(6, seed=1, kind="citations"))
 POOLED = [Document(d.doc_id, d.sentence_starts, d.columns) for d in synthesize(15, seed=2, kind="citations")]

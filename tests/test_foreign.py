@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent / "foreign"
+from tests.support.foreign_package import PACKAGE, installed
 
 KINDS = {
     "engines": "restarts",
@@ -33,19 +32,6 @@ print(json.dumps({
     for group, registry in REGISTRIES.items()
 }))
 """
-
-
-def installed(source: Path, into: Path) -> dict[str, str]:
-    """The environment in which the package is on the path."""
-    copy = shutil.copytree(source, into / "source", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, "--target", into / "site", copy],
-        check=True,
-        capture_output=True,
-    )
-    path = [into / "site", Path(__file__).parents[1]]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
 
 
 @pytest.fixture(scope="module")

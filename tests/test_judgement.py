@@ -39,7 +39,7 @@ from concord.workers.learning.pools import Pools
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.unseen import Answers, Unseen
 from concord.workers.synthesis.made_up import synthesize
-from tests.in_process import Here
+from tests.support.in_process import Here
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
 RULES = DeclaredConstraints(

@@ -32,8 +32,8 @@ from concord.workers.learning.logic.search import Learned, LogicSettings, Sample
 from concord.workers.learning.logic.templates import Unsaid, other_than, template_of
 from concord.workers.learning.mining import passing
 from concord.workers.learning.run_order import Runs
-from tests.in_process import Here
-from tests.test_mining import ANY, BIO, NESTED, plain_runs, plainly, shuffled_corpus, spelled
+from tests.support.in_process import Here
+from tests.support.made_sequences import ANY, BIO, NESTED, plain_runs, plainly, shuffled_corpus, spelled
 
 QUICK = LogicSettings(held_out_share=0.5, literals=2, clauses=1, orders=8, mixed=5, deterministic_seconds=0.02)
 

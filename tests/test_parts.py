@@ -12,27 +12,14 @@ import pytest
 
 from concord.workers import parts
 from concord.workers.compiling.code import workers_digest
-from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.measures import MEASURES
-from concord.workers.features.templates import FEATURE_SETS
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
-from concord.workers.models.loaders import LOADERS
 from concord.workers.parts import Group, PartError, Registry, a_class, a_function, an_entry
 from concord.workers.remote.actor import CodeMismatchError, check_code
-
-REGISTRIES: dict[Group, Registry[Any]] = {
-    Group.ENGINES: SOLVERS,
-    Group.FEATURES: FEATURE_SETS,
-    Group.MEASURES: MEASURES,
-    Group.MODELS: LOADERS,
-    Group.PENALTIES: PENALTIES,
-    Group.READERS: READERS,
-    Group.TEMPLATES: TEMPLATES,
-    Group.TRAINERS: TRAINERS,
-}
+from tests.support.registries import REGISTRIES
 
 
 def install(

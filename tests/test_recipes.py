@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.copied import copied
+from tests.support.copied import copied
 
 SETTINGS = "schemas/settings.py"
 
