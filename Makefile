@@ -1,20 +1,23 @@
 # Every target sets up what it needs in .venv; nothing is installed by hand.
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/.ready
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# A second interpreter for the tests of parts; pyenv, where that is what starts it, is told which of its versions.
+SECOND ?= PYENV_VERSION=3.13 python3.13
 
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test kernels units integration test-slow coverage docs lint format lock benchmarks picture clean
+.PHONY: help demo test tests kernels units units-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 $(READY): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "concord needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# The lock names everything, so nothing is resolved: a release newer than it cannot get in the way.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -23,20 +26,31 @@ $(READY): requirements-dev.lock pyproject.toml
 demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 3 minutes, most of them compiling once)
 	$(BIN)/python -m concord.flows.cli.demo
 
+# Tests wait for the kernels alone. Units and integration run side by side, though units have all cores: integration
+# tests wait half of their time.
 test: $(READY)  ## all checks and tests but the slow ones
-	$(MAKE) --jobs 2 --output-sync=target kernels lint docs
-	@# Both at a time, though units have all cores: integration tests wait half of their time.
-	$(MAKE) --jobs 2 --output-sync=target integration units
+	$(MAKE) --jobs 3 --output-sync=target lint docs tests
+
+tests: kernels
+	$(MAKE) integration units
 
 kernels: $(READY)  ## compile all kernels, once for all tests
 	$(BIN)/python infra/warm.py
 
-# Ray's workers run at a niceness of 15: tests of parts that were less nice would keep them from the processors.
+# They only compute, and leave the processors to tests beside them, which wait for servers and for deadlines.
 units: $(READY)  ## tests of parts, without real services, on all cores
 	nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30 tests/test_*.py
 
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
+
+units-313:  ## tests of parts under Python 3.13, in an environment of its own, where that is found
+	@if $(SECOND) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null; \
+	then nice -n 19 $(MAKE) VENV=.venv-3.13 PYTHON='$(SECOND)' units-once-compiled; \
+	else echo "no Python 3.13 here, so its tests are left out; name one: make units-313 SECOND=/path/to/python3.13"; fi
+
+units-once-compiled: kernels
+	$(MAKE) units
 
 test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow, Prefect and Ray that go away
 	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations 15
@@ -75,4 +89,4 @@ picture: $(READY)  ## draw the README's picture from a real run
 	$(BIN)/python docs/picture.py
 
 clean:  ## remove the environment, caches and the demo's output
-	rm -rf .venv build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf .venv .venv-3.13 build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

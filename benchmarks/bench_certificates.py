@@ -43,7 +43,7 @@ from concord.workers.inference.core.engine import document_rng
 from concord.workers.models.loaders import load_model
 
 sys.path.insert(0, str(ROOT))  # the false bounds are part of the tests, which are not installed
-from tests.false_bounds import Tried, cases, tried
+from tests.support.false_bounds import Tried, cases, tried
 
 FEATURES = "rich"
 NODES = 100

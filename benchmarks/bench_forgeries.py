@@ -1,8 +1,8 @@
 """Forged runs against `concord verify`: every engine, label scheme and column, with certificates and without.
 
-A run of made-up documents is made, verified, and then forged in each of the ways of ``tests/forgeries.py`` that apply
-to it, digests renewed; documents are forged one way each, several at a time. Counted is what verify refuses by naming
-the document and the field, or the part of the manifest.
+A run of made-up documents is made, verified, and then forged in each of the ways of ``tests/support/forgeries.py`` that
+apply to it, digests renewed; documents are forged one way each, several at a time. Counted is what verify refuses by
+naming the document and the field, or the part of the manifest.
 
     python benchmarks/bench_forgeries.py
 """
@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT))
 from concord.flows.commands.verify import verify
 from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
-from tests.forgeries import OF_MANIFESTS, OF_ROWS, forge_rows, opened, refused
-from tests.made_folders import MadeRun, made_run
+from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, forge_rows, opened, refused
+from tests.support.made_folders import MadeRun, made_run
 
 DOCUMENTS = 8
 AT_ONCE = 16

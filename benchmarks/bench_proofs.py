@@ -30,10 +30,10 @@ from concord.workers.inference.registry import SOLVERS
 
 sys.path.insert(0, str(ROOT))  # the referees are part of the tests, which are not installed
 from concord.testing.problems import MAX_LABELLINGS, enumerate_best
-from tests.referees import network
-from tests.referees.judge import disproof
-from tests.referees.milp import Highs
-from tests.referees.problems import SIZES, problem_of_kind, random_kind
+from tests.support.referees import network
+from tests.support.referees.judge import disproof
+from tests.support.referees.milp import Highs
+from tests.support.referees.problems import SIZES, problem_of_kind, random_kind
 
 SECONDS = 5
 """A referee's limit for one problem."""

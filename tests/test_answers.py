@@ -23,7 +23,7 @@ from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import viterbi_labels
 from concord.workers.models.two_stage_crf import SECOND, TwoStageModel
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
 
 BIO = LabelSet.bio(["LOC", "PER"])
 PLAIN = LabelSet.infer(["city", "road"])

@@ -17,7 +17,7 @@ from concord.workers.inference.core.engine import UNLIMITED, Engine, document_rn
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.inference.sampling import gibbs
-from tests.made_repeats import repeated
+from tests.support.made_repeats import repeated
 
 TOKENS = 200
 BIG = repeated(TOKENS)

@@ -30,8 +30,8 @@ from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.scores import ScoresModel, label_set, save, unary
-from tests.scored import scored, written
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
+from tests.support.scored import scored, written
 
 BIO = ("O", "B-X", "I-X")
 SENTENCES = [["O", "B-X"], ["B-X", "I-X", "O"], ["O"], ["B-X", "B-X", "I-X"]]

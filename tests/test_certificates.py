@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Potentials
-from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
+from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.schemas.settings import CertifySettings
-from concord.testing.problems import EVERY_SET, LABEL_SETS, enumerate_best, naive_keys, random_problem
+from concord.testing.problems import EVERY_SET, LABEL_SETS, enumerate_best, random_problem
 from concord.workers.certificates import writer
 from concord.workers.certificates.checker import TOLERANCE, Ground, check
 from concord.workers.certificates.writer import prove
 from concord.workers.inference.certify import engine as certify
-from tests.made_up_proofs import accepts, damaged, made_up_node
-from tests.test_second_best import crowded, ranked
+from tests.support.made_problems import names
+from tests.support.made_up_proofs import accepts, damaged, made_up_node
+from tests.support.ranked_problems import crowded, ranked
 
 SLACK = 1.1 * TOLERANCE
 
@@ -67,23 +66,6 @@ def test_the_writer_finds_no_proof_below_what_can_be_reached(block: int) -> None
         found = ranked(crowded(seed))
         best = float(found.scores[0])
         assert prove(found.problem, found.labellings[0], best - 0.02, nodes=3) is None, seed
-
-
-def names(seed: int, cost: float) -> Problem:
-    """Four sentences of five tokens over few words, under all three relations that are priced."""
-    rng = np.random.default_rng(seed)
-    labels, starts = LabelSet.bio(["PER", "ORG"]), np.arange(0, 20, 5)
-    width = len(labels)
-    key = naive_keys(rng.integers(0, 6, 20).tolist(), starts.tolist(), 3)
-    costs = cost * (1.0 - np.eye(2))
-    potentials = Potentials(rng.normal(0.0, 2.0, (20, width)), rng.normal(0.0, 1.0, (width, width)), starts)
-    agreements = (
-        SpanAgreement(0, Relation.EXACT, key, costs),
-        SpanAgreement(1, Relation.CONTAINED, key, costs),
-        SpanAgreement(2, Relation.UNLABELLED, key, np.full((2, 1), 0.3 * cost)),
-    )
-    names = ("exact", "part", "left out")
-    return Problem(potentials.legal(labels), labels, names, LinearRows.none(), agreements)
 
 
 @pytest.mark.parametrize("seed", range(6))

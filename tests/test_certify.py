@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 from concord.schemas.decoded import Status
-from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Potentials
-from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from concord.schemas.settings import CertifySettings, GibbsSettings
-from concord.testing.problems import all_labellings, enumerate_best, naive_keys, random_problem
+from concord.testing.problems import all_labellings, enumerate_best, random_problem
 from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.core.chain import viterbi, viterbi_score
@@ -22,21 +19,8 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import candidate_spans
 from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.sampling import gibbs
-from tests.seeds import quick_seeds
-
-PEOPLE = LabelSet.bio(["PER", "ORG", "LOC"])
-
-
-def names_in_sentences(seed: int, sentences: int, *, words: int = 5, cost: float = 2.0) -> Problem:
-    """Sentences of six tokens over few words, under exact and subsequence agreement."""
-    rng = np.random.default_rng(seed)
-    count, width = 6 * sentences, len(PEOPLE)
-    starts = np.arange(0, count, 6)
-    key = naive_keys(rng.integers(0, words, count).tolist(), starts.tolist(), 4)
-    costs = cost * (1.0 - np.eye(3))
-    potentials = Potentials(rng.normal(0.0, 2.0, (count, width)), rng.normal(0.0, 1.0, (width, width)), starts)
-    agreements = (SpanAgreement(0, Relation.EXACT, key, costs), SpanAgreement(1, Relation.CONTAINED, key, costs))
-    return Problem(potentials.legal(PEOPLE), PEOPLE, ("exact", "part"), LinearRows.none(), agreements)
+from tests.support.made_problems import names_in_sentences
+from tests.support.seeds import quick_seeds
 
 
 @pytest.mark.parametrize("seed", quick_seeds(24, slow=9))  # seed 9 has by far the most labellings

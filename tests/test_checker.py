@@ -17,8 +17,8 @@ from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import EVERY_SET, all_labellings, local_scores, naive_keys, random_problem
 from concord.workers.certificates.checker import MOST, Alive, CertificateError, Ground, Item, Prices, Reader, check
-from tests.made_up_proofs import UNIT, accepts, belongs, made_up_stage
-from tests.oracle import naive_spans
+from tests.support.made_up_proofs import UNIT, accepts, belongs, made_up_stage
+from tests.support.oracle import naive_spans
 
 X = LabelSet(("O", "x"), Scheme.PLAIN)
 ALMOST = 1 << 12

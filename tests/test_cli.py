@@ -54,7 +54,7 @@ from concord.workers.labelling.output import MARKERS
 from concord.workers.learning.penalties import PENALTIES, penalty_named
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.storage.files import write_whole
-from tests.made_predictions import predictions
+from tests.support.made_predictions import predictions
 
 runner = CliRunner()
 

@@ -8,14 +8,7 @@ import subprocess
 import sys
 import time
 
-SCRIPT = """
-from concord.flows.cluster.cluster import ClusterError, cluster
-try:
-    with cluster({address!r}, workers=1):
-        pass
-except ClusterError as error:
-    print(error)
-"""
+from tests.support.ray_scripts import SCRIPT
 
 
 def test_a_cluster_that_is_not_there_is_one_message_at_once() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from concord.workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, PACKAGE, ROOT, files_behind, imports_of
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
-from tests.copied import copied
+from tests.support.copied import copied
 
 OUT = {
     "schemas/audit.py": "reports of `concord constraints check`",
@@ -185,6 +185,12 @@ def digests(tree: Path) -> tuple[str, str]:
     return code, kernels
 
 
+@pytest.fixture(scope="module")
+def before(tree: Path) -> tuple[str, str]:
+    """The digests of the copy without a change."""
+    return digests(tree)
+
+
 def edited(tree: Path, file: str, change: Callable[[str], str]) -> tuple[str, str]:
     path = tree / file
     before = path.read_text()
@@ -196,8 +202,7 @@ def edited(tree: Path, file: str, change: Callable[[str], str]) -> tuple[str, st
         path.write_text(before)
 
 
-def test_docstrings_comments_and_layout_change_nothing(tree: Path) -> None:
-    before = digests(tree)
+def test_docstrings_comments_and_layout_change_nothing(tree: Path, before: tuple[str, str]) -> None:
     file = "workers/inference/core/engine.py"
     assert edited(tree, file, lambda text: text.replace("Labels one document.", "One document.")) == before
     assert edited(tree, file, lambda text: text.replace("What an engine is", "The engine")) == before
@@ -205,20 +210,18 @@ def test_docstrings_comments_and_layout_change_nothing(tree: Path) -> None:
     assert edited(tree, file, lambda text: text.replace("def proven(", "def proven(\n    ")) == before
 
 
-def test_a_constant_changes_both(tree: Path) -> None:
-    before = digests(tree)
+def test_a_constant_changes_both(tree: Path, before: tuple[str, str]) -> None:
     after = edited(tree, "workers/inference/numerics.py", lambda text: text.replace("1e-6", "1e-5"))
     assert not set(before) & set(after)
 
 
 @pytest.mark.parametrize("file", ["schemas/settings.py", "schemas/problem.py", "workers/inference/sampling/sweep.py"])
-def test_what_kernels_do_not_hold_leaves_them_as_they_are(tree: Path, file: str) -> None:
+def test_what_kernels_do_not_hold_leaves_them_as_they_are(tree: Path, before: tuple[str, str], file: str) -> None:
     """An edit of settings, of a data class, or of plain Python beside a kernel compiles nothing."""
-    before = digests(tree)
     after = edited(tree, file, lambda text: text + "\ndef plain() -> int:\n    return 1\n")
     assert after[0] != before[0]
     assert after[1] == before[1]
 
 
-def test_made_up_news_changes_nothing(tree: Path) -> None:
-    assert edited(tree, "workers/synthesis/text.py", lambda text: text + "\nX = 1\n") == digests(tree)
+def test_made_up_news_changes_nothing(tree: Path, before: tuple[str, str]) -> None:
+    assert edited(tree, "workers/synthesis/text.py", lambda text: text + "\nX = 1\n") == before

@@ -54,9 +54,9 @@ from concord.workers.models.crf import CrfModel
 from concord.workers.models.hmm import HmmModel, Tables
 from concord.workers.models.loaders import load_model
 from concord.workers.synthesis.made_up import synthesize
-from tests.in_process import Here
-from tests.kills import full_before, killed_before
-from tests.made_tracking import untracked
+from tests.support.in_process import Here
+from tests.support.kills import full_before, killed_before
+from tests.support.made_tracking import untracked
 
 GOLD = list(synthesize(6, seed=1, kind="citations"))
 POOLED = [Document(d.doc_id, d.sentence_starts, d.columns) for d in synthesize(15, seed=2, kind="citations")]
@@ -402,7 +402,10 @@ def test_one_document_cannot_be_held_out() -> None:
         choose_gamma(GOLD[:1], POOLED, None, CodlSettings(), RunSettings(engine="viterbi"))
 
 
-def test_a_full_disk_is_said_and_the_same_again_goes_on(request_of: Callable[..., Request]) -> None:
+def test_a_full_disk_is_said_and_the_same_again_goes_on(
+    request_of: Callable[..., Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # the power stays on
     whole = request_of("whole")
     run(whole)
     for step in np.random.default_rng(0).integers(1, 260, size=4).tolist():
@@ -414,7 +417,10 @@ def test_a_full_disk_is_said_and_the_same_again_goes_on(request_of: Callable[...
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_killed_anywhere_and_resumed_it_has_the_same_bytes(request_of: Callable[..., Request], part: int) -> None:
+def test_killed_anywhere_and_resumed_it_has_the_same_bytes(
+    request_of: Callable[..., Request], monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # these kills leave the power on
     whole = request_of("whole")
     run(whole)
     wanted = content(whole.out)

@@ -32,7 +32,7 @@ from concord.schemas.decoded import Decoded, Status
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.predictions import predictions_table, times_table
-from tests.made_runs import rejects_in
+from tests.support.made_runs import rejects_in
 
 WORD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)
 SENTENCES = st.lists(st.lists(WORD, min_size=1, max_size=5), min_size=1, max_size=4)

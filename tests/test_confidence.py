@@ -19,8 +19,8 @@ from concord.workers.inference.core.span_marginals import span_marginals
 from concord.workers.labelling.confidence import Entity, Rival, _Prover, confidence, lacking
 from concord.workers.labelling.labelled import check_settings, label_batch, run_decoder
 from concord.workers.labelling.shard import answers_table
-from tests.made_runs import HashModel, Impossible, consistency
-from tests.oracle import Span, naive_spans
+from tests.support.made_runs import HashModel, Impossible, consistency
+from tests.support.oracle import Span, naive_spans
 
 TOKENS = {2: 6, 3: 5, 5: 4}
 """Of a problem, by its number of labels."""

@@ -26,7 +26,7 @@ from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
-from tests.test_crf_fitting import EVERYTHING, chains_of
+from tests.support.made_chains import EVERYTHING, chains_of
 
 NAMES = ["L", "O", "P"]
 LABELS = LabelSet.infer(NAMES)

@@ -13,8 +13,8 @@ from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.features import TokenFeature, TransitionFeature
 from concord.workers.constraints.templates.words import Lexicon
-from tests.naive_templates import CASES
-from tests.test_templates import template
+from tests.support.made_templates import template
+from tests.support.naive_templates import CASES
 
 SHIPPED = Path(__file__).parents[1] / "infra" / "constraints"
 

@@ -27,7 +27,7 @@ from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.shards import read_batch
 from concord.workers.learning.trainers import crfsuite, sgd
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_tracking import untracked
+from tests.support.made_tracking import untracked
 
 FILE = """
 constraints:

@@ -34,7 +34,7 @@ from concord.workers.learning.corpus_agreement import (
     write_agreement,
 )
 from concord.workers.models.model import viterbi_labels
-from tests.made_runs import HashModel
+from tests.support.made_runs import HashModel
 
 MODEL = HashModel()
 LABELS = MODEL.labels

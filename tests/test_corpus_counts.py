@@ -32,9 +32,9 @@ from concord.workers.evaluation.corpus_counts import CorpusCounts, Lengths
 from concord.workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.crf import CrfModel
-from tests.in_process import Here
-from tests.made_runs import HashModel
-from tests.test_crf import corpus as named
+from tests.support.in_process import Here
+from tests.support.made_corpora import corpus as named
+from tests.support.made_runs import HashModel
 
 BIO = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
 FIELDS = st.sampled_from(["name", "street", "O"])

@@ -20,7 +20,7 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, workspace_for
 from concord.workers.inference.relaxation.relaxation import Relaxed, relax
 from concord.workers.inference.sampling import gibbs
-from tests.made_repeats import repeated
+from tests.support.made_repeats import repeated
 
 
 def cpu_seconds(run: Callable[[], object]) -> float:

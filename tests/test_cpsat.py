@@ -27,7 +27,7 @@ from concord.workers.inference.cpsat import lattice_spans
 from concord.workers.inference.cpsat.draft import TRUE, ModelDraft
 from concord.workers.inference.cpsat.engine import solve_model
 from concord.workers.inference.cpsat.lattice import NoLabellingError, build_model
-from tests import oracle
+from tests.support import oracle
 
 
 def solve(problem: Problem, **settings: float) -> tuple[Labels, float, float]:

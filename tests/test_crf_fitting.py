@@ -33,7 +33,7 @@ from concord.workers.features.incidence import Lists, incidence
 from concord.workers.features.templates import feature_set
 from concord.workers.learning.crf import objective as module
 from concord.workers.learning.crf import perceptron, sgd
-from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.chains import FeatureRules, TrainingChains
 from concord.workers.learning.crf.fit import Fitting
 from concord.workers.learning.crf.lbfgs import Limits, Step, minimise
 from concord.workers.learning.crf.objective import Objective
@@ -43,23 +43,13 @@ from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models.attribute_names import read_names
 from concord.workers.models.crf import load
 from concord.workers.models.folder import MANIFEST, parse_manifest
-from tests.test_crf import corpus
+from tests.support.made_chains import EVERYTHING, chains_of
+from tests.support.made_corpora import corpus
 
 CORA = Path(__file__).parents[2] / "shared" / "data" / "cora" / "citation_train.300.txt"
-EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)
 SEEN = FeatureRules(0.0, possible_states=False, possible_transitions=False)
 OFTEN = FeatureRules(2.0, possible_states=True, possible_transitions=False)
 rules = pytest.mark.parametrize("allowed", [EVERYTHING, SEEN, OFTEN], ids=["everything", "seen", "often"])
-
-
-def chains_of(documents: list[Document], allowed: FeatureRules, features: str = "finkel-nopos") -> TrainingChains:
-    batch = Batch.of(documents)
-    assert batch.labels is not None
-    names = sorted(set(batch.labels.strings()))
-    codes = np.array([names.index(name) for name in batch.labels.strings()], np.int32)
-    return TrainingChains.of(
-        incidence(batch, feature_set(features)), Gold(batch.sentence_bounds, codes, len(names)), allowed
-    )
 
 
 def spelled(documents: list[Document], features: str = "finkel-nopos") -> list[tuple[list[list[str]], list[str]]]:

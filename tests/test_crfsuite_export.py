@@ -19,7 +19,7 @@ from concord.workers.learning.trainers.export import export_crfsuite
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.crf import load
 from concord.workers.models.crfsuite_file import CrfsuiteWeights, read_crfsuite
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
 
 
 def test_what_is_written_reads_back(tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ import pycrfsuite
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings
@@ -29,32 +27,10 @@ from concord.workers.models.crfsuite import FUNCTIONS_FILE, MODEL_FILE, TRUST, C
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
-from tests.model_mutations import mend_hashes
+from tests.support.model_mutations import mend_hashes
+from tests.support.word_features import FEATURES, LABELS, SENTENCES, call, features
 
-FEATURES = "tests.test_crfsuite_model:features"
 WORDS = ["Ada", "12", "Main", "St", "é", "x y", "", ":"]
-SENTENCES = [["12", "Main", "St"], ["Ada"], ["Main", "é", "12", "x y"], ["Ada", "Ada", "St"]]
-LABELS = [["number", "name", "kind"], ["name"], ["name", "O", "number", "O"], ["name", "name", "kind"]]
-
-
-def features(words: list[str]) -> list[dict[str, Any]]:
-    """Of every kind that python-crfsuite takes: text, truth, number, list, nested."""
-    if "refused" in words:
-        raise KeyError("refused")
-    if "short" in words:
-        return []
-    found: list[dict[str, Any]] = []
-    for at, word in enumerate(words):
-        found.append(
-            {
-                "word": word,
-                "digits": word.isdigit(),
-                "length": float(len(word)),
-                "ends": [word[-1:], word[-2:]],
-                "before": {"word": words[at - 1], "length": 0.5} if at else {"start": True},
-            }
-        )
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +55,6 @@ def model(folder: Path) -> Model:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(TRUST, f"other:one,{FEATURES}")
         return load_model(folder)
-
-
-def call(*words: str, code: int = 0) -> Any:
-    done = CliRunner().invoke(app, [*words])
-    assert done.exit_code == code, done.output
-    return done
 
 
 @given(sentences=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5), min_size=1, max_size=4))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Collection
-from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -13,20 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.flows.cluster.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, GivenUpError, Work
-from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.shards import Shard
-
-FIRST_ROW = 1000
-
-
-def shard_of(rows: int, name: str = "a") -> Shard:
-    return Shard(name, ParquetLocation("", "corpus.parquet", "corpus.parquet"), FIRST_ROW, rows, rows, "")
-
-
-def cut(shard: Shard, parts: int) -> list[Shard]:
-    each = -(-shard.rows // parts)
-    ends = [*range(0, shard.rows, each), shard.rows]
-    return [shard._replace(first_row=shard.first_row + a, rows=b - a) for a, b in pairwise(ends)]
+from tests.support.cut_shards import FIRST_ROW, cut, shard_of
 
 
 def rows_of(work: Work) -> set[int]:

@@ -9,32 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from concord.schemas.decoded import Budget, Decoded, Status
-from concord.schemas.labels import Labels
+from concord.schemas.decoded import Decoded, Status
 from concord.schemas.problem import Problem
 from concord.schemas.settings import EngineSettings
-from concord.testing import engines
 from concord.testing.engines import (
     ENGINE_CHECKS,
     PROBLEMS,
     answers_keep_to_brute_force,
-    check_answer,
     check_engine,
     exact_engines_prove_the_optimum,
     inputs_are_left_alone,
 )
-from concord.workers.inference.core.engine import UNLIMITED, Solver
+from concord.workers.inference.core.engine import Solver
 from concord.workers.inference.registry import SOLVERS
-
-__all__ = ["EXACT", "check_answer", "run"]
-EXACT = [name for name, solver in SOLVERS.items() if solver.exact]
-
-
-def run(
-    engine: str, problem: Problem, *, seed: int = 0, budget: Budget = UNLIMITED, incumbent: Labels | None = None
-) -> Decoded:
-    return engines.run(SOLVERS[engine], problem, seed=seed, budget=budget, incumbent=incumbent)
-
 
 BLOCKS = (answers_keep_to_brute_force, exact_engines_prove_the_optimum)
 """Those on all problems, which take long for some engines."""

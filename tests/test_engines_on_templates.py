@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from concord.schemas.decoded import Status
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
-from concord.testing.problems import enumerate_best
+from concord.testing.templates import random_text
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import Template
 from concord.workers.inference.registry import SOLVERS
-from tests.naive_templates import BIO, CASES, PLAIN
-from tests.test_engines import EXACT, check_answer, run
-from tests.test_templates import random_text, template
+from tests.support.judged import judge
+from tests.support.made_templates import ALL, fields_of, random_mixture, template
+from tests.support.naive_templates import BIO, PLAIN
 
 SHAPES = ((1,), (3,), (2, 1), (5,), (3, 2))
-ALL = [
-    (labels, name, i)
-    for name, (_, *both) in CASES.items()
-    for labels, cases in zip((BIO, PLAIN), both, strict=True)
-    for i in range(len(cases))
-]
-
-
-def fields_of(labels: LabelSet, name: str, case: int) -> dict[str, Any]:
-    _, for_bio, for_plain = CASES[name]
-    return (for_bio if labels is BIO else for_plain)[case]
 
 
 def problem_under(
@@ -48,16 +34,6 @@ def problem_under(
     return build_problem(document, local, labels, DeclaredConstraints(templates))
 
 
-def judge(engine: str, problem: Problem) -> bool:
-    """Checks the answer; was there a feasible labelling?"""
-    best = enumerate_best(problem)[1]
-    decoded = run(engine, problem)
-    check_answer(problem, decoded, best)
-    if engine in EXACT:
-        assert decoded.certified if best > -np.inf else decoded.status is Status.INFEASIBLE
-    return best > -np.inf
-
-
 @pytest.mark.parametrize("engine", list(SOLVERS))
 @pytest.mark.parametrize("weight", [0.7, "hard"])
 def test_each_template_alone(engine: str, weight: float | str) -> None:
@@ -65,17 +41,6 @@ def test_each_template_alone(engine: str, weight: float | str) -> None:
     for turn, (labels, name, case) in enumerate(ALL):
         declared = template(name, fields_of(labels, name, case), weight)
         judge(engine, problem_under(rng, labels, (declared,), SHAPES[turn % len(SHAPES)]))
-
-
-def random_mixture(rng: np.random.Generator, labels: LabelSet) -> tuple[Template, ...]:
-    """Two to five templates for `BIO` or `PLAIN`, hard and soft."""
-    own = [entry for entry in ALL if entry[0] is labels]
-    chosen = rng.choice(len(own), size=int(rng.integers(2, 6)), replace=False)
-    mixed = []
-    for i in chosen.tolist():
-        weight = "hard" if rng.random() < 0.25 else float(rng.uniform(0.1, 3.0))
-        mixed.append(template(own[i][1], fields_of(*own[i]) | {"name": f"c{i}"}, weight))
-    return tuple(mixed)
 
 
 @pytest.mark.parametrize("engine", list(SOLVERS))

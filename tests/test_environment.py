@@ -95,6 +95,16 @@ def test_a_command_tells_a_wrong_path_before_anything_heavy_is_imported(name: st
     assert said(script, folder=tmp_path, HOME=str(tmp_path)) == "3 set()"
 
 
+def test_a_list_waits_for_nothing_that_labels_mines_or_tracks() -> None:
+    script = (
+        "import sys; sys.argv = ['concord', 'list', 'engines', '--json']\n"
+        "from concord.flows.cli.app import app\n"
+        "try: app()\n"
+        "except SystemExit: print({'mlflow', 'ortools', 'prefect', 'ray', 'scipy.stats'} & set(sys.modules))"
+    )
+    assert said(script).splitlines()[-1] == "set()"
+
+
 @pytest.mark.parametrize(
     ("env", "profile", "watched"),
     [

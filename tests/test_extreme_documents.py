@@ -24,7 +24,7 @@ from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.labelling.shard import label_shard
 from concord.workers.learning.trainers.crfsuite import train
 from concord.workers.models.crf import CrfModel
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
 
 Form = dict[str, Any]
 

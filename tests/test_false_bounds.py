@@ -12,8 +12,8 @@ from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import FeatureTemplate
-from tests.false_bounds import SCHEMES, Case, Tried, cases, tried
-from tests.made_up_proofs import accepts
+from tests.support.false_bounds import SCHEMES, Case, Tried, cases, tried
+from tests.support.made_up_proofs import accepts
 
 PERSON = LabelSet(("O", "B-PER", "I-PER"), Scheme.LOOSE)
 

@@ -30,7 +30,7 @@ from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.output import PREDICTIONS, in_place
 from concord.workers.labelling.shard import label_shard
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import HashModel
+from tests.support.made_runs import HashModel
 
 FAULTS = (np.nan, -np.nan, np.inf)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -24,10 +23,8 @@ from concord.workers.features.derived import (
     sentence_size,
 )
 from concord.workers.features.extractors import EXTRACTORS, SEPARATOR, Pieces, clean, kind, pattern, shape
-from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, compile_weights
 from concord.workers.features.templates import (
-    ANSWER_COLUMNS,
     FEATURE_SETS,
     LOWER,
     SHAPE,
@@ -41,28 +38,7 @@ from concord.workers.features.templates import (
     lists_of,
 )
 from concord.workers.verification.plain_crf import PlainScorer
-
-LABELS = 5
-# Few letters, so that words and n-grams recur; the rest are the awkward ones.
-ALPHABET = "abAB01.-=|[]<>/ß\u0130\u00df\u4e2d\U0001f600\x00\x1f\n \ud800"
-words = st.text(ALPHABET, max_size=8)
-tags = st.sampled_from(["N", "V", "", "<s>"])
-sentences = st.lists(st.tuples(words, tags), min_size=1, max_size=7)
-documents = st.lists(st.lists(sentences, min_size=0, max_size=4), min_size=1, max_size=3)
-
-
-Nested = Sequence[Sequence[Sequence[tuple[str, str]]]]
-
-
-def _documents(nested: Nested) -> list[Document]:
-    return [
-        Document.build(
-            str(i),
-            [[w for w, _ in s] for s in d],
-            **{name: [[p[:k] for _, p in s] for s in d] for k, name in enumerate(("pos", *ANSWER_COLUMNS), 1)},
-        )
-        for i, d in enumerate(nested)
-    ]
+from tests.support.made_features import LABELS, LISTED, Nested, documents, documents_from, example, expected_scores
 
 
 def _weights(
@@ -79,18 +55,6 @@ def _weights(
     return compile_weights(features, names, source, target, weight), table
 
 
-def _expected(rows: list[list[str]], table: dict[str, np.ndarray]) -> np.ndarray:
-    return np.array([sum((table[a] for a in row if a in table), np.zeros(LABELS)) for row in rows]).reshape(-1, LABELS)
-
-
-LISTED = Gazetteer.of([((("a",), "x:1"), "0"), ((("a",), "y:3+"), None), ((("ab",), "x:2"), None)])
-
-
-def example(name: str) -> FeatureSet:
-    """A feature set by name, with a small list where it reads one."""
-    return feature_set(name, lists=dict.fromkeys(lists_of(name), LISTED))
-
-
 @pytest.mark.parametrize("name", sorted(FEATURE_SETS))
 def test_each_set_keeps_its_promises(name: str) -> None:
     check_features(FEATURE_SETS[name], lists=dict.fromkeys(lists_of(name), LISTED))
@@ -100,20 +64,20 @@ def test_each_set_keeps_its_promises(name: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(nested=documents, seed=st.integers(0, 2**32 - 1))
 def test_scorer_sums_the_weights_of_the_attributes(name: str, nested: Nested, seed: int) -> None:
-    features, corpus = example(name), _documents(nested)
+    features, corpus = example(name), documents_from(nested)
     maker = AttributeMaker(features)
     rows = [row for d in corpus for row in maker(d)]
     weights, table = _weights(features, rows, np.random.default_rng(seed))
     unary = Scorer(features, weights, LABELS).unary(Batch.of(corpus))
-    np.testing.assert_allclose(unary, _expected(rows, table), atol=1e-12)
+    np.testing.assert_allclose(unary, expected_scores(rows, table), atol=1e-12)
     plain = PlainScorer(features, weights, LABELS).unary(Batch.of(corpus))
-    np.testing.assert_allclose(plain, _expected(rows, table), atol=1e-12)
+    np.testing.assert_allclose(plain, expected_scores(rows, table), atol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
 @given(nested=documents, seed=st.integers(0, 2**32 - 1))
 def test_scores_do_not_depend_on_what_the_tables_hold(nested: Nested, seed: int) -> None:
-    features, corpus = feature_set("rich"), _documents(nested)
+    features, corpus = feature_set("rich"), documents_from(nested)
     rows = [row for d in corpus for row in AttributeMaker(features)(d)]
     weights, _ = _weights(features, rows, np.random.default_rng(seed))
     warm = Scorer(features, weights, LABELS)
@@ -125,13 +89,13 @@ def test_scores_do_not_depend_on_what_the_tables_hold(nested: Nested, seed: int)
 
 def test_tables_start_anew_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     features = feature_set("finkel")
-    corpus = _documents([[[(f"w{i}{j}", "N") for j in range(20)]] for i in range(30)])
+    corpus = documents_from([[[(f"w{i}{j}", "N") for j in range(20)]] for i in range(30)])
     rows = [row for d in corpus for row in AttributeMaker(features)(d)]
     weights, table = _weights(features, rows, np.random.default_rng(0))
     monkeypatch.setattr(scorer_module, "MAX_TABLE_BYTES", 50 * (8 * LABELS * 5 + 64))
     small = Scorer(features, weights, LABELS)
     unary = np.concatenate([small.unary(Batch.of([d])) for d in corpus])
-    np.testing.assert_allclose(unary, _expected(rows, table), atol=1e-12)
+    np.testing.assert_allclose(unary, expected_scores(rows, table), atol=1e-12)
 
 
 def test_attributes_spelled_out() -> None:

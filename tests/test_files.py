@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from concord.workers.storage.files import TEMPORARY, OutputError, point, staged, write_whole
-from tests.kills import killed_before
+from tests.support.kills import killed_before
 
 
 def write_folder(target: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent / "foreign"
+from tests.support.foreign_package import PACKAGE, installed
 
 KINDS = {
     "engines": "restarts",
@@ -28,25 +28,12 @@ KINDS = {
 
 LISTING = """
 import json
-from tests.test_parts import REGISTRIES
+from tests.support.registries import REGISTRIES
 print(json.dumps({
     group.partition(".")[2]: {name: registry.distribution(name) for name in registry if registry[name]}
     for group, registry in REGISTRIES.items()
 }))
 """
-
-
-def installed(source: Path, into: Path) -> dict[str, str]:
-    """The environment in which the package is on the path."""
-    copy = shutil.copytree(source, into / "source", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, "--target", into / "site", copy],
-        check=True,
-        capture_output=True,
-    )
-    path = [into / "site", Path(__file__).parents[1]]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +61,19 @@ def test_a_part_of_each_kind_is_listed_with_its_package(env: dict[str, str], tmp
         assert list(found[kind])[-1] == name
 
 
+LISTED = """
+from typer.testing import CliRunner
+from concord.flows.cli.app import app
+for kind in {kinds}:
+    print(CliRunner().invoke(app, ["list", kind, "--json"]).stdout.strip())
+"""
+
+
 def test_the_command_lists_them_all(env: dict[str, str], tmp_path: Path) -> None:
-    for kind in sorted(KINDS.keys() - {"models"}):
-        (shown,) = json.loads(concord(env, tmp_path, "list", kind, "--json").stdout).values()
+    kinds = sorted(KINDS.keys() - {"models"})
+    found = python(LISTED.format(kinds=kinds), env, tmp_path).splitlines()
+    for kind, line in zip(kinds, found, strict=True):
+        (shown,) = json.loads(line).values()
         assert KINDS[kind] in [entry["name"] for entry in shown]
         assert all(entry["summary"] for entry in shown)
 
@@ -162,11 +159,12 @@ LABEL = ["label", "--model", "nowhere", "--engine", "restarts", "Ann met Ada."]
     ],
     ids=["import", "syntax", "type", "name"],
 )
-def test_a_broken_one_is_one_clear_line(old: str, new: str, said: str, tmp_path: Path) -> None:
-    source = shutil.copytree(PACKAGE, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
-    for file in (source / "src" / "spare_parts" / "engine.py", source / "pyproject.toml"):
+def test_a_broken_one_is_one_clear_line(env: dict[str, str], old: str, new: str, said: str, tmp_path: Path) -> None:
+    good, rest = env["PYTHONPATH"].split(os.pathsep)
+    site = shutil.copytree(good, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
+    for file in (site / "spare_parts" / "engine.py", *site.glob("*.dist-info/entry_points.txt")):
         file.write_text(file.read_text().replace(old, new, 1))
-    env = installed(source, tmp_path)
+    env = env | {"PYTHONPATH": os.pathsep.join((str(site), rest))}
     for arguments in (LABEL, ["list", "engines"]):
         run = concord(env, tmp_path, *arguments)
         assert run.returncode == 3

@@ -15,8 +15,8 @@ from concord.flows.commands.verify import verify
 from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS
-from tests.forgeries import OF_MANIFESTS, OF_ROWS, Found, forge_rows, opened, refused
-from tests.made_folders import MadeRun, made_run
+from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, Found, forge_rows, opened, refused
+from tests.support.made_folders import MadeRun, made_run
 
 EVERYTHING: dict[str, Any] = {"confidence": "margin", "n_best": 3}
 POLICIES = ("viterbi", "relax", "reject")

@@ -38,7 +38,7 @@ from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.feature_files import LIST_FILES
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
-from tests.test_incidence import rows_of
+from tests.support.made_features import rows_of
 
 Said = list[tuple[Entry, str | None]]
 

@@ -21,7 +21,7 @@ from concord.workers.inference.sampling.diagnostics import diagnose, effective_s
 from concord.workers.inference.sampling.names import sites_of
 from concord.workers.inference.sampling.state import WORK, Chain
 from concord.workers.inference.sampling.sweep import anneal
-from tests.oracle import enumerate_marginals
+from tests.support.oracle import enumerate_marginals
 
 HARD = 30.0
 

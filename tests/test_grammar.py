@@ -21,7 +21,7 @@ from concord.flows.cli.app import app
 from concord.flows.cli.failures import MEANINGS, Exit, exit_codes
 from concord.flows.cli.tree import CONFIG, FEW, HEADINGS, PANELS, SET, Command
 from concord.workers.synthesis.made_up import synthesize
-from tests.test_apart import made as made  # a fixture
+from tests.support.writers import made as made
 
 ROOT = Path(__file__).parents[1]
 POSITIONAL = {

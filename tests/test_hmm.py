@@ -21,7 +21,7 @@ from concord.workers.learning.hmm_counts import counted, estimated
 from concord.workers.learning.trainers import hmm
 from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.models.hmm import STRINGS_FILE, HmmModel, load, save
-from tests.model_mutations import mend_hashes
+from tests.support.model_mutations import mend_hashes
 
 SENTENCES = [["Ada", "wrote", "to", "Bob"], ["7", "Main"], ["Ada"]]
 FIELDS = [["n", "o", "o", "n"], ["d", "n"], ["o"]]

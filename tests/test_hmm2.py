@@ -22,7 +22,7 @@ from concord.workers.learning.trainers import hmm2
 from concord.workers.learning.trainers.hmm2 import after_two
 from concord.workers.models.folder import ModelError
 from concord.workers.models.hmm2 import SECOND_FILE, Hmm2Model, load, save
-from tests.model_mutations import mend_hashes
+from tests.support.model_mutations import mend_hashes
 
 
 def scored(unary: Floats, second: Floats, labels: Labels) -> float:

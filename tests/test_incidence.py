@@ -10,21 +10,15 @@ from hypothesis import strategies as st
 from concord.schemas.document import Batch
 from concord.workers.features import incidence as module
 from concord.workers.features.attributes import AttributeMaker
-from concord.workers.features.incidence import Incidence, Lists, end_to_end, incidence, side_by_side
+from concord.workers.features.incidence import Lists, end_to_end, incidence, side_by_side
 from concord.workers.features.scorer import Scorer, compile_weights
 from concord.workers.features.templates import FEATURE_SETS, FeatureSet, feature_set
-from tests.test_features import LABELS, Nested, _documents, _expected, documents, example
-
-
-def rows_of(found: Incidence) -> list[list[str]]:
-    """The attributes of each token as strings."""
-    flat, names = found.groups.through(found.members), found.attributes.names().to_pylist()
-    return [[names[i] for i in flat.ids[a:b]] for a, b in zip(flat.start, flat.start[1:], strict=False)]
+from tests.support.made_features import LABELS, Nested, documents, documents_from, example, expected_scores, rows_of
 
 
 def spelled(nested: Nested, features: FeatureSet) -> list[list[str]]:
     maker = AttributeMaker(features)
-    return [row for document in _documents(nested) for row in maker(document)]
+    return [row for document in documents_from(nested) for row in maker(document)]
 
 
 @pytest.mark.parametrize("name", sorted(FEATURE_SETS))
@@ -32,7 +26,7 @@ def spelled(nested: Nested, features: FeatureSet) -> list[list[str]]:
 @given(nested=documents)
 def test_the_attributes_are_those_that_are_spelled_out(name: str, nested: Nested) -> None:
     features = example(name)
-    found = incidence(Batch.of(_documents(nested)), features)
+    found = incidence(Batch.of(documents_from(nested)), features)
     assert [sorted(row) for row in rows_of(found)] == [sorted(row) for row in spelled(nested, features)]
     names = found.attributes.names().to_pylist()
     assert len(set(names)) == len(names) == len(found.attributes)
@@ -45,7 +39,7 @@ def test_conjunctions_of_too_many_values_for_one_number(nested: Nested) -> None:
     features = feature_set("rich")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LARGEST_KEY", 2)
-        found = incidence(Batch.of(_documents(nested)), features)
+        found = incidence(Batch.of(documents_from(nested)), features)
     assert [sorted(row) for row in rows_of(found)] == [sorted(row) for row in spelled(nested, features)]
 
 
@@ -53,7 +47,7 @@ def test_conjunctions_of_too_many_values_for_one_number(nested: Nested) -> None:
 @settings(max_examples=10, deadline=None)
 @given(nested=documents, seed=st.integers(0, 2**32 - 1))
 def test_weights_score_as_those_of_the_strings(name: str, nested: Nested, seed: int) -> None:
-    features, batch, rng = example(name), Batch.of(_documents(nested)), np.random.default_rng(seed)
+    features, batch, rng = example(name), Batch.of(documents_from(nested)), np.random.default_rng(seed)
     attributes = incidence(batch, features).attributes
     kept = rng.random(len(attributes)) < 0.8
     some = attributes.only(kept)
@@ -61,7 +55,7 @@ def test_weights_score_as_those_of_the_strings(name: str, nested: Nested, seed: 
     start = np.arange(len(some) + 1) * LABELS
     label = np.tile(np.arange(LABELS, dtype=np.int32), len(some))
     unary = Scorer(features, some.weights(features, start, label, table.ravel()), LABELS).unary(batch)
-    expected = _expected(spelled(nested, features), dict(zip(names, table, strict=True)))
+    expected = expected_scores(spelled(nested, features), dict(zip(names, table, strict=True)))
     np.testing.assert_allclose(unary, expected, atol=1e-12)
     source = np.repeat(np.arange(len(some), dtype=np.int32), LABELS)
     strings = compile_weights(features, names, source, label, table.ravel())

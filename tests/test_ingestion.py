@@ -18,7 +18,7 @@ from concord.workers.corpus.ingestion import Ceiling, IngestError, IngestReport,
 from concord.workers.corpus.parquet import read_tables
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
-from tests.made_runs import rejects_in
+from tests.support.made_runs import rejects_in
 
 SMALL = IngestSettings(group_documents=3, group_tokens=12, part_bytes=4000)
 

@@ -15,18 +15,14 @@ import concord.flows.commands.mining
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.schemas.audit import MineReport
-from concord.schemas.document import Batch, Document
-from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.document import Batch
+from concord.schemas.potentials import Potentials
 from concord.schemas.settings import IngestSettings, SgdSettings
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.features import TokenFeature
-from concord.workers.constraints.templates.order import Adjacency, ShouldNotPrecede
-from concord.workers.constraints.templates.presence import MustAppear, StartsWith
-from concord.workers.constraints.templates.runs import AppearsOnce
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts
@@ -34,30 +30,14 @@ from concord.workers.evaluation.randomization import chances_of_best
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.crf.constrained import degrees
 from concord.workers.learning.judgement import JudgedSettings, Judgement, Source, judged
-from concord.workers.learning.penalties import with_weights
 from concord.workers.learning.pools import Pools
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.unseen import Answers, Unseen
 from concord.workers.synthesis.made_up import synthesize
-from tests.in_process import Here
+from tests.support.in_process import Here
+from tests.support.made_fields import COUNTED, LABELS, RULES, unseen_of
 
-LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
-RULES = DeclaredConstraints(
-    (
-        AppearsOnce(name="one A", labels=("A",), weight=1.0),
-        Adjacency(name="A then B", first=("A",), second=("B",), weight=1.0),
-        StartsWith(name="starts with A", labels=("A",), weight=1.0),
-        MustAppear(name="a B", labels=("B",), weight=1.0),
-        ShouldNotPrecede(name="no A after B", first=("B",), second=("A",), weight=1.0),
-    )
-).bind(LABELS)
 LOCAL = TokenFeature(name="local", tokens=("w",), labels=("B",), weight=0.7)
-
-
-def unseen_of(texts: list[list[str]], likes: list[Floats]) -> Unseen:
-    documents = [Document.build(str(i), [["w"] * len(text)], labels=[text]) for i, text in enumerate(texts)]
-    zero = np.zeros(1, np.int64)
-    return Unseen(documents, [Potentials(own, np.zeros((2, 2)), zero) for own in likes], LABELS)
 
 
 def random_unseen(rng: np.random.Generator, documents: int) -> Unseen:
@@ -149,9 +129,6 @@ def judge(unseen: Unseen, rules: DeclaredConstraints, **options: object) -> Judg
     folds = [i % 5 for i in range(len(unseen.documents))]
     settings = JudgedSettings.model_validate({"measure": "labels", "figure": "accuracy", **options})
     return judged(unseen, folds, rules, [rules] * 5, settings)
-
-
-COUNTED = with_weights(RULES, {"one A": 3.0, "starts with A": 2.1, "a B": 4.0, "no A after B": 3.0, "A then B": 3.0})
 
 
 @pytest.mark.parametrize("sources", [(source,) for source in Source] + [tuple(Source)])

@@ -14,7 +14,7 @@ import pytest
 from concord.workers.compiling import kernel_folder as module
 from concord.workers.compiling.kernel_folder import KEPT_DAYS, LETTERS, PREFIX, kernel_folder, known_digests
 from concord.workers.compiling.kernel_folder import _can_be_written as can_be_written
-from tests.copied import copied
+from tests.support.copied import copied
 
 CALLED = """
 from concord.workers.compiling.kernel import kernel

@@ -13,6 +13,7 @@ from concord.schemas.decoded import Status
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, Problem, Relation, SpanAgreement
+from concord.testing.engines import check_answer
 from concord.testing.problems import enumerate_best, naive_keys, random_labelling
 from concord.workers.constraints.consistency import span_keys
 from concord.workers.inference.core.agreement import codec, labels_cost
@@ -24,9 +25,9 @@ from concord.workers.inference.core.spans import candidate_spans
 from concord.workers.inference.relaxation.ascent import BEST, ascend, ascent_from
 from concord.workers.inference.relaxation.groups import PricedGroups
 from concord.workers.inference.relaxation.relaxation import chains_of, relax
-from tests.oracle import naive_objective
-from tests.referees.problems import Kind, problem_of_kind
-from tests.test_engines import EXACT, check_answer, run
+from tests.support.judged import EXACT, run
+from tests.support.oracle import naive_objective
+from tests.support.referees.problems import Kind, problem_of_kind
 
 LABELS = LabelSet(("x", "y"), Scheme.PLAIN)
 

@@ -21,9 +21,9 @@ from concord.workers.constraints.constraint_file import ConstraintFileError, par
 from concord.workers.inference.certify import engine as certify
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import HashModel, consistency, key_of
-from tests.made_up_proofs import UNIT, accepts
-from tests.test_certificates import names
+from tests.support.made_problems import names
+from tests.support.made_runs import HashModel, consistency, key_of
+from tests.support.made_up_proofs import UNIT, accepts
 
 LABELS = LabelSet(("O", "x"), Scheme.PLAIN)
 

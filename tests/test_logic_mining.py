@@ -37,8 +37,8 @@ from concord.workers.learning.mined_here import Way
 from concord.workers.learning.mining import passing
 from concord.workers.learning.penalties import COUNTED
 from concord.workers.learning.run_order import Runs
-from tests.in_process import Here
-from tests.test_mining import ANY, BIO, NESTED, plain_runs, plainly, shuffled_corpus, spelled
+from tests.support.in_process import Here
+from tests.support.made_sequences import ANY, BIO, NESTED, in_order, plain_runs, plainly, shuffled_corpus, spelled
 
 QUICK = LogicSettings(held_out_share=0.5, literals=2, clauses=1, orders=8, mixed=5, deterministic_seconds=0.02)
 
@@ -347,21 +347,6 @@ def test_methods_and_failures_are_named(corpus: Path, monkeypatch: pytest.Monkey
     assert load_constraints(out).templates == ()
     monkeypatch.setattr(concord.flows.commands.mining, "cluster", lambda *_, **__: nullcontext(Here(1)))
     assert "1 of 3 shards failed" in run("mine", "--all", "--corpus", place, "--out", out, *BY_LOGIC, code=Exit.SHARDS)
-
-
-def in_order(doc_id: str, rng: np.random.Generator, *, times: int = 1) -> Document:
-    """Runs of a, then of b, c and d, no b after a d; each run so many times as long."""
-    runs = ["a", *rng.permutation(list("bcd")).tolist()]
-    b, d = sorted((runs.index("b"), runs.index("d")))
-    runs[b], runs[d] = "b", "d"
-    short = spelled(doc_id, [kind for kind in runs for _ in range(times)], rng)
-    assert short.labels is not None
-    if times == 1:
-        return short
-    # One run of each: all but its first token continue it.
-    kinds = [label[2:] for label in short.labels.strings()]
-    joined = [f"{'I' if i and kinds[i - 1] == kind else 'B'}-{kind}" for i, kind in enumerate(kinds)]
-    return Document.build(doc_id, [list(short.tokens)], labels=[joined])
 
 
 @pytest.mark.parametrize("method", ["logic", "counting"])

@@ -22,7 +22,7 @@ from concord.workers.corpus.parquet import read_tables
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.spans import CUT, EMPTY, OVERLAP, UNFIT, WIDENED, CharSpan, marked_document
 from concord.workers.corpus.readers.umass import nested_fault, nested_to_bio
-from tests.made_predictions import predictions
+from tests.support.made_predictions import predictions
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 

@@ -30,8 +30,8 @@ from concord.schemas.settings import (
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.synthesis.made_up import synthesize
-from tests.test_apart import WRITERS
-from tests.test_paths_cli import full_disk
+from tests.support.kills import full_disk
+from tests.support.writers import WRITERS
 
 
 @pytest.fixture(scope="module")

@@ -41,11 +41,20 @@ from concord.workers.learning.penalties import COUNTED
 from concord.workers.learning.rule_counts import Kind, RuleCounts, order_verdicts
 from concord.workers.learning.run_order import Runs
 from concord.workers.synthesis.made_up import synthesize
-from tests.in_process import Here
+from tests.support.in_process import Here
+from tests.support.made_sequences import (
+    ANY,
+    ANY_BIO,
+    ANY_NESTED,
+    BIO,
+    NESTED,
+    PLAIN,
+    plain_runs,
+    plainly,
+    shuffled_corpus,
+    spelled,
+)
 
-PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
-BIO = LabelSet.bio(["a", "b", "c"])
-NESTED = LabelSet.bio(["a", "b/c", "b/d", "b/d/e"])
 FEW = 3
 
 
@@ -55,23 +64,6 @@ def mined(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> lis
 
 def counted(documents: Sequence[Document], labels: LabelSet, *, seed: int = 0, orders: int = FEW) -> RuleCounts:
     return RuleCounts.of(Batch.of(list(documents)), labels, orders=orders, seed=seed)
-
-
-def plain_runs(document: Document, scheme: Scheme) -> list[list[tuple[str, int]]]:
-    """For each sentence the type of every run and where it starts, by a loop."""
-    assert document.labels is not None
-    names, starts = document.labels.strings(), set(document.sentence_starts.tolist())
-    sentences: list[list[tuple[str, int]]] = []
-    before = ""
-    for t, name in enumerate(names):
-        kind = name[2:] if scheme is Scheme.BIO and name != OUTSIDE else name
-        if t in starts:
-            sentences.append([])
-        opens = t in starts or kind != before or name.startswith("B-")
-        if opens:
-            sentences[-1].append((kind, t))
-        before = kind
-    return sentences
 
 
 def is_in(kind: str, field: str) -> bool:
@@ -116,27 +108,6 @@ def naive(documents: Sequence[Document], labels: LabelSet) -> dict[tuple[str, ..
                     found["order", a, b, not any(other[: max(i for i, one in enumerate(own) if one)])] += 1
     keys = {key[:3] for key in found}
     return {key: (found[*key, True] + found[*key, False], found[*key, False]) for key in keys}
-
-
-def documents_of(label: st.SearchStrategy[str]) -> st.SearchStrategy[list[Document]]:
-    token = st.tuples(st.sampled_from(["w", ",", "."]), label)
-    document = st.lists(st.lists(token, min_size=1, max_size=5), max_size=3)
-    return st.lists(document, min_size=1, max_size=5).map(
-        lambda found: [
-            Document.build(f"d{i}", [[w for w, _ in s] for s in d], labels=[[x for _, x in s] for s in d])
-            for i, d in enumerate(found)
-        ]
-    )
-
-
-ANY_PLAIN = documents_of(st.sampled_from(PLAIN.names))
-ANY_BIO = documents_of(st.sampled_from(BIO.names))
-
-
-ANY_NESTED = documents_of(st.sampled_from(NESTED.names))
-ANY = st.one_of(
-    ANY_PLAIN.map(lambda d: (d, PLAIN)), ANY_BIO.map(lambda d: (d, BIO)), ANY_NESTED.map(lambda d: (d, NESTED))
-)
 
 
 @given(ANY)
@@ -229,30 +200,6 @@ def test_sharding_does_not_matter(documents: list[Document], at: int) -> None:
     assert candidates(whole, BIO) == candidates(merged, BIO)
 
 
-def spelled(doc_id: str, runs: Sequence[str], rng: np.random.Generator, *, mark: bool = True) -> Document:
-    """A document with these runs in BIO, of one to three tokens each and a mark at their ends."""
-    words: list[str] = []
-    labels: list[str] = []
-    for kind in runs:
-        length = int(rng.integers(1, 4))
-        words += ["w"] * (length - 1) + ["," if mark else "w"]
-        labels += [f"B-{kind}"] + [f"I-{kind}"] * (length - 1)
-    return Document.build(doc_id, [words], labels=[labels])
-
-
-def shuffled_corpus(seed: int, size: int, types: Sequence[str]) -> list[Document]:
-    """Runs of types, and marks, that know nothing of each other."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for i in range(size):
-        runs = [str(rng.choice(list(types))) for _ in range(rng.integers(1, 8))]
-        document = spelled(f"{seed}-{i}", runs, rng, mark=False)
-        words = rng.choice(["w", "w", ","], size=len(document)).tolist()
-        assert document.labels is not None
-        found.append(Document.build(document.doc_id, [words], labels=[document.labels.strings()]))
-    return found
-
-
 def test_planted_rules_are_found() -> None:
     rng = np.random.default_rng(3)
     documents = []
@@ -288,13 +235,6 @@ def test_planted_rules_about_levels_marks_and_pairs_are_found() -> None:
     assert {"b/* together", "as many b/c as b/d", "as many b/d as b/c", "a e or a f", "one e or f"} <= found
     assert "any run stops at ., before the change" in found
     assert not any("stops at ,," in name for name in found)
-
-
-def plainly(document: Document) -> Document:
-    """The same with plain labels: neighbours of one label become one run."""
-    assert document.labels is not None
-    names = [name[2:] for name in document.labels.strings()]
-    return Document.build(document.doc_id, [document.tokens], labels=[names])
 
 
 OF_ORDER = tuple(kind for kind in Kind if kind not in DEALT)

@@ -25,8 +25,8 @@ from concord.workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE, CrfModel
 from concord.workers.models.feature_files import LIST_FILES
 from concord.workers.models.folder import MANIFEST, ModelError, update_manifest
 from concord.workers.models.loaders import load_model
-from tests.model_mutations import mend_hashes
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
+from tests.support.model_mutations import mend_hashes
 
 NAMES = [kind.name for kind in ARRAYS]
 MUTANTS = 250
@@ -44,7 +44,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_hundreds_of_mutants_are_refused_or_work(folder: Path, tmp_path: Path, seed: int) -> None:
-    command = [sys.executable, "-m", "tests.model_mutations", str(folder), str(tmp_path), str(seed), str(MUTANTS)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.model_mutations",
+        str(folder),
+        str(tmp_path),
+        str(seed),
+        str(MUTANTS),
+    ]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr[-2000:]
     outcomes = json.loads(done.stdout)

@@ -14,14 +14,15 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.problem import Problem
 from concord.schemas.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings, TrainerSettings
 from concord.schemas.trigram import TrigramSettings
+from concord.testing.templates import random_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.model import Model, local_scores
-from tests.naive_templates import BIO, PLAIN
-from tests.test_engines_on_templates import judge, random_mixture
-from tests.test_templates import random_text
+from tests.support.judged import judge
+from tests.support.made_templates import random_mixture
+from tests.support.naive_templates import BIO, PLAIN
 
 LEARNED: dict[str, Callable[[str], TrainerSettings]] = {
     "hmm": lambda _: HmmSettings(),

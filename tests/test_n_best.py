@@ -26,8 +26,8 @@ from concord.workers.inference.nbest.engine import Found, n_best
 from concord.workers.inference.nbest.parts import Listed, together
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.shard import answers_table
-from tests.made_runs import HashModel, Impossible, consistency, key_of
-from tests.oracle import naive_objective
+from tests.support.made_runs import HashModel, Impossible, consistency, key_of
+from tests.support.oracle import naive_objective
 
 TOKENS = {2: 7, 3: 5, 5: 3}
 """Of a problem, by its number of labels."""

@@ -25,7 +25,7 @@ from concord.workers.models.crfsuite import TRUST
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import text_tokenizer
 from concord.workers.remote.answers import ANSWERS, AnswersParts
-from tests.test_crfsuite_model import FEATURES, LABELS, SENTENCES, call, features
+from tests.support.word_features import FEATURES, LABELS, SENTENCES, call, features
 
 TOKENIZER = "tests.test_own_tokenizer:tokenizer"
 WRONG: dict[str, Any] = {"none": [], "other": ["else"], "twice": ["twice", "twice"], "number": [3], "empty": [""]}

@@ -12,29 +12,15 @@ import pytest
 
 from concord.workers import parts
 from concord.workers.compiling.code import workers_digest
-from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
-from concord.workers.features.templates import FEATURE_SETS
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
-from concord.workers.models.loaders import LOADERS
 from concord.workers.parts import Group, PartError, Registry, a_class, a_function, an_entry
 from concord.workers.remote.actor import CodeMismatchError, check_code
-
-REGISTRIES: dict[Group, Registry[Any]] = {
-    Group.ENGINES: SOLVERS,
-    Group.FEATURES: FEATURE_SETS,
-    Group.MEASURES: MEASURES,
-    Group.MODELS: LOADERS,
-    Group.PENALTIES: PENALTIES,
-    Group.READERS: READERS,
-    Group.TEMPLATES: TEMPLATES,
-    Group.TOKENIZERS: TOKENIZERS,
-    Group.TRAINERS: TRAINERS,
-}
+from tests.support.registries import REGISTRIES
 
 
 def install(
@@ -215,16 +201,29 @@ assert not {"numba", "ortools"} & set(sys.modules), "after the listing"
 # Digests
 
 
-def digests(*paths: Path) -> tuple[str, str]:
-    script = "from concord.workers.compiling import code as c; print(c.code_digest(), c.workers_digest())"
-    env = {"PYTHONPATH": ":".join(map(str, paths)), "PATH": ""}
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
-    code, workers = run.stdout.split()
-    return code, workers
+DIGESTS = """
+import os, sys
+from concord.workers.compiling import code
+code.files_behind((*code.LABELLING, *code.WORKERS))  # read once
+for path in ["", *sys.argv[1:]]:
+    if not os.fork():
+        sys.path[:0] = [path] if path else []
+        print(code.code_digest(), code.workers_digest(), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+"""Each folder is on the path of a process of its own, which has looked for no package yet; before them none is."""
+
+
+def digests(*paths: Path) -> list[tuple[str, str]]:
+    """Of labelling and of workers: without a folder more on the path, and with each alone."""
+    command = [sys.executable, "-c", DIGESTS, *map(str, paths)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": ""})
+    code, workers = zip(*(line.split() for line in run.stdout.splitlines()), strict=True)
+    return list(zip(code, workers, strict=True))
 
 
 def test_the_key_holds_packages_that_label_and_workers_all_that_register_parts(tmp_path: Path) -> None:
-    none = digests()
     engine, same, newer, edited, reader, other = (tmp_path / name for name in "abcdef")
     install(engine, "odd", {"odd": "odd_parts:part"}, "part = 3", module="odd_parts")
     install(same, "odd", {"odd": "odd_parts:part"}, "part = 3", module="odd_parts")
@@ -238,7 +237,8 @@ def test_the_key_holds_packages_that_label_and_workers_all_that_register_parts(t
     install(again, "odd", {"odd": "odd_parts:other"}, "part = 3", module="odd_parts")
     entries = other / "odd-1.0.dist-info" / "entry_points.txt"
     entries.write_text("[console_scripts]\nodd = odd_parts:part\n")
-    found = {path.name: digests(path) for path in (engine, same, newer, edited, reader, other, again)}
+    none, *each = digests(engine, same, newer, edited, reader, other, again)
+    found = dict(zip("abcdefg", each, strict=True))
     assert found["a"] == found["b"]
     assert len({none[0], *(found[name][0] for name in "acdg")}) == 5
     assert len({none[1], *(found[name][1] for name in "acdeg")}) == 6

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +23,8 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.storage.files import naming, staged
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_tracking import untracked
+from tests.support.kills import full_disk
+from tests.support.made_tracking import untracked
 
 CONSTRAINTS = "constraints: [{template: legality, weight: hard}]\n"
 
@@ -223,17 +222,6 @@ def test_a_path_that_cannot_be_used_is_one_line(
     assert "Traceback" not in said
     left = set(tmp_path.rglob("*")) - before
     assert not any(path.is_file() and path.suffix != ".lock" and path.name != ".lock" for path in left), left
-
-
-@contextmanager
-def full_disk(*, after: int) -> Iterator[None]:
-    """No file may grow beyond so many bytes, for the length of the block."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("after", [0, 5_000])

@@ -47,7 +47,7 @@ from concord.workers.learning.penalties import (
     with_weights,
 )
 from concord.workers.learning.tuned_weights import tune_weights
-from tests.oracle import naive_spans
+from tests.support.oracle import naive_spans
 
 LABELS = LabelSet(("author", "date", "title"), Scheme.PLAIN)
 DECLARED = DeclaredConstraints(

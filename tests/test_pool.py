@@ -20,7 +20,7 @@ from concord.flows.cluster.deaths import LETHAL_DOCUMENTS, Deaths
 from concord.flows.cluster.pool import Done, Order, Pool
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.shards import Shard
-from tests.test_deaths import FIRST_ROW, cut, shard_of
+from tests.support.cut_shards import FIRST_ROW, cut, shard_of
 
 LOST = ray.exceptions.ActorDiedError()
 

@@ -18,7 +18,7 @@ from concord.testing.problems import (
     random_words,
 )
 from concord.workers.constraints.consistency import span_keys
-from tests.oracle import enumerate_marginals, naive_objective
+from tests.support.oracle import enumerate_marginals, naive_objective
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -30,13 +30,12 @@ from concord.workers.learning.progressive import (
 from concord.workers.learning.trainers import trigram
 from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.learning.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
-from tests.test_trigram import made_up
+from tests.support.made_samples import DOCUMENTS, plain
 
 needs_timbl = pytest.mark.skipif(
     find_spec("timblapi") is None, reason="the extra memory is not installed: python3-timbl"
 )
 TIMBLS = ("igtree", "tribl2", "ib1")
-DOCUMENTS = [made_up(seed, f"d{seed}") for seed in range(30)]
 
 counts = st.lists(st.integers(0, 200), min_size=1, max_size=40)
 
@@ -207,12 +206,6 @@ def test_a_trial_knows_nothing_but_its_sample() -> None:
     wanted = plain(sample, settings, 40)
     assert plain(few, settings, 40) == wanted
     assert plain(pickle.loads(pickle.dumps(sample)), settings, 40) == wanted
-
-
-def plain(sample: Sample, settings: TrigramSettings, size: int) -> tuple[int, int]:
-    """Right and tested, in a group of its own."""
-    (tally,) = tried(sample, [settings], size)
-    return tally[:2]
 
 
 def test_a_group_comes_to_what_each_of_it_does() -> None:

@@ -31,9 +31,9 @@ from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.remote import trials
 from concord.workers.remote.trials import TRIALS, Trial, TrialParts, name_of
 from concord.workers.storage.files import OutputError
-from tests.in_process import Here
-from tests.made_tracking import untracked
-from tests.test_progressive import DOCUMENTS, plain
+from tests.support.in_process import Here
+from tests.support.made_samples import DOCUMENTS, plain
+from tests.support.made_tracking import untracked
 
 SETTINGS = TrigramSettings.model_validate({"metric": "overlap", "decay": "none"})
 

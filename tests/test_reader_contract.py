@@ -31,7 +31,7 @@ from concord.workers.corpus.ingestion import REJECTS_NAME, ingest
 from concord.workers.corpus.parquet import read_tables
 from concord.workers.corpus.readers.reader import ReaderEntry
 from concord.workers.corpus.readers.registry import READERS
-from tests.made_runs import rejects_in
+from tests.support.made_runs import rejects_in
 
 
 class Sample(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.copied import copied
+from tests.support.copied import copied
 
 SETTINGS = "schemas/settings.py"
 
@@ -246,7 +246,7 @@ def train(documents, *, settings, out, progress=None):
     """
 import pathlib
 from concord.flows.cli.catalogue import trainers
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.loaders import load_model
 trainer = TRAINERS["transitions"]

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from concord.testing.problems import enumerate_best
-from tests.referees import network
-from tests.referees.judge import TOLERANCE, agree
-from tests.referees.milp import Arrays, Highs, Scip
-from tests.referees.problems import problem_of_kind, random_kind
+from tests.support.referees import network
+from tests.support.referees.judge import TOLERANCE, agree
+from tests.support.referees.milp import Arrays, Highs, Scip
+from tests.support.referees.problems import problem_of_kind, random_kind
 
 ROOT = Path(__file__).resolve().parent.parent
 
 SCRIPT = """
 import numpy as np
 import ortools.sat.python.cp_model
-from tests.referees.milp import Highs
-from tests.referees.problems import Kind, problem_of_kind
+from tests.support.referees.milp import Highs
+from tests.support.referees.problems import Kind, problem_of_kind
 
 with Highs() as highs:
     print(highs.referee(problem_of_kind(np.random.default_rng(0), Kind("2-7", "both", "hard"))).finished)

@@ -30,8 +30,8 @@ from concord.workers.inference.relaxation.groups import (
     workspace_for,
 )
 from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, chains_of, relax
-from tests.seeds import quick_seeds
-from tests.test_certify import names_in_sentences
+from tests.support.made_problems import names_in_sentences
+from tests.support.seeds import quick_seeds
 
 
 @pytest.mark.parametrize("seed", quick_seeds(32, slow=9))  # seed 9 has by far the most labellings

@@ -35,8 +35,8 @@ from concord.workers.learning.known_weights import known_weights
 from concord.workers.remote.task import P, R, Task
 from concord.workers.storage.files import OutputError
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import HashModel, consistency, rejects_in
-from tests.made_tracking import untracked
+from tests.support.made_runs import HashModel, consistency, rejects_in
+from tests.support.made_tracking import untracked
 
 CONSTRAINTS = consistency()
 

@@ -15,7 +15,7 @@ from concord.workers.learning.trigram_trials import Sample
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.memory import BASE, GROWTH, memory_of
 from concord.workers.remote.trials import REMEMBERED, TRIALS, TrialParts
-from tests.test_progressive import DOCUMENTS
+from tests.support.made_samples import DOCUMENTS
 
 MIB = 1 << 20
 

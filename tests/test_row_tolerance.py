@@ -11,10 +11,11 @@ import pytest
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem
+from concord.testing.engines import check_answer
 from concord.testing.problems import enumerate_best
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.inference.relaxation.row_dual import dual_bound
-from tests.test_engines import EXACT, check_answer, run
+from tests.support.judged import EXACT, run
 
 ENGINES = tuple(SOLVERS)
 LABELS = LabelSet(("O", "x"), Scheme.PLAIN)

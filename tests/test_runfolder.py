@@ -48,8 +48,8 @@ from concord.workers.labelling.output import (
 from concord.workers.storage.files import TEMPORARY, OutputError
 from concord.workers.storage.sealed import seal, unseal
 from concord.workers.synthesis.made_up import synthesize
-from tests.kills import killed_before
-from tests.made_runs import consistency, key_of, run
+from tests.support.kills import killed_before
+from tests.support.made_runs import consistency, key_of, run
 
 CONSTRAINTS = consistency()
 KEY = key_of(CONSTRAINTS)

@@ -17,6 +17,7 @@ from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
 from concord.schemas.settings import GibbsSettings
 from concord.testing.problems import LABEL_SETS, naive_keys, random_potentials, random_rows
+from concord.testing.templates import random_text
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -30,9 +31,9 @@ from concord.workers.inference.sampling.drift import DriftError
 from concord.workers.inference.sampling.names import Groups, sites_of
 from concord.workers.inference.sampling.state import NOW, ROWS, SPANS
 from concord.workers.inference.sampling.sweep import anneal
-from tests.naive_templates import BIO, CASES, PLAIN
-from tests.oracle import enumerate_marginals
-from tests.test_templates import random_text, template
+from tests.support.made_templates import template
+from tests.support.naive_templates import BIO, CASES, PLAIN
+from tests.support.oracle import enumerate_marginals
 
 LOOSE = LabelSet(BIO.names, Scheme.LOOSE)
 STEADY = GibbsSettings(sweeps=600, cooling="none", start="random")

@@ -47,10 +47,10 @@ from concord.workers.models.scores import (
     unary,
 )
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import LABELS, HashModel
-from tests.model_mutations import mend_hashes
-from tests.scored import LISTS, scored, with_column, written
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
+from tests.support.made_runs import LABELS, HashModel
+from tests.support.model_mutations import mend_hashes
+from tests.support.scored import LISTS, scored, with_column, written
 
 WIDTH = len(LABELS)
 COLUMN = ScoreColumn("scores", WIDTH)

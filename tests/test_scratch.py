@@ -18,7 +18,7 @@ from concord.schemas.settings import SgdSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.storage.scratch import STALE_SECONDS, scratch_folder
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_tracking import untracked
+from tests.support.made_tracking import untracked
 
 OLD = STALE_SECONDS + 5.0
 

@@ -52,6 +52,7 @@ from concord.workers.inference.search.variation import DRAWS, breed
 from concord.workers.inference.two_stage import engine as two_stage
 from concord.workers.inference.two_stage.price import Band
 from concord.workers.inference.two_stage.violations import Violations, most_degrees
+from tests.support.made_problems import all_rows
 
 SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")
 
@@ -419,16 +420,6 @@ def test_two_stage_solves_its_programme_and_penalty_never_rises_as_tau_falls(see
         assert decoded.status in (Status.OPTIMAL, Status.FEASIBLE)
         penalties.append(charged)
     assert all(b <= a + 1e-6 for a, b in pairwise(penalties))
-
-
-def all_rows(seed: int) -> Problem:
-    """A small problem with up to nine rows at once: loss and penalty have a hull of several corners."""
-    rng = np.random.default_rng(seed)
-    labels = LABEL_SETS[seed % 4]
-    starts = random_words(rng, 6)[1]
-    potentials, kept = random_potentials(rng, labels, starts, 6)
-    rows = LinearRows.join([random_rows(rng, labels, kept, starts, 6) for _ in range(3)])
-    return Problem(potentials, labels, ("a", "b", "c"), rows)
 
 
 @readings

@@ -17,7 +17,7 @@ from concord.workers.inference.registry import EngineError
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.report import report_of
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import LABELS, HashModel, consistency
+from tests.support.made_runs import LABELS, HashModel, consistency
 
 SMALL = LabelSet.bio(["ORG", "PER"])
 START = np.zeros(1, np.int64)

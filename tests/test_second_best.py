@@ -7,22 +7,17 @@ here the incumbent is the second best, or a worse one, and what would find a bet
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, Score, SpanAgreement
 from concord.schemas.settings import CertifySettings
 from concord.testing.problems import (
     LABEL_SETS,
-    all_labellings,
-    local_scores,
     naive_keys,
-    random_labelling,
     random_problem,
 )
 from concord.workers.inference.certify import engine as certify
@@ -35,27 +30,10 @@ from concord.workers.inference.relaxation import relaxation
 from concord.workers.inference.relaxation.ascent import SPAN
 from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
+from tests.support.ranked_problems import NAMES, Ranked, crowded, ranked
 
-PEOPLE, NAMES = LabelSet.bio(["PER"]), LabelSet.bio(["PER", "ORG"])
 CLOSE = 1e-4
 """Nats between the best labelling and the second best of a near tie."""
-
-
-class Ranked(NamedTuple):
-    """A problem with its possible labellings (K, N), the best first, and what they score (K,) in nats."""
-
-    problem: Problem
-    labellings: NDArray[np.int32]
-    scores: Floats
-
-
-def ranked(problem: Problem) -> Ranked:
-    found = all_labellings(len(problem), len(problem.labels))
-    found = found[np.isfinite(local_scores(problem.potentials, found))]
-    scores = np.array([problem.score(labels).objective for labels in found])
-    order = np.argsort(-scores, kind="stable")
-    order = order[np.isfinite(scores[order])]
-    return Ranked(problem, found[order], scores[order])
 
 
 def small(seed: int) -> Problem:
@@ -63,28 +41,6 @@ def small(seed: int) -> Problem:
     labels: LabelSet = LABEL_SETS[seed % 4]
     tokens = {2: 7, 3: 4, 5: 3}[len(labels)]
     return random_problem(np.random.default_rng(seed), labels=labels, tokens=tokens, rows=seed % 8 < 4)
-
-
-def crowded(seed: int) -> Problem:
-    """One word, of which every relation that is priced says something, so little that the best labelling pays."""
-    rng = np.random.default_rng(seed)
-    labels, count = (PEOPLE, 5) if seed % 2 else (NAMES, 4)
-    starts = np.array([0, 2][: int(rng.integers(1, 3))], np.int64)
-    key = naive_keys([0] * count, starts.tolist(), 3)
-    kinds, width = len(labels.types), len(labels)
-    agreements = []
-    for number, relation in enumerate((Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)):
-        cost = rng.uniform(0.1, 0.8, (kinds, kinds)) * (rng.random((kinds, kinds)) < 0.8)
-        # With one relation alone other roles are counted.
-        cost *= rng.random() < 0.6
-        cost = cost[:, :1] if relation is Relation.UNLABELLED else cost
-        cost = cost + cost.T if relation is Relation.EXACT else cost
-        agreements.append(SpanAgreement(number, relation, key, cost, per_token=bool(rng.random() < 0.5)))
-    unary = rng.normal(0.0, 1.0, (count, width))
-    unary[np.arange(count), random_labelling(rng, labels, starts, count)] += 8.0
-    potentials = Potentials(unary, rng.normal(0.0, 1.0, (width, width)), starts)
-    names = ("exact", "part", "left out")
-    return Problem(potentials.legal(labels), labels, names, LinearRows.none(), tuple(agreements))
 
 
 def near_tie(problem: Problem) -> Ranked | None:

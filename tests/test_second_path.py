@@ -32,7 +32,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import local_scores as model_scores
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 from concord.workers.verification.second_path import second_path
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
 
 TYPES = LabelSet.bio(["X", "Y"])
 SETS = (

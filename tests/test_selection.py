@@ -24,7 +24,7 @@ from concord.workers.learning.folds import fold_of, held_out, is_held_out, round
 from concord.workers.learning.selection import FOLDS, Trial, best_of, cross_validated, select
 from concord.workers.learning.trainers.trainer import Progress, TrainingError
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import LABELS
+from tests.support.made_runs import LABELS
 
 Share = Callable[[Any], float]
 

@@ -40,8 +40,8 @@ from concord.workers.models.arrays_file import read_arrays, write_arrays
 from concord.workers.models.folder import ModelError
 from concord.workers.models.model import viterbi_labels
 from concord.workers.models.semicrf import ARRAYS, WEIGHTS_FILE, SemiCrfModel, load
-from tests.model_mutations import mend_hashes
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
+from tests.support.model_mutations import mend_hashes
 
 Segmentation = list[tuple[int, int, int]]
 """First token, end (exclusive) and label of each segment."""

@@ -24,7 +24,7 @@ from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finish
 from concord.workers.labelling.report import report_of
 from concord.workers.storage.files import OutputError
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import LABELS, HashModel, consistency, key_of, run
+from tests.support.made_runs import LABELS, HashModel, consistency, key_of, run
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from concord.workers.corpus.row_digests import row_digests
 from concord.workers.corpus.row_runs import cut
 from concord.workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch
 from concord.workers.labelling.output import in_place, without_place
-from tests.made_runs import HashModel
+from tests.support.made_runs import HashModel
 
 
 def table(first: int, count: int, *, word: str = "w") -> pa.Table:

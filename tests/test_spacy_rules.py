@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from concord.schemas.settings import TextSettings
 from concord.workers.corpus.tokenizers import spacy_rules
+from concord.workers.corpus.tokenizers.registry import load_tokenizer
 from concord.workers.corpus.tokenizers.tokenizer import LanguageError
 from concord.workers.synthesis.made_up import synthesize
-from tests.test_tokenizers import cutting
 
 spacy = pytest.importorskip("spacy", reason="it needs concord[spacy]")
 
@@ -29,7 +30,7 @@ def test_rules_given_at_once_cut_as_those_given_to_a_finished_tokenizer(language
 
 
 def test_a_tokenizer_made_anew_cuts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = cutting("spacy")
+    tokenizer = load_tokenizer(TextSettings(tokenizer="spacy"))
     texts = ["She's here, isn't she? Yes—at 5 p.m.", "U.S. towns"]
     before = tokenizer(texts)
     monkeypatch.setattr("concord.workers.corpus.tokenizers.spacy_rules.STRING_LIMIT", 0)
@@ -40,4 +41,4 @@ def test_a_tokenizer_made_anew_cuts_the_same(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_language_without_rules() -> None:
     with pytest.raises(LanguageError, match="'qq'"):
-        cutting("spacy", language="qq")
+        load_tokenizer(TextSettings(tokenizer="spacy", language="qq"))

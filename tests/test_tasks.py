@@ -35,7 +35,7 @@ from concord.workers.remote.registry import TASKS
 from concord.workers.remote.task import AnyTask
 from concord.workers.remote.words import ContextsParts, WordsParts
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import HashModel, consistency, key_of
+from tests.support.made_runs import HashModel, consistency, key_of
 
 NEWS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 

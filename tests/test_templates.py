@@ -23,23 +23,10 @@ from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.repeats import Value, minutes, value_keys
 from concord.workers.constraints.templates.template import MOST_ENTRIES, FeatureTemplate, Site, Template
-from tests.naive_templates import BIO, CASES, PLAIN, Naive, Sentences
+from tests.support.made_templates import keys, template
+from tests.support.naive_templates import BIO, CASES, PLAIN, Naive, Sentences
 
 FEATURES = {"transition_feature", "token_feature"}
-
-
-__all__ = ["random_text", "template"]
-
-
-def keys(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """What a file would say of them."""
-    if name != "consistent_last_word":
-        return fields
-    return fields | {"words": {"words": fields["words"], "ignore_case": False}}
-
-
-def template(name: str, fields: dict[str, Any], weight: float | str = 1.5) -> Template:
-    return TEMPLATES[name].model_validate({"weight": weight} | keys(name, fields))
 
 
 def test_every_template_has_a_case() -> None:

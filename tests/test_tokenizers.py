@@ -41,8 +41,8 @@ from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, Tokenizer, To
 from concord.workers.corpus.tokenizers.words import RUN_LIMIT
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.parts import Group, Registry
-from tests.made_tracking import untracked
-from tests.test_crfsuite_model import call
+from tests.support.made_tracking import untracked
+from tests.support.word_features import call
 
 HERE = [name for name, tokenizer in TOKENIZERS.items() if tokenizer.installed() is not None]
 each = pytest.mark.parametrize("name", HERE)

@@ -14,7 +14,7 @@ from concord.schemas.settings import EngineSettings
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
 from concord.workers.inference.registry import SOLVERS
-from tests.referees.problems import PARTS, Kind, problem_of_kind
+from tests.support.referees.problems import PARTS, Kind, problem_of_kind
 
 TOLERANCE = 1e-6
 

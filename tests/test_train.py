@@ -41,8 +41,8 @@ from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
 from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import HashModel
-from tests.made_tracking import untracked
+from tests.support.made_runs import HashModel
+from tests.support.made_tracking import untracked
 
 
 def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:

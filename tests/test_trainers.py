@@ -15,7 +15,7 @@ from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
-from tests.test_crf import corpus
+from tests.support.made_corpora import corpus
 
 trainers = pytest.mark.parametrize("name", TRAINERS)
 DOCUMENTS = corpus(0, 40)

@@ -39,12 +39,12 @@ from concord.workers.models.memory.ngrams import ground, neighbour_grams, predic
 from concord.workers.models.memory.timbl import TimblError
 from concord.workers.models.model import LocalScores, local_scores
 from concord.workers.models.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load
-from tests.model_mutations import mend_hashes
+from tests.support.made_samples import made_up
+from tests.support.model_mutations import mend_hashes
 
 BIO = LabelSet.bio(["PER", "LOC"])
 ABC = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 LOOSE = LabelSet(BIO.names, Scheme.LOOSE)
-WORDS = ("Ada", "Paris", "met", "in", "the", "3.5", "NATO", "B2B", ",", "a")
 OPTIONS: dict[str, dict[str, Any]] = {"window": {"width": 5}, "csp": {"candidates": 3, "margin": 1e9}}
 EXACT = [name for name, solver in SOLVERS.items() if solver.exact]
 
@@ -350,25 +350,6 @@ def test_engines_take_loose_labels_and_rows_of_the_model(engine: str) -> None:
 
 
 # The model
-
-
-def text(rng: np.random.Generator, lengths: Sequence[int]) -> tuple[list[list[str]], list[list[str]]]:
-    words = [[WORDS[i] for i in rng.integers(0, len(WORDS), length)] for length in lengths]
-    labels = []
-    for sentence in words:
-        row, open_type = [], ""
-        for word in sentence:
-            kind = {"Ada": "PER", "B2B": "PER", "Paris": "LOC", "NATO": "LOC"}.get(word, "")
-            row.append(("I-" if kind == open_type else "B-") + kind if kind else "O")
-            open_type = kind
-        labels.append(row)
-    return words, labels
-
-
-def made_up(seed: int, name: str, lengths: Sequence[int] = (6, 1, 4)) -> Document:
-    words, labels = text(np.random.default_rng(seed), lengths)
-    tags = [[word[0].lower() for word in sentence] for sentence in words]
-    return Document.build(name, words, labels=labels, pos=tags, chunk=tags)
 
 
 DOCUMENTS = [made_up(seed, f"d{seed}") for seed in range(30)]

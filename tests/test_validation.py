@@ -41,9 +41,9 @@ from concord.workers.learning.trainers.trainer import Progress
 from concord.workers.learning.unseen import Unseen
 from concord.workers.remote.mining import HeldOut
 from concord.workers.synthesis.made_up import synthesize
-from tests.in_process import Here
-from tests.test_judgement import COUNTED, LABELS, unseen_of
-from tests.test_logic_mining import in_order
+from tests.support.in_process import Here
+from tests.support.made_fields import COUNTED, LABELS, unseen_of
+from tests.support.made_sequences import in_order
 
 LATER = Validation.LATER
 

@@ -25,7 +25,7 @@ from concord.workers.inference.registry import EngineError
 from concord.workers.labelling.output import CERTIFICATES
 from concord.workers.storage.sealed import seal, unseal
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import HashModel, consistency, key_of, run
+from tests.support.made_runs import HashModel, consistency, key_of, run
 
 KEY: dict[str, object] = {"engine": "certify", "options": {}, "certificates": True}
 

@@ -12,7 +12,7 @@ import sys
 from numba.core.dispatcher import Dispatcher
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings
-from tests.made_runs import LABELS, HashModel, consistency
+from tests.support.made_runs import LABELS, HashModel, consistency
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.synthesis.made_up import synthesize
 from concord.workers.labelling.warming import warm

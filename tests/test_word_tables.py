@@ -18,8 +18,8 @@ from concord.workers.models import crfsuite, word_tables
 from concord.workers.models.crfsuite import CrfsuiteModel
 from concord.workers.models.folder import ModelError
 from concord.workers.models.word_tables import Scored, WordTables, departure
-from tests.test_crfsuite_model import LABELS, SENTENCES, call
-from tests.test_crfsuite_model import features as by_word
+from tests.support.word_features import LABELS, SENTENCES, call
+from tests.support.word_features import features as by_word
 
 HERE = "tests.test_word_tables"
 WORDS = ["Ada", "12", "Main", "St", "é", "x y", ":", "many", "a", "refused", "Rome", "Rome,"]

@@ -21,8 +21,8 @@ from concord.workers.inference.two_stage.price import FIRST_PRICE, Band
 from concord.workers.inference.two_stage.violations import Violations
 from concord.workers.labelling.labelled import Labelled, label_batch
 from concord.workers.synthesis.made_up import synthesize
-from tests.made_runs import HashModel, consistency, key_of
-from tests.test_search import all_rows
+from tests.support.made_problems import all_rows
+from tests.support.made_runs import HashModel, consistency, key_of
 
 DERIVED = ("best_labels", "max_messages", "codec", "uncounted")
 

@@ -16,7 +16,8 @@ def expect(holds: object, promise: str) -> None:
 def expect_same(found: Any, wanted: Any, promise: str) -> None:
     """Raises `AssertionError` with the promise and both where they differ; arrays are compared by their elements."""
     same = np.array_equal(found, wanted) if isinstance(wanted, np.ndarray) else found == wanted
-    expect(same, f"{promise}: found {found!r}, want {wanted!r}")
+    if not same:  # arrays take long to be written out
+        raise AssertionError(f"{promise}: found {found!r}, want {wanted!r}")
 
 
 def expect_near(found: float, wanted: float, tolerance: float, promise: str) -> None:

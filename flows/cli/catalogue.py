@@ -13,7 +13,6 @@ from rich.text import Text
 from concord.flows.cli.arguments import print_json
 from concord.flows.cli.option_lists import options_of, plain_value, told_meaning
 from concord.flows.cli.plain_tables import text_table
-from concord.flows.commands.mining import METHODS
 from concord.flows.progress import show
 from concord.schemas.reports import EngineReport, EntryReport, OptionReport
 from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
@@ -141,6 +140,8 @@ def penalties() -> list[EntryReport]:
 
 def methods() -> list[EntryReport]:
     """Every way to mine constraints; its summary is what its function says of itself."""
+    from concord.flows.commands.mining import METHODS  # with Ray and all that mines, which no other list needs
+
     return [
         EntryReport(name=name, summary=_first_line(entry.find.__doc__), options=options_of(entry.settings))
         for name, entry in METHODS.items()

@@ -1,4 +1,4 @@
-"""Commands that a command proposes at its end, in one place: a test parses each by the real tree."""
+"""Commands that a command proposes at its end, in one place: tests parse each by the real tree, and run it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def after_clusters(clusters: str) -> list[str]:
 
 
 def after_demo() -> list[list[str]]:
-    """The same with a corpus of one's own."""
+    """The same with a corpus of one's own; its files stand in capitals, for names of one's own."""
     return [
-        ["ingest", "conll", "FILE", "--out", "corpora/train"],
+        ["ingest", "conll", "LABELLED", "--out", "corpora/train"],
         ["train", "--corpus", "corpora/train", "--out", "models/mine", "--register", "mine"],
+        ["ingest", "conll", "UNLABELLED", "--out", "corpora/new"],
         ["reprocess", "--corpus", "corpora/new", "--model", "models:/mine@champion", "--out", "out/"],
     ]

@@ -1,4 +1,5 @@
-"""One home, one Prefect server and one small model for all integration tests; everything is local and offline."""
+"""One home, one Prefect server, one Ray and one small model for all integration tests that end none of them; everything
+is local and offline."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.ray_heads import Head, ray_head
 from tests.integration.servers import prefect_server
 
 PYTHON = sys.executable
@@ -40,6 +42,8 @@ class World:
     env: dict[str, str]
     prefect: str | None = None
     """The API of the Prefect server that watches runs."""
+    ray: Head | None = None
+    """The cluster that runs may share; without one each has a Ray of its own."""
 
     def watched(self, api: str) -> World:
         """The same, whose runs a Prefect server watches."""
@@ -63,9 +67,16 @@ class World:
         assert process.returncode == code, said
         return json.loads(answer) if answer.strip() else None
 
+    def run_on_ray(self, *arguments: str, code: int = 0) -> Any:
+        """`run` of a command that takes ``--ray``, on the cluster that runs share, if there is one."""
+        if self.ray is None:
+            return self.run(*arguments, code=code)
+        there = replace(self, env=self.env | self.ray.environment)
+        return there.run(*arguments, "--ray", self.ray.address, code=code)
+
     def reprocess(self, out: str, *more: str, code: int = 0) -> Any:
         """`concord reprocess` of the test corpus with the model, by enough Gibbs sampling to be interrupted."""
-        return self.run(*self.reprocess_command(out, *more), code=code)
+        return self.run_on_ray(*self.reprocess_command(out, *more), code=code)
 
     def reprocess_command(self, out: str, *more: str) -> list[str]:
         """The arguments of that command."""
@@ -98,8 +109,10 @@ def new_world(folder: Path) -> World:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = new_world(tmp_path_factory.mktemp("world"))
-    with prefect_server(made.folder, made.env) as server:
-        yield made.watched(server.api)
+    # Workers are as nice as those of a run's own Ray are.
+    head = ray_head(made.env | {"RAY_worker_niceness": "0"}, cpus=2)
+    with prefect_server(made.folder, made.env) as server, head as ray:
+        yield replace(made.watched(server.api), ray=ray)
 
 
 def markers(world: World, out: str) -> int:

@@ -19,7 +19,7 @@ from concord.workers.labelling.labelled import check_settings
 from concord.workers.models.crf import KIND, CrfModel, load
 from concord.workers.models.loaders import OWN
 from concord.workers.remote.label import LabelParts
-from tests.made_runs import HashModel
+from tests.support.made_runs import HashModel
 
 LETHAL = "lethal"
 """Documents whose id starts so end whoever scores them."""

@@ -18,11 +18,11 @@ from concord.flows.label_corpus import label_corpus
 from concord.flows.learn_from_pool import Request, learn
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.workers.labelling.labelled import check_settings
-from tests.in_process import Here
 from tests.integration.citations import labelled, write_citations
 from tests.integration.conftest import World
 from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
-from tests.made_tracking import untracked
+from tests.support.in_process import Here
+from tests.support.made_tracking import untracked
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests.integration.conftest import PYTHON, World
-from tests.test_foreign import PACKAGE, installed
+from tests.support.foreign_package import PACKAGE, installed
 
 MADE = """
 import concord

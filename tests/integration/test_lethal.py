@@ -22,7 +22,7 @@ from concord.workers.labelling.output import PREDICTIONS, TIMES, finished
 from concord.workers.labelling.shard import label_shard
 from tests.integration.conftest import PYTHON
 from tests.integration.lethal import LETHAL, lethal_job
-from tests.made_runs import HashModel
+from tests.support.made_runs import HashModel
 
 DRIVER = """
 import json, sys

@@ -36,7 +36,7 @@ def registered(world: World) -> Any:
 def test_two_workers_write_what_this_process_says(world: World, registered: Any) -> None:
     assert registered["registered"] == NEAREST[1]
     command = ("reprocess", "--corpus", "test", *NEAREST, "--engine", "window", "--shard-kib", "3")
-    run = world.run(*command, "--workers", "2", "--out", "window", "--json")
+    run = world.run_on_ray(*command, "--workers", "2", "--out", "window", "--json")
     assert (run["documents"], run["rejected"], run["certified"]) == (48, 0, 1.0)
     table = pq.read_table(world.folder / "window" / "predictions")
     documents, _ = read_documents(plan(world.folder / "test"))

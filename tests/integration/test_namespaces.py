@@ -16,7 +16,7 @@ import pytest
 
 from tests.integration.conftest import PYTHON
 from tests.integration.processes import descendants
-from tests.integration.test_private_ray import DRIVER, LISTENS
+from tests.support.ray_scripts import DRIVER, LISTENS
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 

@@ -20,24 +20,7 @@ import pytest
 
 from tests.integration.conftest import PYTHON
 from tests.integration.processes import command_line, descendants, gone
-from tests.test_cluster import SCRIPT
-
-LISTENS = "0A"
-"""State of a listening socket in /proc/net/tcp."""
-
-DRIVER = """
-import json, sys
-from concord.flows.cluster.cluster import cluster
-import ray
-from tests.integration.lethal import lethal_job
-from concord.workers.remote.label import LABEL
-with cluster(None, workers=1) as running:
-    assert list(running.run(LABEL, [], lethal_job())) == []
-    worker = ray.remote(lambda: __import__("os").getpid())
-    pid = ray.get(worker.remote())
-    print(json.dumps({"gcs": ray.get_runtime_context().gcs_address, "worker": pid}), file=sys.__stdout__, flush=True)
-    sys.stdin.readline()
-"""
+from tests.support.ray_scripts import DRIVER, LISTENS, SCRIPT
 
 KNOCK = """
 import sys

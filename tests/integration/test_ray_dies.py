@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import NamedTuple
 
 import pytest
 
-from tests.integration.conftest import PYTHON, World, markers
+from tests.integration.conftest import World, markers
 from tests.integration.processes import command_line, descendants, gone, wait_until
-from tests.integration.servers import free_port
+from tests.integration.ray_heads import Head, ray_head
 
 LONG = ("--set", "chains=20", "--set", "work=null", "--workers", "1")
 """A run that cannot end by itself before Ray is dead."""
@@ -25,42 +21,10 @@ PARTS = ("gcs/gcs_server", "raylet/raylet ")
 pytestmark = pytest.mark.slow
 
 
-QUIET = ("--include-dashboard", "false", "--disable-usage-stats")
-
-
-class Head(NamedTuple):
-    """A head of a cluster of one node, which knows a token."""
-
-    address: str
-    environment: dict[str, str]
-    pids: list[int]
-
-
 @pytest.fixture
 def head(world: World) -> Iterator[Head]:
-    port, env = free_port(), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="h", ignore_cleanup_errors=True) as folder:
-        command = ("-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address", "127.0.0.1")
-        started = subprocess.Popen(
-            [PYTHON, *command, "--port", str(port), "--num-cpus", "1", "--temp-dir", folder, *QUIET],
-            env=world.env | env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            assert started.stdout is not None
-            said: list[str] = []
-            while "Ray runtime started" not in (line := started.stdout.readline()):
-                said.append(line)
-                assert line, said
-            yield Head(f"127.0.0.1:{port}", env, [started.pid, *descendants(started.pid)])
-        finally:
-            for pid in [*descendants(started.pid), started.pid]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            started.communicate(timeout=60)
+    with ray_head(world.env, cpus=1) as found:
+        yield found
 
 
 def end_ray(pids: list[int]) -> None:

@@ -20,12 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from concord.schemas.columns import table_from_documents
-from concord.schemas.document import Document
 from concord.workers.synthesis.made_up import synthesize
 from tests.integration.conftest import World
 from tests.integration.processes import descendants
 from tests.integration.servers import free_port
+from tests.support.made_files import conll
 
 pytestmark = pytest.mark.slow
 
@@ -105,19 +104,6 @@ class Newcomer:
                     process.wait(10)
         with suppress(AssertionError):
             self.run(".venv/bin/prefect server stop")
-
-
-def conll(documents: list[Document]) -> str:
-    """Documents as a CoNLL-2003 file."""
-    lines: list[str] = []
-    for row in table_from_documents(documents).to_pylist():
-        lines.append("-DOCSTART- -X- O O")
-        starts = set(row["sentence_starts"])
-        for t, columns in enumerate(zip(row["tokens"], row["pos"], row["labels"], strict=True)):
-            lines += [""] if t in starts else []
-            lines.append("{} {} I-X {}".format(*columns))
-        lines.append("")
-    return "\n".join(lines)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_the_same_command_again_skips_everything(world: World, reference: Any) -
 
 def test_a_run_that_cannot_reach_ray_takes_nothing_away(world: World, reference: Any) -> None:
     before = world.content("reference")
-    world.reprocess("reference", "--seed", "7", "--ray", "127.0.0.1:9", code=5)
+    world.run(*world.reprocess_command("reference", "--seed", "7", "--ray", "127.0.0.1:9"), code=5)
     assert world.content("reference") == before
     answer = world.run("evaluate", "--run", "reference", "--corpus", "test", "--json")
     assert answer["documents"] == reference["documents"]
@@ -118,7 +118,7 @@ def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:
 def test_certificates_of_a_run_are_verified(world: World, trained: Any) -> None:
     assert trained["documents"] == 80
     options = ("--corpus", "test", "--model", "model", "--engine", "certify", "--certificates")
-    run = world.run("reprocess", *options, "--out", "proven", "--json")
+    run = world.run_on_ray("reprocess", *options, "--out", "proven", "--json")
     assert (run["documents"], run["certified"], run["by_solver"]) == (48, 1.0, 0.0)
     report = world.run("verify", "--run", "proven", "--json")
     assert (report["documents"], report["optimal"], report["failed"]) == (48, 48, [])
@@ -133,7 +133,7 @@ def test_a_damaged_row_group_fails_its_shard_and_the_rest_goes_on(world: World, 
     place = group.column(1).data_page_offset + 40
     data[place : place + 8] = b"\xff" * 8
     (world.folder / "hurt" / "part-00000.parquet").write_bytes(data)
-    answer = world.run(
+    answer = world.run_on_ray(
         *("reprocess", "--corpus", "hurt", "--model", "model", "--out", "hurt-out", "--engine", "viterbi", "--json"),
         code=4,
     )

@@ -44,7 +44,7 @@ from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, shard_key
 from concord.workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
 from concord.workers.storage.sealed import seal, unseal
-from tests.made_folders import MadeRun
+from tests.support.made_folders import MadeRun
 
 Row = dict[str, Any]
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from concord.schemas.labels import Labels
 from concord.schemas.problem import ANY, SLACK_TOLERANCE, Problem, Relation
-from tests.referees.pairs import Span, left_out_of, pairs_of, spans_of
+from tests.support.referees.pairs import Span, left_out_of, pairs_of, spans_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 Terms = dict[int, float]
 Tokens = dict[tuple[int, int], int]
@@ -127,13 +127,13 @@ class Milp:
 class Highs(Milp):
     """HiGHS. OR-tools brings another library of its name, of which a process loads the first alone."""
 
-    module = "tests.referees.highs_process"
+    module = "tests.support.referees.highs_process"
 
 
 class Scip(Milp):
     """SCIP, which OR-tools brings along."""
 
-    module = "tests.referees.scip_process"
+    module = "tests.support.referees.scip_process"
 
 
 def _programme_of(problem: Problem) -> tuple[_Programme, Tokens]:

@@ -1,7 +1,7 @@
 """Damages a model folder in hundreds of ways, mends its hashes, and labels with whatever loads.
 
 Run as a process of its own, which a kernel that reads outside an array may end:
-``python -m tests.model_mutations FOLDER SCRATCH SEED COUNT``. Prints how many mutants were refused and how many
+``python -m tests.support.model_mutations FOLDER SCRATCH SEED COUNT``. Prints how many mutants were refused and how many
 worked; anything else ends it with a traceback.
 """
 

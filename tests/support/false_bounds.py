@@ -24,9 +24,9 @@ from concord.testing.problems import (
 from concord.workers.certificates.checker import Ground
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.declared import DeclaredConstraints
-from tests.made_up_proofs import accepts, damaged, made_up_node
-from tests.naive_templates import BIO, CASES, PLAIN, WORDS
-from tests.test_templates import template
+from tests.support.made_templates import template
+from tests.support.made_up_proofs import accepts, damaged, made_up_node
+from tests.support.naive_templates import BIO, CASES, PLAIN, WORDS
 
 SCHEMES = {
     Scheme.BIO: LABEL_SETS[:2],

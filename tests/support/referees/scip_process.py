@@ -1,6 +1,6 @@
 """The process that SCIP has to itself, as `highs_process` has: a problem a line, its solution a line.
 
-python -m tests.referees.scip_process
+python -m tests.support.referees.scip_process
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 
 from ortools.linear_solver import pywraplp
 
-from tests.referees.milp import Arrays
+from tests.support.referees.milp import Arrays
 
 PARAMETERS = "limits/gap = 0\nlimits/absgap = 0\nnumerics/feastol = 1e-9\nrandomization/randomseedshift = 1\n"
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytoulbar2
 
 from concord.schemas.problem import ANY, SLACK_TOLERANCE, Problem, Relation
-from tests.referees.milp import Verdict
-from tests.referees.pairs import Span, left_out_of, pairs_of, spans_of
+from tests.support.referees.milp import Verdict
+from tests.support.referees.pairs import Span, left_out_of, pairs_of, spans_of
 
 DECIMALS = 6
 UNITS = 2**30

@@ -17,7 +17,7 @@ from concord.testing.problems import (
     random_potentials,
     random_rows,
 )
-from tests.oracle import real_rows
+from tests.support.oracle import real_rows
 
 SIZES = {"1": (1, 1), "2-7": (2, 7), "8-15": (8, 15), "16-30": (16, 30), "31-60": (31, 60)}
 """Tokens of a problem, by the name of its class."""

@@ -1,6 +1,6 @@
 """The process that HiGHS has to itself: a problem a line of standard input, its solution a line of standard output.
 
-python -m tests.referees.highs_process
+python -m tests.support.referees.highs_process
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import highspy
 
-from tests.referees.milp import Arrays
+from tests.support.referees.milp import Arrays
 
 
 def solve(arrays: Arrays, seconds: float) -> tuple[list[float] | None, bool, float]:

@@ -7,7 +7,7 @@ import numpy as np
 from concord.schemas.decoded import Decoded, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from tests.referees.milp import Verdict
+from tests.support.referees.milp import Verdict
 
 TOLERANCE = 1e-5
 """Nats by which a claim may be off: engines close a gap of 1e-6 nats."""

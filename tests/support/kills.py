@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from concord.schemas.errors import InputError
@@ -26,6 +28,17 @@ def full_before(step: int, work: Callable[[], Any]) -> str:
     What is there can still be renamed and removed.
     """
     return _forked(step, work, _full)[1]
+
+
+@contextmanager
+def full_disk(*, after: int) -> Iterator[None]:
+    """No file may grow beyond so many bytes, for the length of the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def _full(event: str) -> None:

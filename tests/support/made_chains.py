@@ -1,0 +1,22 @@
+"""Chains of features to train on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from concord.schemas.document import Batch, Document
+from concord.workers.features.incidence import incidence
+from concord.workers.features.templates import feature_set
+from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+
+EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)
+
+
+def chains_of(documents: list[Document], allowed: FeatureRules, features: str = "finkel-nopos") -> TrainingChains:
+    batch = Batch.of(documents)
+    assert batch.labels is not None
+    names = sorted(set(batch.labels.strings()))
+    codes = np.array([names.index(name) for name in batch.labels.strings()], np.int32)
+    return TrainingChains.of(
+        incidence(batch, feature_set(features)), Gold(batch.sentence_bounds, codes, len(names)), allowed
+    )

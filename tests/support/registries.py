@@ -1,0 +1,28 @@
+"""All registries of parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.tokenizers.registry import TOKENIZERS
+from concord.workers.evaluation.measures import MEASURES
+from concord.workers.features.templates import FEATURE_SETS
+from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.penalties import PENALTIES
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.loaders import LOADERS
+from concord.workers.parts import Group, Registry
+
+REGISTRIES: dict[Group, Registry[Any]] = {
+    Group.ENGINES: SOLVERS,
+    Group.FEATURES: FEATURE_SETS,
+    Group.MEASURES: MEASURES,
+    Group.MODELS: LOADERS,
+    Group.PENALTIES: PENALTIES,
+    Group.READERS: READERS,
+    Group.TEMPLATES: TEMPLATES,
+    Group.TOKENIZERS: TOKENIZERS,
+    Group.TRAINERS: TRAINERS,
+}
