@@ -25,7 +25,7 @@ from bench_little_gold import SIZES, SUBSETS, subset
 from common import RESULTS, save
 from problems import CORA, citations
 
-from concord.flows.codl_tuning import Learned, best_gamma, choose_gamma, label_here, learn_here
+from concord.flows.codl_tuning import CycleOutcome, best_gamma, choose_gamma, label_here, learn_here
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings
@@ -119,7 +119,7 @@ def measured(size: int, subsets: int, settings: CodlSettings, labelling: RunSett
     for part in parts_of(size, subsets):
         learner = learner_of(part, pool, settings)
         weights = Weights.of(found.constraints, Batch.of(part), learner.labels, settings)
-        first = Learned(learner.first, None, 1.0)
+        first = CycleOutcome(learner.first, None, 1.0)
         counts["alone"] += right(learner, first, dev)
         counts["constrained"] += right(learner, first._replace(constraints=weights.begun()), dev)
         hard = replace(learner, settings=settings.model_copy(update={"em": "hard"}))
@@ -142,7 +142,7 @@ def measured(size: int, subsets: int, settings: CodlSettings, labelling: RunSett
     }
 
 
-def right(learner: Learner, found: Learned, dev: Sequence[Document]) -> Counts:
+def right(learner: Learner, found: CycleOutcome, dev: Sequence[Document]) -> Counts:
     """(D, 1, 3) tokens of each citation in gold, labelled, and right; certified under constraints."""
     engine = VITERBI if found.constraints is None else CERTIFY
     decoded = label_here(learner, found, Batch.of(dev), engine).decoded

@@ -39,7 +39,7 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.progressive import Tally, rounds, sizes_of
+from concord.workers.learning.progressive import TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers import trigram
 from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, together, tried
 from concord.workers.models.memory.neighbourhoods import Neighbourhoods
@@ -199,14 +199,14 @@ def search(train: Sequence[Document], base: dict[str, Any], seed: int) -> list[d
     given = TrigramSettings.model_validate(base)
     every, sample = grid(given), Sample.of(train, given, seed=seed)
 
-    def attempt(size: int, numbers: Sequence[int]) -> dict[int, Tally]:
+    def attempt(size: int, numbers: Sequence[int]) -> dict[int, TrialTally]:
         groups = together(every[number] for number in numbers)
         tallies = dict(pair for group in groups for pair in zip(group, tried(sample, group, size), strict=True))
         return {number: tallies[every[number]] for number in numbers}
 
     rows = list[dict[str, Any]]()
     for made in rounds(len(every), sizes_of(sample.tokens), attempt):
-        mine, every_one = made.tallies[made.best], Tally.merge(made.tallies.values())
+        mine, every_one = made.tallies[made.best], TrialTally.merge(made.tallies.values())
         rows.append(
             {
                 "seed": seed,

@@ -50,7 +50,7 @@ from concord.workers.labelling.report import with_gold
 from concord.workers.learning.folds import fold_of, is_held_out
 from concord.workers.learning.mining import MiningSettings, Rule, declared, in_documents
 from concord.workers.learning.penalties import PENALTIES, count_rows, with_weights
-from concord.workers.learning.rule_counts import Kind
+from concord.workers.learning.rule_counts import RuleKind
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.models.model import Model
 from concord.workers.models.semicrf import SemiCrfModel
@@ -128,7 +128,7 @@ class Fitted(NamedTuple):
         rows = count_rows(declared(rules, model.labels), [batch], model.labels)
         return cls(model, rules, {name: count.degree for name, count in rows.items()})
 
-    def weighed(self, penalty: str, kinds: Iterable[Kind]) -> DeclaredConstraints:
+    def weighed(self, penalty: str, kinds: Iterable[RuleKind]) -> DeclaredConstraints:
         """The rules of some kinds as `concord constraints mine` weighs them."""
         rules, cost = [rule for rule in self.rules if rule.kind in kinds], PENALTIES[penalty]
         weights = {r.name: in_documents(r, self.degrees[r.name]).weight(cost, cost.settings()) for r in rules}
@@ -213,7 +213,7 @@ def chosen_taus(documents: Sequence[Document]) -> dict[tuple[str, str], list[dic
     part = Held.of(fitted.model, [d for d in outside if d.labels is not None and known >= set(d.labels.strings())])
     curves: dict[tuple[str, str], list[dict[str, float]]] = {}
     for weighing, charge in itertools.product(WEIGHINGS, CHARGES):
-        constraints, curve = fitted.weighed(weighing, Kind), []
+        constraints, curve = fitted.weighed(weighing, RuleKind), []
         for tau in TAUS:
             found = part.soft(constraints, charge, tau)
             figures = {"accuracy": part.accuracy(found), "unfinished": found.unfinished, "cpu_seconds": found.seconds}
@@ -230,12 +230,12 @@ def rows_of(train: Sequence[Document], dev: Sequence[Document]) -> dict[str, Any
     taus = {key: max(curve, key=lambda c: (c["accuracy"], c["tau"]))["tau"] for key, curve in curves.items()}
     fitted = Fitted.of(train)
     part = Held.of(fitted.model, dev)
-    kinds = [kind for kind in Kind if any(rule.kind is kind for rule in fitted.rules)]
+    kinds = [kind for kind in RuleKind if any(rule.kind is kind for rule in fitted.rules)]
     base = part.by(fitted.weighed("odds", []), "viterbi")
     rows = [{"rules": "none", "engine": "viterbi", **part.figures(base, base)}]
     print(_line(rows[0]))
     for weighing in WEIGHINGS:
-        for charge, some in itertools.product(CHARGES, [list(Kind), *([kind] for kind in kinds)]):
+        for charge, some in itertools.product(CHARGES, [list(RuleKind), *([kind] for kind in kinds)]):
             name, tau = "all" if len(some) > 1 else str(some[0]), taus[weighing, charge]
             found = part.soft(fitted.weighed(weighing, some), charge, tau)
             rows.append({"rules": name, "weights": weighing, "engine": "two-stage", "violations": charge, "tau": tau})
@@ -289,7 +289,7 @@ def held_out_accuracy(trainer: str, documents: Sequence[Document], options: dict
 def segment_rows(train: Sequence[Document], dev: Sequence[Document], tried: int) -> dict[str, Any]:
     """The semi-Markov CRF beside the CRF, and under the rules."""
     fitted = Fitted.of(train)
-    nothing, rules = fitted.weighed("odds", []), fitted.weighed("odds", Kind)
+    nothing, rules = fitted.weighed("odds", []), fitted.weighed("odds", RuleKind)
     part = Held.of(fitted.model, dev)
     base = part.by(nothing, "viterbi")
     rows = [{"trainer": TRAINER, "engine": "viterbi", **part.figures(base, base)}]

@@ -28,7 +28,7 @@ from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from concord.workers.learning.logic.kept import TriedClause, Written, kept_clauses, tried, written
+from concord.workers.learning.logic.kept import TriedClause, WrittenClauses, kept_clauses, tried, written
 from concord.workers.learning.logic.openings import names_of, part_of
 from concord.workers.learning.logic.search import LogicSettings, clauses_of
 from concord.workers.learning.mining import MiningSettings, in_documents, passing
@@ -41,7 +41,7 @@ COST = COUNTED["odds"]
 class Clauses(NamedTuple):
     """What mining by logic found, and the figures that say how."""
 
-    kept: Written
+    kept: WrittenClauses
     constraints: DeclaredConstraints
     figures: dict[str, Any]
 
@@ -77,7 +77,7 @@ def clauses_from(documents: Sequence[Document], labels: LabelSet) -> Clauses:
     return Clauses(kept, with_weights(kept.constraints, weights), figures)
 
 
-def _paired(kept: Written) -> Sequence[tuple[TriedClause, Any]]:
+def _paired(kept: WrittenClauses) -> Sequence[tuple[TriedClause, Any]]:
     return list(zip(kept.clauses, kept.constraints.templates, strict=True))
 
 

@@ -36,7 +36,7 @@ from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.label import LABEL, LabelParts
 from concord.workers.remote.memory import BASE, GROWTH, memory_of
 from concord.workers.remote.task import AnyTask
-from concord.workers.remote.trials import TRIALS, Trial, TrialParts
+from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "nearest": {},
@@ -101,7 +101,7 @@ def trial_of(train: Sequence[Document], settings: TrigramSettings) -> tuple[Tria
     """Parts, and trials that classify few."""
     sample = Sample.of(train, settings)
     sample = sample._replace(asked=sample.asked[:ASKED], wanted=sample.wanted[:ASKED])
-    return TrialParts(sample, settings.learner), [Trial((settings,), sample.tokens)] * LABELLED
+    return TrialParts(sample, settings.learner), [TrialGroup((settings,), sample.tokens)] * LABELLED
 
 
 def row(name: str, task: AnyTask, parts: Any, units: Sequence[Unit]) -> dict[str, Any]:

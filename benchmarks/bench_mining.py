@@ -41,16 +41,16 @@ from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.folds import fold_of
-from concord.workers.learning.mined_here import Way
+from concord.workers.learning.mined_here import MiningWay
 from concord.workers.learning.mining import KeptSettings
 from concord.workers.learning.penalties import COUNTED, with_weights
-from concord.workers.learning.rule_counts import Kind
+from concord.workers.learning.rule_counts import RuleKind
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.trainer import gold_of
 
 KINDS = (
-    *(Kind.STARTS, Kind.ENDS, Kind.FOLLOWED, Kind.APART, Kind.ORDER),
-    *(Kind.CHANGES, Kind.ONCE, Kind.THERE, Kind.NEEDS),
+    *(RuleKind.STARTS, RuleKind.ENDS, RuleKind.FOLLOWED, RuleKind.APART, RuleKind.ORDER),
+    *(RuleKind.CHANGES, RuleKind.ONCE, RuleKind.THERE, RuleKind.NEEDS),
 )
 """`--set kinds=` of other benchmarks, which are older than the other kinds."""
 
@@ -150,7 +150,7 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
         own = (fold == number) == corpus.learns_from_one
         inside, outside = ([documents[i] for i in np.flatnonzero(chosen)] for chosen in (own, ~own))
         labels = LabelSet.infer(name for document in inside for name in gold_of(document))
-        miner = Miner(METHODS[method].here, Way(labels, settings, COUNTED["odds"], 0))
+        miner = Miner(METHODS[method].here, MiningWay(labels, settings, COUNTED["odds"], 0))
         parts.append(_part(inside, outside, made, miner))
         print(f"  part {number}", json.dumps(parts[-1].figures), flush=True)
     figure = {corpus.figure: FIGURES[corpus.figure]}

@@ -39,8 +39,8 @@ from concord.workers.inference.registry import Decoder
 from concord.workers.learning.learned_weights import LearnedWeights, PassDone, learn_weights
 from concord.workers.learning.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
 from concord.workers.learning.penalties import LearnedSettings, with_weights
-from concord.workers.learning.rule_counts import Kind, RuleCounts
-from concord.workers.learning.selection import Trial, cross_validated
+from concord.workers.learning.rule_counts import RuleCounts, RuleKind
+from concord.workers.learning.selection import SettingsTrial, cross_validated
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.learning.unseen import Unseen
 from concord.workers.models.model import Model
@@ -50,8 +50,8 @@ FEATURES = ("fields", "core", "fields+mentions", "fields+seen")
 FOLDS = 5
 TOGETHER = 50
 KINDS = (
-    *(Kind.STARTS, Kind.ENDS, Kind.FOLLOWED, Kind.APART, Kind.TOGETHER),
-    *(Kind.CHANGES, Kind.STOPS, Kind.ONCE, Kind.THERE),
+    *(RuleKind.STARTS, RuleKind.ENDS, RuleKind.FOLLOWED, RuleKind.APART, RuleKind.TOGETHER),
+    *(RuleKind.CHANGES, RuleKind.STOPS, RuleKind.ONCE, RuleKind.THERE),
 )
 """Kinds whose rules are quick to keep to: a pass over the citations under all kinds takes over ten times as long."""
 
@@ -125,7 +125,9 @@ def _trials(train: Sequence[Document]) -> dict[str, float]:
     kept, trainer = MADE / "umass-features.json", trainer_named(DEFAULT)
     if not kept.is_file():
         given = {name: trainer.settings.model_validate({"features": name}) for name in FEATURES}
-        found = {n: Trial(s, cross_validated(train, trainer.train, s, folds=FOLDS)).f1 for n, s in given.items()}
+        found = {
+            n: SettingsTrial(s, cross_validated(train, trainer.train, s, folds=FOLDS)).f1 for n, s in given.items()
+        }
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(found))
     trials: dict[str, float] = json.loads(kept.read_text())

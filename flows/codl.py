@@ -52,10 +52,10 @@ def codl(
     check_sources(places, files=[] if constraints is None else [constraints])
     check_apart(folder_place(out), [*places, constraints])
 
-    from concord.flows.learn_from_pool import Request, learn
+    from concord.flows.learn_from_pool import LearnRequest, learn
     from concord.workers.labelling.labelled import check_settings
 
-    request = Request(
+    request = LearnRequest(
         corpus=corpus_place(corpus),
         pool=corpus_place(pool),
         out=folder_place(out),

@@ -26,16 +26,16 @@ from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.labelling.labelled import Labelled, label_batch
 from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
-from concord.workers.learning.codl_learners import Learner, Parts, Way, learner_of
+from concord.workers.learning.codl_learners import Learner, LearningWay, ModelParts, learner_of
 from concord.workers.learning.folds import place_of, rounds
 from concord.workers.learning.trainers.trainer import TrainingError, gold_of
 from concord.workers.storage.scratch import scratch_folder
 
 
-class Learned(NamedTuple):
+class CycleOutcome(NamedTuple):
     """A model and its constraints after some cycles, and how much the pool's labels changed in the last one."""
 
-    parts: Parts
+    parts: ModelParts
     constraints: DeclaredConstraints | None
     changed: float
 
@@ -77,23 +77,25 @@ def best_gamma(trials: Sequence[GammaTrial]) -> float:
     return max(trials, key=lambda trial: (trial.accuracy, trial.gamma)).gamma
 
 
-def learn_here(learner: Learner, weights: Weights | None, pool: Sequence[Document], labelling: RunSettings) -> Learned:
+def learn_here(
+    learner: Learner, weights: Weights | None, pool: Sequence[Document], labelling: RunSettings
+) -> CycleOutcome:
     """All cycles, at most `CodlSettings.cycles`, in this process. Raises `TrainingError` as `label_here` does."""
     batch, settings = Batch.of(pool), learner.settings
-    found, before = Learned(learner.first, None if weights is None else weights.begun(), 1.0), None
+    found, before = CycleOutcome(learner.first, None if weights is None else weights.begun(), 1.0), None
     # With a share of 1 nothing that is learned of the pool is in the mixture.
     for _ in range(settings.cycles if settings.gamma < 1.0 else 0):
         ways = _ways(label_here(learner, found, batch, labelling), settings)
         best = ways[0].labels
         weighed = None if weights is None else weights.learned(best, batch, learner.labels)
-        found = Learned(learner.learned(ways), weighed, 1.0 if before is None else changed(before, best))
+        found = CycleOutcome(learner.learned(ways), weighed, 1.0 if before is None else changed(before, best))
         if found.changed < settings.change:
             break
         before = best
     return found
 
 
-def label_here(learner: Learner, found: Learned, batch: Batch, labelling: RunSettings) -> Labelled:
+def label_here(learner: Learner, found: CycleOutcome, batch: Batch, labelling: RunSettings) -> Labelled:
     """The answers to a batch. Raises `TrainingError` where a document has none."""
     with scratch_folder() as folder:
         model = learner.save(found.parts, folder / "model")
@@ -103,7 +105,7 @@ def label_here(learner: Learner, found: Learned, batch: Batch, labelling: RunSet
     return answers
 
 
-def _ways(labelled: Labelled, settings: CodlSettings) -> list[Way]:
+def _ways(labelled: Labelled, settings: CodlSettings) -> list[LearningWay]:
     """All labellings that count; a document without ranks has the one."""
     ranked = [Ranked(answer.labels[None], np.zeros(1)) for answer in labelled.decoded]
     for place, own in enumerate(labelled.rankings):

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
 
 
-class Request(Settings):
+class LabelRequest(Settings):
     """One run, as the command line and Prefect give it."""
 
     corpus: str
@@ -78,7 +78,7 @@ class Request(Settings):
     tracking: str | None = None
 
 
-def label_corpus(request: Request) -> RunReport:
+def label_corpus(request: LabelRequest) -> RunReport:
     """One corpus: plan, resume, label on Ray, publish where all shards are done, track.
 
     Where all of it is done, and a run has told MLflow so, neither Ray nor MLflow are imported.
@@ -86,7 +86,7 @@ def label_corpus(request: Request) -> RunReport:
     started = time.monotonic()
     out = Path(request.out)
     with exclusive(out):
-        job = _Job.of(request)
+        job = _LabelJob.of(request)
         claim(out, request.corpus)
         done = find_done(out, job.shards, job.key)
         told = None if job.damages else tracked_run(out, uri=tracking_uri(request.tracking), digest=job.digest)
@@ -100,10 +100,10 @@ def label_corpus(request: Request) -> RunReport:
         return answer
 
 
-class _Job(NamedTuple):
+class _LabelJob(NamedTuple):
     """A request with all that is read before anything is done; ``damages`` say why parts of the corpus cannot be."""
 
-    request: Request
+    request: LabelRequest
     opened: OpenModel
     constraints: Separable
     key: RunKey
@@ -111,7 +111,7 @@ class _Job(NamedTuple):
     damages: Sequence[CorpusError]
 
     @classmethod
-    def of(cls, request: Request) -> _Job:
+    def of(cls, request: LabelRequest) -> _LabelJob:
         """Raises what reading model, constraints and corpus raises."""
         opened = open_model(request.model, LateRegistry(request.tracking))
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
@@ -132,7 +132,7 @@ class _Job(NamedTuple):
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
 
-def _label_tracked(job: _Job, done: dict[str, ShardMarker], started: float) -> RunReport:
+def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float) -> RunReport:
     """Labels what is not done, and tells MLflow."""
     from concord.flows.tracking.tracking import Outcome, Tracking
     from concord.flows.tracking.untracked import catch_up
@@ -155,7 +155,7 @@ def _label_tracked(job: _Job, done: dict[str, ShardMarker], started: float) -> R
         return answer
 
 
-def _published(job: _Job, done: Mapping[str, ShardMarker]) -> ShardReport:
+def _published(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
     """Shows the run to readers."""
     out = Path(job.request.out)
     write_sources(out, _sources(job.request))
@@ -163,7 +163,7 @@ def _published(job: _Job, done: Mapping[str, ShardMarker]) -> ShardReport:
     return _merged(job, done)
 
 
-def _merged(job: _Job, done: Mapping[str, ShardMarker]) -> ShardReport:
+def _merged(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
     return ShardReport.merge(done[shard.id].report for shard in job.shards if shard.id in done)
 
 
@@ -176,7 +176,7 @@ def weights_of(constraints: ConstraintSet) -> dict[str, float]:
     return figures
 
 
-def _sources(request: Request) -> Sources:
+def _sources(request: LabelRequest) -> Sources:
     """What the run is made from, by absolute paths."""
     registered = request.model.startswith(REGISTRY)
     return Sources(
@@ -230,7 +230,7 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(job: _Job, done: dict[str, ShardMarker]) -> _Work:
+def _label(job: _LabelJob, done: dict[str, ShardMarker]) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``."""
     request, shards, key, model = job.request, job.shards, job.key, job.opened.model
     skipped = sum(shard.id in done for shard in shards)
@@ -324,7 +324,7 @@ def _speed(work: _Work) -> dict[str, float]:
     }
 
 
-def _report(request: Request, report: ShardReport, work: _Work, run: str, *, seconds: float) -> RunReport:
+def _report(request: LabelRequest, report: ShardReport, work: _Work, run: str, *, seconds: float) -> RunReport:
     figures = report.constraints.values()
     return RunReport(
         documents=report.documents,
@@ -353,7 +353,7 @@ def _report(request: Request, report: ShardReport, work: _Work, run: str, *, sec
     )
 
 
-def _params(job: _Job) -> dict[str, object]:
+def _params(job: _LabelJob) -> dict[str, object]:
     request, key, settings = job.request, job.key, job.key.settings
     return {
         "corpus": request.corpus,
@@ -371,7 +371,7 @@ def _params(job: _Job) -> dict[str, object]:
     }
 
 
-def _run_name(request: Request) -> str:
+def _run_name(request: LabelRequest) -> str:
     return f"{corpus_name(request.corpus)} · {request.settings.engine}"
 
 

@@ -20,7 +20,7 @@ from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.flows.commands.evaluate import evaluate
 from concord.flows.errors import RunFolderError
 from concord.flows.jobs import corpus_name, run_tags
-from concord.flows.label_corpus import Request as Labelling
+from concord.flows.label_corpus import LabelRequest as Labelling
 from concord.flows.label_corpus import label_corpus
 from concord.flows.progress import say
 from concord.flows.runfolder.published import published
@@ -42,7 +42,7 @@ from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
 from concord.workers.labelling.output import remove
 from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
-from concord.workers.learning.codl_learners import Learner, Way, learner_of
+from concord.workers.learning.codl_learners import Learner, LearningWay, learner_of
 from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_whole
@@ -53,7 +53,7 @@ TUNED = "gamma.json"
 """The shares that were tried and how each did, beside the cycles."""
 
 
-class Request(Settings):
+class LearnRequest(Settings):
     """One learning, as the command line and Prefect give it."""
 
     corpus: str
@@ -71,21 +71,21 @@ class Request(Settings):
     tracking: str | None
 
 
-class Done(Figures):
+class CycleDone(Figures):
     """A cycle that is done; ``key`` is a digest of all that decided it."""
 
     key: str
     cycle: Cycle
 
 
-class Chosen(Figures):
-    """The trials of shares that are done; ``key`` as in `Done`."""
+class TrialsDone(Figures):
+    """The trials of shares that are done; ``key`` as in `CycleDone`."""
 
     key: str
     trials: tuple[GammaTrial, ...]
 
 
-def learn(request: Request) -> CodlReport:
+def learn(request: LearnRequest) -> CodlReport:
     """Reads both corpora, and goes through the cycles; one learning a folder at a time, or `RunFolderError`."""
     out, started = Path(request.out), time.monotonic()
     make_folder(out)
@@ -94,7 +94,7 @@ def learn(request: Request) -> CodlReport:
         tracking = Tracking(request.tracking)
         name = f"{corpus_name(request.corpus)} and {corpus_name(request.pool)} · codl"
         with tracking.run(name, tags=run_tags(job="codl", model=request.out)) as run:
-            job = _Job.open(request, tracking, run)
+            job = _LearnJob.open(request, tracking, run)
             run.params(_params(request) | {"gamma": job.learner.settings.gamma})
             cycles = []
             for done in job.cycles():
@@ -117,10 +117,10 @@ def learn(request: Request) -> CodlReport:
             )
 
 
-class _Job(NamedTuple):
+class _LearnJob(NamedTuple):
     """What all cycles share."""
 
-    request: Request
+    request: LearnRequest
     tracking: Tracking
     run: Run
     learner: Learner
@@ -132,7 +132,7 @@ class _Job(NamedTuple):
     key: str
 
     @classmethod
-    def open(cls, request: Request, tracking: Tracking, run: Run) -> _Job:
+    def open(cls, request: LearnRequest, tracking: Tracking, run: Run) -> _LearnJob:
         """Reads everything. Raises `TrainingError`, `ConstraintError`, and what reading a corpus raises."""
         places = {"training": request.corpus, "pool": request.pool, "held-out": request.held_out}
         shards = {context: plan(place) for context, place in places.items() if place is not None}
@@ -186,7 +186,7 @@ class _Job(NamedTuple):
                 self._label(number + 1, self.request.held_out, folder / HELD_OUT)
                 accuracy = evaluate(str(folder / HELD_OUT), self.request.held_out).report.token_accuracy
                 cycle = cycle.model_copy(update={"accuracy": accuracy})
-            write_whole(folder / MARKER, Done(key=self.key, cycle=cycle).model_dump_json(indent=1).encode())
+            write_whole(folder / MARKER, CycleDone(key=self.key, cycle=cycle).model_dump_json(indent=1).encode())
             run.end(Outcome.now(_figures(cycle)))
         return cycle
 
@@ -225,7 +225,7 @@ class _Job(NamedTuple):
         moved = 1.0 if number == 1 else changed(self._ways(number - 1)[0].labels, ways[0].labels)
         return Cycle(number=number, changed=moved, penalty=labelled.penalty, certified=labelled.certified)
 
-    def _ways(self, number: int) -> list[Way]:
+    def _ways(self, number: int) -> list[LearningWay]:
         """What a cycle's run says of the pool. Raises `RunFolderError` where it lacks a document."""
         place, encode = self.folder(number) / POOL, self.learner.labels.encode
         found: dict[str, Ranked] = {}
@@ -244,7 +244,7 @@ class _Job(NamedTuple):
 
 
 def _trials(
-    request: Request,
+    request: LearnRequest,
     documents: Sequence[Document],
     pool: Sequence[Document],
     constraints: DeclaredConstraints | None,
@@ -255,15 +255,15 @@ def _trials(
         return ()
     place = Path(request.out) / TUNED
     if place.is_file():
-        found = Chosen.model_validate_json(place.read_bytes())
+        found = TrialsDone.model_validate_json(place.read_bytes())
         if found.key == key:
             return found.trials
     trials = choose_gamma(documents, pool, constraints, request.settings, request.labelling, request.validation)
-    write_whole(place, Chosen(key=key, trials=trials).model_dump_json(indent=1).encode())
+    write_whole(place, TrialsDone(key=key, trials=trials).model_dump_json(indent=1).encode())
     return trials
 
 
-def _key(request: Request, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
+def _key(request: LearnRequest, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
     """Hex digest of all that decides what a cycle makes; how many there are decides nothing there."""
     given = [settings.model_dump_json(), request.labelling.model_dump_json()]
     parts = [str(sorted(digests.items())), constraints, *given, code_digest()]
@@ -274,7 +274,7 @@ def _read(path: Path, key: str) -> Cycle | None:
     """A cycle that is done, by a call that asked for the same."""
     if not path.is_file():
         return None
-    done = Done.model_validate_json(path.read_bytes())
+    done = CycleDone.model_validate_json(path.read_bytes())
     return done.cycle if done.key == key else None
 
 
@@ -294,7 +294,7 @@ def _tried(trials: Sequence[GammaTrial]) -> dict[str, float]:
     return {start + name: value for start, row in rows for name, value in row.items()}
 
 
-def _params(request: Request) -> dict[str, object]:
+def _params(request: LearnRequest) -> dict[str, object]:
     given = {
         "corpus": request.corpus,
         "pool": request.pool,

@@ -28,9 +28,9 @@ from concord.schemas.run import SampleRow
 from concord.schemas.settings import Settings
 from concord.schemas.trigram import TrigramSettings
 from concord.workers.compiling.code import workers_digest
-from concord.workers.learning.progressive import LEAST, Round, Tally, rounds, sizes_of
+from concord.workers.learning.progressive import LEAST, SampleRound, TrialTally, rounds, sizes_of
 from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, together
-from concord.workers.remote.trials import TRIALS, Trial, TrialParts, name_of
+from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import write_whole, writing
 
 TABLE = "trials.json"
@@ -38,10 +38,10 @@ TABLE = "trials.json"
 KEPT = ".trials"
 """How the name of the file of trials ends."""
 
-Work = Callable[[Sequence[Trial]], Iterator[Done[Trial, list[Tally]]]]
+TrialWork = Callable[[Sequence[TrialGroup]], Iterator[Done[TrialGroup, list[TrialTally]]]]
 
 
-class Search(Settings):
+class TrialPlace(Settings):
     """Where trials run (see `flows.cluster.cluster.cluster`), and the most tokens that one remembers, None for all."""
 
     ray: str | None = None
@@ -63,10 +63,10 @@ class Kept:
         key = hashlib.sha256(json.dumps([corpus, every, workers_digest()]).encode()).hexdigest()
         lines = _whole_lines(self._path)
         lines = lines if lines[:1] == [key] else [key]
-        self.tallies = {name: Tally(*tally) for name, tally in map(json.loads, lines[1:])}
+        self.tallies = {name: TrialTally(*tally) for name, tally in map(json.loads, lines[1:])}
         write_whole(self._path, "".join(f"{line}\n" for line in lines).encode())
 
-    def add(self, trial: Trial, tallies: Sequence[Tally]) -> None:
+    def add(self, trial: TrialGroup, tallies: Sequence[TrialTally]) -> None:
         """Raises `OutputError`."""
         told = dict(zip(trial.names, tallies, strict=True))
         self.tallies |= told
@@ -97,9 +97,9 @@ def choose(
     documents: Sequence[Document],
     settings: TrigramSettings,
     *,
-    search: Search,
+    search: TrialPlace,
     kept: Kept,
-    told: Callable[[Round, SampleRow, Sequence[TrigramSettings]], None],
+    told: Callable[[SampleRound, SampleRow, Sequence[TrigramSettings]], None],
 ) -> tuple[TrigramSettings, list[SampleRow]]:
     """Settings for what is not given of what is searched, and the samples; ``told`` hears of each.
 
@@ -121,12 +121,12 @@ def choose(
 
 
 def _tallies(
-    every: Sequence[TrigramSettings], work: Work, kept: Kept, tokens: int, numbers: Sequence[int]
-) -> Mapping[int, Tally]:
+    every: Sequence[TrigramSettings], work: TrialWork, kept: Kept, tokens: int, numbers: Sequence[int]
+) -> Mapping[int, TrialTally]:
     """Those of an earlier call, and the others on Ray. Raises `ShardsError`."""
     names = {number: name_of(every[number], tokens) for number in numbers}
     todo = [every[number] for number, name in names.items() if name not in kept.tallies]
-    groups, errors = [Trial(tuple(group), tokens) for group in together(todo)], list[str]()
+    groups, errors = [TrialGroup(tuple(group), tokens) for group in together(todo)], list[str]()
     with meter(f"samples of {tokens:,} tokens", len(names)) as bar:
         bar.advance(len(names) - len(todo))
         for done in work(groups):
@@ -140,7 +140,7 @@ def _tallies(
     return {number: kept.tallies[name] for number, name in names.items()}
 
 
-def _row(made: Round, best: TrigramSettings) -> SampleRow:
+def _row(made: SampleRound, best: TrigramSettings) -> SampleRow:
     mine = made.tallies[made.best]
     return SampleRow(
         tokens=made.size,
@@ -150,7 +150,7 @@ def _row(made: Round, best: TrigramSettings) -> SampleRow:
         best=chosen_of(best),
         accuracy=mine.accuracy,
         default=made.tallies[0].accuracy,
-        seconds=Tally.merge(made.tallies.values()).seconds,
+        seconds=TrialTally.merge(made.tallies.values()).seconds,
     )
 
 
@@ -163,7 +163,7 @@ def _line(row: SampleRow) -> str:
 
 
 def track(
-    tracking: Tracking, tags: Mapping[str, str], made: Round, row: SampleRow, every: Sequence[TrigramSettings]
+    tracking: Tracking, tags: Mapping[str, str], made: SampleRound, row: SampleRow, every: Sequence[TrigramSettings]
 ) -> None:
     """A child run for a sample. Raises `TrackingError`."""
     table = [

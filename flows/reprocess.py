@@ -42,10 +42,10 @@ def reprocess(
     check_sources([place], model=model, files=constraints)
     check_apart(folder, [place, model, *constraints])
 
-    from concord.flows.label_corpus import Request, label_corpus
+    from concord.flows.label_corpus import LabelRequest, label_corpus
     from concord.workers.labelling.labelled import check_settings
 
-    request = Request(
+    request = LabelRequest(
         corpus=place,
         model=model,
         out=folder,

@@ -25,7 +25,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
 
 
-class Registry(Protocol):
+class ModelRegistry(Protocol):
     """Where models are kept: `flows.tracking.tracking.Tracking`, or `LateRegistry`."""
 
     def fetch(self, reference: str) -> Path:
@@ -52,7 +52,7 @@ class OpenModel(NamedTuple):
     folder: Path
 
 
-def open_model(reference: str, registry: Registry) -> OpenModel:
+def open_model(reference: str, registry: ModelRegistry) -> OpenModel:
     """A model folder, or ``models:/NAME@ALIAS`` in the registry. Raises `ModelError`, `TrackingError`."""
     folder = registry.fetch(reference) if reference.startswith(REGISTRY) else Path(reference).expanduser()
     return OpenModel(load_model(folder), folder)

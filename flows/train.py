@@ -44,11 +44,11 @@ def train(
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place])
 
-    from concord.flows.progressive import Search
-    from concord.flows.train_model import Request, check_search, inputs_of, train_model
+    from concord.flows.progressive import TrialPlace
+    from concord.flows.train_model import TrainRequest, check_search, inputs_of, train_model
     from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 
-    request = Request(
+    request = TrainRequest(
         corpus=place,
         out=folder,
         trainer=trainer or DEFAULT,
@@ -60,7 +60,7 @@ def train(
         register_as=register_as,
         alias=alias,
         tracking=tracking,
-        search=Search(ray=ray, workers=workers, largest=largest_sample),
+        search=TrialPlace(ray=ray, workers=workers, largest=largest_sample),
     )
     check_search(request)
     check_apart(request.out, inputs_of(request), model=True)

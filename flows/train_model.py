@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 from concord.flows.errors import TrackingError
 from concord.flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
 from concord.flows.progress import meter
-from concord.flows.progressive import Kept, Search, choose, forget, track
+from concord.flows.progressive import Kept, TrialPlace, choose, forget, track
 from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from concord.flows.sources import read_documents
 from concord.flows.tracking.tracking import (
@@ -38,7 +38,7 @@ from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.folds import held_out
 from concord.workers.learning.known_weights import known_weights_text
 from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
-from concord.workers.learning.selection import Trial, best_of, select
+from concord.workers.learning.selection import SettingsTrial, best_of, select
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.trainer import Iteration, TrainingError, Tunes
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
@@ -47,7 +47,7 @@ from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
 
 
-class Request(Settings):
+class TrainRequest(Settings):
     """One training, as the command line and Prefect give it."""
 
     corpus: str
@@ -61,30 +61,30 @@ class Request(Settings):
     register_as: str | None = None
     alias: str = ALIAS
     tracking: str | None = None
-    search: Search = Search()
+    search: TrialPlace = TrialPlace()
 
 
 class _Choice(NamedTuple):
     """The settings to train with, and by what they were chosen, if they were."""
 
     settings: TrainerSettings
-    trials: Sequence[Trial] = ()
+    trials: Sequence[SettingsTrial] = ()
     samples: Sequence[SampleRow] = ()
 
 
-def check_search(request: Request) -> None:
+def check_search(request: TrainRequest) -> None:
     """Raises `TrainingError` where Ray is asked for that nothing needs."""
-    if request.search != Search() and not (request.tune and _tunes(request) is Tunes.SAMPLES):
+    if request.search != TrialPlace() and not (request.tune and _tunes(request) is Tunes.SAMPLES):
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.tunes is Tunes.SAMPLES)
         raise TrainingError(f"--ray, --workers and --largest-sample are for --tune of trainer {able} alone")
 
 
-def _tunes(request: Request) -> Tunes:
+def _tunes(request: TrainRequest) -> Tunes:
     """How settings that are not given are chosen."""
     return trainer_named(request.trainer).tunes
 
 
-def train_model(request: Request) -> TrainReport:
+def train_model(request: TrainRequest) -> TrainReport:
     """Reads, tunes, trains, saves, tracks and registers; one training a folder at a time, or `RunFolderError`."""
     out = Path(request.out)
     check_model_place(out)
@@ -94,7 +94,7 @@ def train_model(request: Request) -> TrainReport:
         return _train(request, out)
 
 
-def _train(request: Request, out: Path) -> TrainReport:
+def _train(request: TrainRequest, out: Path) -> TrainReport:
     started = time.monotonic()
     tracking = Tracking(request.tracking)
     shards = {context: plan(place) for context, place in corpora_of(request).items()}
@@ -127,7 +127,7 @@ def _train(request: Request, out: Path) -> TrainReport:
         return _report(request, manifest, rejected, choice, figures, run, registered, seconds=seconds)
 
 
-def _choose(request: Request, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
+def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
     """What is not given, where that is asked for; ``corpus`` is the digest of the documents."""
     settings = request.settings
     if not request.tune:
@@ -142,11 +142,11 @@ def _choose(request: Request, documents: Sequence[Document], corpus: str, tracki
     return _Choice(best, samples=samples)
 
 
-def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
+def _select(request: TrainRequest, documents: Sequence[Document]) -> list[SettingsTrial]:
     """Cross-validates what is not given."""
     with meter("cross-validation", None) as bar:
 
-        def show(trial: Trial) -> None:
+        def show(trial: SettingsTrial) -> None:
             given = ", ".join(f"{name} {value}" for name, value in trial.chosen.items())
             bar.advance(note=f"{given}: F1 {trial.f1:.2%}")
 
@@ -154,7 +154,7 @@ def _select(request: Request, documents: Sequence[Document]) -> list[Trial]:
         return select(documents, train, request.settings, validation=request.validation, progress=show)
 
 
-def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
+def _tune(request: TrainRequest, documents: Sequence[Document]) -> Tuned:
     """Learns costs from all documents, and scales from those a model for tuning has not seen."""
     held = held_out(documents, request.held_out_share, request.validation)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
@@ -172,7 +172,7 @@ def _tune(request: Request, documents: Sequence[Document]) -> Tuned:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 
 
-def _fit(documents: Sequence[Document], request: Request, out: Path, title: str) -> Model:
+def _fit(documents: Sequence[Document], request: TrainRequest, out: Path, title: str) -> Model:
     with meter(title, None) as bar:
         done = 0
 
@@ -186,26 +186,26 @@ def _fit(documents: Sequence[Document], request: Request, out: Path, title: str)
         return trainer_named(request.trainer).train(documents, settings=request.settings, out=out, progress=show)
 
 
-def corpora_of(request: Request) -> dict[str, str]:
+def corpora_of(request: TrainRequest) -> dict[str, str]:
     """The places of what a training reads, by what for."""
     settings = request.settings
     given = {name: getattr(settings, name) for name in settings.corpora}
     return {"training": request.corpus} | {n: corpus_place(place) for n, place in given.items() if place is not None}
 
 
-def inputs_of(request: Request) -> list[str]:
+def inputs_of(request: TrainRequest) -> list[str]:
     """Everything that a training reads, by its place."""
     given = [getattr(request.settings, name) for name in request.settings.files]
     places = [[place] if isinstance(place, str) else place or () for place in given]
     return [*corpora_of(request).values(), *(place for several in places for place in several)]
 
 
-def _params(request: Request) -> dict[str, object]:
+def _params(request: TrainRequest) -> dict[str, object]:
     given = request.model_dump(mode="json", include={"corpus", "held_out_share", "validation", "trainer"})
     return given | request.settings.model_dump()
 
 
-def _log_penalties(run: Run, request: Request, out: Path, tuned: Tuned | None) -> None:
+def _log_penalties(run: Run, request: TrainRequest, out: Path, tuned: Tuned | None) -> None:
     """What the label consistency, and the constraints that were learned with the model, cost."""
     sets: list[ConstraintSet] = [] if tuned is None else [tuned.consistency]
     learned = trainer_named(request.trainer).constraints
@@ -215,7 +215,7 @@ def _log_penalties(run: Run, request: Request, out: Path, tuned: Tuned | None) -
         run.text(known_weights_text(sets), PENALTIES_FILE)
 
 
-def _register(tracking: Tracking, run: Run, out: Path, request: Request) -> Registered | None:
+def _register(tracking: Tracking, run: Run, out: Path, request: TrainRequest) -> Registered | None:
     run.folder(out, MODEL_FOLDER)
     if request.register_as is None:
         return None
@@ -223,7 +223,7 @@ def _register(tracking: Tracking, run: Run, out: Path, request: Request) -> Regi
 
 
 def _report(
-    request: Request,
+    request: TrainRequest,
     manifest: Manifest,
     rejected: int,
     choice: _Choice,
@@ -255,6 +255,6 @@ def _report(
     )
 
 
-def _row(trial: Trial, base: Trial) -> SelectionRow:
+def _row(trial: SettingsTrial, base: SettingsTrial) -> SelectionRow:
     gain = trial.against(base)
     return SelectionRow(chosen=trial.chosen, f1=trial.f1, gain=gain.difference, low=gain.low, high=gain.high)

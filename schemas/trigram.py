@@ -38,7 +38,7 @@ class Decay(StrEnum):
     EXPONENTIAL = "exponential"
 
 
-class Window(StrEnum):
+class TrigramWindow(StrEnum):
     """What is looked at around a token."""
 
     WORDS = "words"
@@ -55,8 +55,8 @@ class TrigramSettings(CountingSettings):
     n: int = Field(
         3, ge=1, le=5, description="Number of labels in a class: a token's and its neighbours'; 1 is its own alone."
     )
-    windows: Window = Field(
-        Window.WORDS, description="Windows that are compared: words, chunks (reads pos) or names (and chunk)."
+    windows: TrigramWindow = Field(
+        TrigramWindow.WORDS, description="Windows that are compared: words, chunks (reads pos) or names (and chunk)."
     )
     held_out: bool = Field(
         default=True,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from types import FrameType
+from typing import Any
 
 import pytest
 from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
@@ -60,6 +63,49 @@ def test_a_signal_is_handled_at_once_by_the_handler_that_is_there(number: signal
         assert thread.do(lambda: 7) == 7
     finally:
         signal.signal(number, former)
+
+
+def interrupted(thread: Aside, steps: int) -> bool:
+    """Waits for a call without an end, until a handler raises after so many steps; had the wait begun by then?"""
+    left, early = iter(range(steps)), False
+
+    def trace(frame: FrameType, _event: str, _given: object) -> Any:
+        nonlocal early
+        frame.f_trace_opcodes = True
+        # Time is up for a wait that has begun: its own signal is on its way, or has come.
+        if next(left, None) is None and not early and late.is_alive():
+            early = True
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return trace
+
+    def without_end() -> None:
+        while True:
+            time.sleep(0.001)
+            thread.check()
+
+    late = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+    late.start()
+    sys.settrace(trace)
+    try:
+        thread.do(without_end)
+    except _Interrupted:
+        late.cancel()
+    finally:
+        sys.settrace(None)
+    return not early
+
+
+def test_a_signal_at_any_step_of_the_wait_ends_it_and_the_next_call_is_made(thread: Aside) -> None:
+    def raises(_number: int, _frame: FrameType | None) -> None:
+        raise _Interrupted
+
+    former = signal.signal(signal.SIGUSR1, raises)
+    try:
+        steps = next(steps for steps in count() if interrupted(thread, steps) or thread.do(lambda: 7) != 7)
+        assert steps > 20
+        assert thread.do(lambda: 7) == 7
+    finally:
+        signal.signal(signal.SIGUSR1, former)
 
 
 def test_prefect_can_acknowledge_that_a_flow_is_cancelled_while_ray_is_at_work(thread: Aside) -> None:

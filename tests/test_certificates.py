@@ -13,7 +13,7 @@ from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.schemas.settings import CertifySettings
 from concord.testing.problems import EVERY_SET, LABEL_SETS, enumerate_best, random_problem
 from concord.workers.certificates import writer
-from concord.workers.certificates.checker import TOLERANCE, Ground, check
+from concord.workers.certificates.checker import TOLERANCE, IntegerProblem, check
 from concord.workers.certificates.writer import prove
 from concord.workers.inference.certify import engine as certify
 from tests.support.made_problems import names
@@ -36,7 +36,7 @@ def test_made_up_proofs_are_accepted_for_true_bounds_only(seed: int) -> None:
     best = enumerate_best(problem)[1]
     if best == -np.inf:
         return
-    proof = made_up_node(np.random.default_rng(seed), Ground(problem))
+    proof = made_up_node(np.random.default_rng(seed), IntegerProblem(problem))
     for less in (1e-5, 0.01, 0.2, 1.0, 4.0):
         assert not accepts(problem, best - less, proof), less
 

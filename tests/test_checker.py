@@ -16,14 +16,23 @@ from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import EVERY_SET, all_labellings, local_scores, naive_keys, random_problem
-from concord.workers.certificates.checker import MOST, Alive, CertificateError, Ground, Item, Prices, Reader, check
+from concord.workers.certificates.checker import (
+    MOST,
+    Alive,
+    CertificateError,
+    IntegerProblem,
+    Item,
+    ProofReader,
+    RolePrices,
+    check,
+)
 from tests.support.made_up_proofs import UNIT, accepts, belongs, made_up_stage
 from tests.support.oracle import naive_spans
 
 X = LabelSet(("O", "x"), Scheme.PLAIN)
 ALMOST = 1 << 12
 """Units that the sums of floats in an objective may be off: 4e-9 nats."""
-NONE: Prices = ({}, {})
+NONE: RolePrices = ({}, {})
 
 
 class Labelling(NamedTuple):
@@ -60,7 +69,7 @@ def labellings_of(problem: Problem) -> list[Labelling]:
     return made
 
 
-def survives(ground: Ground, alive: Alive, labelling: Labelling) -> bool:
+def survives(ground: IntegerProblem, alive: Alive, labelling: Labelling) -> bool:
     """Are all its items alive, each with the label that it has at its first token?"""
     opens, outside = ground.first[: ground.spans].reshape(ground.ways, -1).T, ground.first[ground.spans :]
     return all(
@@ -69,7 +78,7 @@ def survives(ground: Ground, alive: Alive, labelling: Labelling) -> bool:
     )
 
 
-def check_bound(ground: Ground, alive: Alive, prices: Prices, labellings: list[Labelling]) -> None:
+def check_bound(ground: IntegerProblem, alive: Alive, prices: RolePrices, labellings: list[Labelling]) -> None:
     """No labelling scores more than the bound, and none is struck out by a limit that it exceeds."""
     units = sorted({labelling.units for labelling in labellings})
     for limit in (score - 1 - ALMOST for score in units[:: max(1, len(units) // 3)]):
@@ -110,7 +119,7 @@ def exactly(*nats: float) -> Fraction:
 def test_scores_are_rounded_up_and_by_less_than_a_unit_each(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unary, transition = rng.normal(0.0, 3.0, 6), float(rng.normal())
-    ground = Ground(one_labelling(unary, transition))
+    ground = IntegerProblem(one_labelling(unary, transition))
     total, _ = ground.narrowed(ground.everything, NONE, 0)
     assert 0 <= total - exactly(*unary.tolist(), *[transition] * 5) < 11
 
@@ -119,7 +128,7 @@ def test_scores_are_rounded_up_and_by_less_than_a_unit_each(seed: int) -> None:
 def test_rows_are_rounded_in_favour_of_every_labelling(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unary, coefficients, bound = np.zeros(6), rng.normal(0.0, 1.0, 6), float(rng.normal())
-    ground = Ground(one_labelling(unary, rows=one_row(coefficients, bound, 5.0)))
+    ground = IntegerProblem(one_labelling(unary, rows=one_row(coefficients, bound, 5.0)))
     # So few units that the row's tolerance is far less than one.
     for multiplier in rng.integers(1, 1000, 10).tolist():
         total, _ = ground.narrowed(ground.everything, ({0: multiplier}, {}), 0)
@@ -129,7 +138,7 @@ def test_rows_are_rounded_in_favour_of_every_labelling(seed: int) -> None:
 
 @pytest.mark.parametrize("multiplier", [1, 2, 3, 1001])
 def test_the_bound_of_a_row_is_rounded_up(multiplier: int) -> None:
-    ground = Ground(one_labelling(np.zeros(6), rows=one_row(np.ones(6), 0.5, 5.0)))
+    ground = IntegerProblem(one_labelling(np.zeros(6), rows=one_row(np.ones(6), 0.5, 5.0)))
     total, _ = ground.narrowed(ground.everything, ({0: multiplier}, {}), 0)
     assert 0 <= total + multiplier * Fraction(11, 2) < 1
 
@@ -138,7 +147,7 @@ def test_a_row_within_its_tolerance_costs_nothing() -> None:
     thirds = np.full(3, (1.0 + 0.9 * SLACK_TOLERANCE) / 3.0)
     problem = one_labelling(np.zeros(3), rows=one_row(thirds, 1.0, np.inf))
     assert problem.score(np.ones(3, np.int32)).objective == 0.0
-    ground = Ground(problem)
+    ground = IntegerProblem(problem)
     assert ground.narrowed(ground.everything, ({0: MOST}, {}), 0)[0] >= 0
 
 
@@ -154,11 +163,11 @@ def test_penalties_are_rounded_down(seed: int) -> None:
     problem = Problem(
         Potentials(unary, np.zeros((5, 5)), starts).legal(labels), labels, ("e",), LinearRows.none(), (agreement,)
     )
-    ground, units = Ground(problem), int(exactly(cost))
+    ground, units = IntegerProblem(problem), int(exactly(cost))
     # At most none of the first role; or one, and the second role is charged a unit more than they cost.
     boxes = [0, 0, -1, 1 << 50, 0, -1, 0, units + 1]
     group = [0, 0, 2, 0, 1, 0, 4 * UNIT, 1, 2, 1, 4 * UNIT, *boxes]
-    total, _ = ground.narrowed(ground.everything, ground.repriced(Reader([0, 1, *group]), NONE), 0)
+    total, _ = ground.narrowed(ground.everything, ground.repriced(ProofReader([0, 1, *group]), NONE), 0)
     assert 0 <= total + exactly(cost) < 2
 
 
@@ -243,10 +252,10 @@ def test_what_is_charged_once_is_charged_once() -> None:
         agreement = SpanAgreement(0, Relation.UNLABELLED, key, np.full((1, 1), 0.7), per_token=per_token)
         potentials = Potentials(unary, np.zeros((3, 3)), starts).legal(labels)
         problem = Problem(potentials, labels, ("left out",), LinearRows.none(), (agreement,))
-        ground, rng = Ground(problem), np.random.default_rng(0)
+        ground, rng = IntegerProblem(problem), np.random.default_rng(0)
         labellings = labellings_of(problem)
         for _ in range(20):
-            prices = ground.repriced(Reader(made_up_stage(rng, ground)), NONE)
+            prices = ground.repriced(ProofReader(made_up_stage(rng, ground)), NONE)
             check_bound(ground, ground.everything, prices, labellings)
 
 
@@ -314,7 +323,7 @@ def test_a_faulty_proof_is_named(proof: list[int], fault: str) -> None:
         check(problem, 2.0, faulty())
 
 
-def taken(ground: Ground, items: list[Item]) -> list[int]:
+def taken(ground: IntegerProblem, items: list[Item]) -> list[int]:
     """A stage with prices so high that every group takes all of the items, and bounds of that which are exact."""
     price, groups = 1 << 58, list[list[int]]()
     for table, keys in enumerate(ground.tables):
@@ -340,8 +349,8 @@ def test_groups_that_take_a_labelling_charge_no_more_than_it_pays() -> None:
             chosen = np.arange(len(problem)), labelling.labels
             unary[chosen] = problem.potentials.unary[chosen]
             only = dataclasses.replace(problem, potentials=dataclasses.replace(problem.potentials, unary=unary))
-            ground = Ground(only)
-            prices = ground.repriced(Reader(taken(ground, labelling.items)), NONE)
+            ground = IntegerProblem(only)
+            prices = ground.repriced(ProofReader(taken(ground, labelling.items)), NONE)
             total, _ = ground.narrowed(ground.everything, prices, 0)
             assert total >= labelling.units - ALMOST
             tight, tried = tight + (total <= labelling.units + ALMOST), tried + 1
@@ -358,8 +367,8 @@ def test_two_words_pay_once_for_their_pair_or_once_a_token(per_token: bool) -> N
     )
     potentials = Potentials(unary, np.zeros((5, 5)), starts).legal(labels)
     problem = Problem(potentials, labels, ("e",), LinearRows.none(), (agreement,))
-    ground = Ground(problem)
-    prices = ground.repriced(Reader(taken(ground, [(0, 2, 0), (2, 4, 1)])), NONE)
+    ground = IntegerProblem(problem)
+    prices = ground.repriced(ProofReader(taken(ground, [(0, 2, 0), (2, 4, 1)])), NONE)
     assert ground.narrowed(ground.everything, prices, 0)[0] == -UNIT * (2 if per_token else 1)
 
 
@@ -373,8 +382,8 @@ def test_a_part_pays_by_its_own_type_and_that_of_the_span_around_it(longer: int)
     agreement = SpanAgreement(0, Relation.CONTAINED, naive_keys([4, 5, 4], [0, 2], 2), cost, per_token=False)
     potentials = Potentials(unary, np.zeros((5, 5)), starts).legal(labels)
     problem = Problem(potentials, labels, ("c",), LinearRows.none(), (agreement,))
-    ground = Ground(problem)
-    prices = ground.repriced(Reader(taken(ground, [(0, 2, longer), (2, 3, shorter)])), NONE)
+    ground = IntegerProblem(problem)
+    prices = ground.repriced(ProofReader(taken(ground, [(0, 2, longer), (2, 3, shorter)])), NONE)
     assert ground.narrowed(ground.everything, prices, 0)[0] == int(-cost[longer, shorter] * UNIT)
 
 
@@ -383,7 +392,7 @@ def test_a_part_pays_by_its_own_type_and_that_of_the_span_around_it(longer: int)
 def test_under_any_prices_the_bound_holds_of_each_item_and_of_what_is_left(seed: int) -> None:
     problem = small_problem(seed)
     labellings = labellings_of(problem)
-    rng, ground = np.random.default_rng(seed), Ground(problem)
+    rng, ground = np.random.default_rng(seed), IntegerProblem(problem)
     alive, prices = ground.everything, NONE
     for _ in range(3):
         if not labellings:
@@ -393,7 +402,7 @@ def test_under_any_prices_the_bound_holds_of_each_item_and_of_what_is_left(seed:
         _, alive = ground.narrowed(alive, prices, limit)
         labellings = [labelling for labelling in labellings if labelling.units > limit + ALMOST]
         assert all(survives(ground, alive, labelling) for labelling in labellings)
-        prices = ground.repriced(Reader(made_up_stage(rng, ground)), prices)
+        prices = ground.repriced(ProofReader(made_up_stage(rng, ground)), prices)
         check_bound(ground, alive, prices, labellings)
     token, label = int(rng.integers(len(problem))), int(rng.integers(len(problem.labels)))
     for has in (True, False):

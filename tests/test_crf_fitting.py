@@ -35,7 +35,7 @@ from concord.workers.learning.crf import objective as module
 from concord.workers.learning.crf import perceptron, sgd
 from concord.workers.learning.crf.chains import FeatureRules, TrainingChains
 from concord.workers.learning.crf.fit import Fitting
-from concord.workers.learning.crf.lbfgs import Limits, Step, minimise
+from concord.workers.learning.crf.lbfgs import LbfgsStep, Limits, minimise
 from concord.workers.learning.crf.objective import Objective
 from concord.workers.learning.selection import cross_validated
 from concord.workers.learning.trainers.registry import TRAINERS
@@ -152,7 +152,7 @@ def crfsuite(
     return trainer.logparser.last_iteration["loss"], tagger
 
 
-def optimum(chains: TrainingChains) -> Step:
+def optimum(chains: TrainingChains) -> LbfgsStep:
     *_, last = minimise(Objective(chains, 0.3), np.zeros(chains.size), Limits(1000, 1e-7, 1e-9))
     return last
 

@@ -18,8 +18,8 @@ from concord.schemas.settings import HmmSettings
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi
-from concord.workers.learning.expectation import EXPECT, Words, added, improved
-from concord.workers.learning.hmm_counts import Counts, Evidence, evidence, likeliest
+from concord.workers.learning.expectation import EXPECT, ExpectedWords, added, improved
+from concord.workers.learning.hmm_counts import Evidence, HmmCounts, evidence, likeliest
 from concord.workers.learning.trainers import hmm
 from concord.workers.learning.trainers.trainer import Iteration, TrainingError
 from concord.workers.models.folder import MANIFEST, parse_manifest
@@ -35,14 +35,14 @@ class Small(NamedTuple):
 
     labels: LabelSet
     tables: Tables
-    words: Words
+    words: ExpectedWords
 
 
 def small(seed: int, labels: LabelSet | None = None, *, sentences: int = 3) -> Small:
     rng = np.random.default_rng(seed)
     labels = labels or SETS[seed % 2]
     bounds = np.cumsum([0, *rng.integers(1, 5, sentences)])
-    return Small(labels, model(rng, len(labels)), Words(bounds, rng.integers(0, VOCABULARY, bounds[-1])))
+    return Small(labels, model(rng, len(labels)), ExpectedWords(bounds, rng.integers(0, VOCABULARY, bounds[-1])))
 
 
 def model(rng: np.random.Generator, size: int) -> Tables:
@@ -59,7 +59,7 @@ def model(rng: np.random.Generator, size: int) -> Tables:
     return likeliest(Evidence(rows(size), rows(size, size), emission), VOCABULARY)
 
 
-def enumerated(given: Small, *, best: bool) -> tuple[Counts, float]:
+def enumerated(given: Small, *, best: bool) -> tuple[HmmCounts, float]:
     """Counts of every labelling by its probability, or of a best one, and the score, by loops."""
     size = len(given.labels)
     opening, follows, word = np.zeros(size), np.zeros((size, size)), np.zeros((size, VOCABULARY))
@@ -80,7 +80,7 @@ def enumerated(given: Small, *, best: bool) -> tuple[Counts, float]:
                 follows[a, b] += share
             for label, w in zip(labelling, own, strict=True):
                 word[label, w] += share
-    return Counts(opening, follows, word), total
+    return HmmCounts(opening, follows, word), total
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -145,7 +145,7 @@ def test_labels_keep_what_they_mean() -> None:
     """Whatever the ids of labels are, the same names get the same counts: nothing but them tells labels apart."""
     given, order = small(4, PLAIN, sentences=6), np.array([2, 0, 1])
     counts, _ = enumerated(small(5, PLAIN), best=True)
-    turned = Counts(counts.initial[order], counts.transition[np.ix_(order, order)], counts.word[order])
+    turned = HmmCounts(counts.initial[order], counts.transition[np.ix_(order, order)], counts.word[order])
     names = LabelSet(tuple(PLAIN.names[i] for i in order), Scheme.PLAIN)
     settings = HmmSettings(pool="u", iterations=5)
     shape_of = np.array([0, 0, 1, 1])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from concord.schemas.document import Batch, Document
 from concord.schemas.settings import HmmSettings
 from concord.workers.features.extractors import shape
-from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.crf.chains import GoldChains
 from concord.workers.learning.hmm_counts import counted, estimated
 from concord.workers.learning.trainers import hmm
 from concord.workers.models.folder import MANIFEST, ModelError
@@ -99,7 +99,7 @@ def test_probabilities_add_up_to_one(text: list[list[tuple[str, int]]]) -> None:
     _, kind = np.unique([shape(word) for word in words], return_inverse=True)
     labels = np.array([label for row in text for _, label in row], np.int32)
     bounds = np.cumsum([0, *map(len, text)])
-    found = estimated(counted(Gold(bounds, labels, 4), place, len(words)), kind)
+    found = estimated(counted(GoldChains(bounds, labels, 4), place, len(words)), kind)
     emitted = np.exp(found.word).sum(axis=0) + np.exp(found.shape).sum(axis=0)
     assert emitted == pytest.approx(np.ones(4))
     assert np.exp(found.initial).sum() == pytest.approx(1.0)

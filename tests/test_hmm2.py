@@ -17,7 +17,7 @@ from concord.schemas.settings import Hmm2Settings
 from concord.testing.problems import LABEL_SETS, all_labellings
 from concord.workers.inference.core.chain import best_labels
 from concord.workers.inference.core.second_order import best_second_order, earlier
-from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.crf.chains import GoldChains
 from concord.workers.learning.trainers import hmm2
 from concord.workers.learning.trainers.hmm2 import after_two
 from concord.workers.models.folder import ModelError
@@ -90,7 +90,7 @@ def test_what_follows_two_labels_is_as_loops_say(seed: int) -> None:
     bounds, size = np.cumsum([0, *rng.integers(1, 8, 6)]), 3
     labels = rng.integers(0, size, bounds[-1]).astype(np.int32)
     one = rng.dirichlet(np.ones(size), size)
-    found = np.exp(after_two(Gold(bounds, labels, size), one))
+    found = np.exp(after_two(GoldChains(bounds, labels, size), one))
     triples = Counter[tuple[int, int, int]]()
     for first, last in pairwise(bounds.tolist()):
         row = [size, *labels[first:last].tolist()]

@@ -29,10 +29,10 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.randomization import chances_of_best
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.crf.constrained import degrees
-from concord.workers.learning.judgement import JudgedSettings, Judgement, Source, judged
+from concord.workers.learning.judgement import JudgedSettings, Judgement, WeightSource, judged
 from concord.workers.learning.pools import Pools
 from concord.workers.learning.trainers import sgd
-from concord.workers.learning.unseen import Answers, Unseen
+from concord.workers.learning.unseen import Unseen, UnseenAnswers
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.made_fields import COUNTED, LABELS, RULES, unseen_of
@@ -45,8 +45,8 @@ def random_unseen(rng: np.random.Generator, documents: int) -> Unseen:
     return unseen_of(texts, [rng.normal(size=(len(text), 2)) for text in texts])
 
 
-def answers_of(unseen: Unseen, rules: DeclaredConstraints) -> Answers:
-    return Answers(unseen, rules, np.ones(len(rules.names), np.bool_), Decoder.of("certify"))
+def answers_of(unseen: Unseen, rules: DeclaredConstraints) -> UnseenAnswers:
+    return UnseenAnswers(unseen, rules, np.ones(len(rules.names), np.bool_), Decoder.of("certify"))
 
 
 def test_answers_are_those_of_enumeration_and_idle_rules_change_none() -> None:
@@ -131,12 +131,12 @@ def judge(unseen: Unseen, rules: DeclaredConstraints, **options: object) -> Judg
     return judged(unseen, folds, rules, [rules] * 5, settings)
 
 
-@pytest.mark.parametrize("sources", [(source,) for source in Source] + [tuple(Source)])
-def test_a_rule_that_mends_stays_and_one_that_the_model_knows_goes(sources: tuple[Source, ...]) -> None:
+@pytest.mark.parametrize("sources", [(source,) for source in WeightSource] + [tuple(WeightSource)])
+def test_a_rule_that_mends_stays_and_one_that_the_model_knows_goes(sources: tuple[WeightSource, ...]) -> None:
     unseen = planted()
     found = judge(unseen, COUNTED, sources=sources)
     # Each does what the other does; learned weights may be shared out among both.
-    assert 0 < len(found.weights) <= (2 if found.source is Source.LEARNED else 1)
+    assert 0 < len(found.weights) <= (2 if found.source is WeightSource.LEARNED else 1)
     assert set(found.weights) <= {"one A", "no A after B"}
     assert 0.5 < sum(found.weights.values()) < 7.0
     for name in found.weights:
@@ -160,7 +160,7 @@ def test_luck_helps_no_more_often_than_the_level_says() -> None:
     helped = 0
     for seed in range(30):
         found = judge(
-            random_unseen(np.random.default_rng(seed), 30), COUNTED, sources=tuple(Source), rounds=2, level=0.05
+            random_unseen(np.random.default_rng(seed), 30), COUNTED, sources=tuple(WeightSource), rounds=2, level=0.05
         )
         helped += bool(found.weights)
         assert bool(found.weights) == (found.p <= 0.05 and found.after > found.before)

@@ -35,7 +35,7 @@ from concord.workers.learning.learned_weights import PassDone, PenaltyPerceptron
 from concord.workers.learning.penalties import LearnedSettings
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.trainer import Progress
-from concord.workers.learning.unseen import Answers, Unseen
+from concord.workers.learning.unseen import Unseen, UnseenAnswers
 from concord.workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
@@ -80,7 +80,7 @@ def problem_of(document: Document) -> Problem:
 def test_every_step_is_that_of_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unseen = unseen_of([rng.choice(["A", "B"], size=rng.integers(1, 6)).tolist() for _ in range(12)], rng)
-    learner = PenaltyPerceptron(Answers(unseen, RULES.bind(LABELS), LEARNED, Decoder.of("certify")), LEARNED)
+    learner = PenaltyPerceptron(UnseenAnswers(unseen, RULES.bind(LABELS), LEARNED, Decoder.of("certify")), LEARNED)
     chosen = np.arange(2, 12)
     found = list(itertools.islice(learner.run(chosen, 0.3, np.random.default_rng(seed)), 3))
     penalty, seen, draws = np.zeros(4), list[Floats](), np.random.default_rng(seed)

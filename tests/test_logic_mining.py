@@ -31,9 +31,9 @@ from concord.workers.learning.folds import is_held_out
 from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.kept import TriedClause, implies, kept_clauses, remarks_on, tried, written
 from concord.workers.learning.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
-from concord.workers.learning.logic.search import Learned, LogicSettings, Samples, cheapest, clauses_of
+from concord.workers.learning.logic.search import LearnedClause, LogicSettings, Samples, cheapest, clauses_of
 from concord.workers.learning.logic.templates import Unsaid, other_than, template_of
-from concord.workers.learning.mined_here import Way
+from concord.workers.learning.mined_here import MiningWay
 from concord.workers.learning.mining import passing
 from concord.workers.learning.penalties import COUNTED
 from concord.workers.learning.run_order import Runs
@@ -273,7 +273,7 @@ def test_tokens_other_than_a_mark(mark: str, strings: list[str]) -> None:
 
 def test_what_implies_what() -> None:
     def clause(literals: Sequence[Literal], label: str, *, wanted: bool = True) -> TriedClause:
-        return TriedClause(Learned(Clause(tuple(literals), label, wanted), 9, 0, proven=True), 50, 0, 0.5)
+        return TriedClause(LearnedClause(Clause(tuple(literals), label, wanted), 9, 0, proven=True), 50, 0, 0.5)
 
     first, after = Literal(Place.BEGINS), Literal(Place.AFTER, "b")
     assert implies(clause([first], "a"), clause([after, first], "b", wanted=False))
@@ -400,7 +400,7 @@ def test_folds_are_mined_for_what_all_documents_can_hold(monkeypatch: pytest.Mon
     entry = concord.flows.commands.mining.METHODS[method]
     chosen = entry.settings.model_validate({"support": 5} | ({"mixed": 0, "literals": 2} if method == "logic" else {}))
     labels = LabelSet.bio("abcd")
-    miner = Miner(entry.here, Way(labels, chosen, COUNTED["odds"], 0))
+    miner = Miner(entry.here, MiningWay(labels, chosen, COUNTED["odds"], 0))
     every = miner.rules(documents, documents)
     monkeypatch.setattr(template, "MOST_ENTRIES", 1_000)
     assert miner.rules(documents, documents).digest == every.digest

@@ -38,7 +38,7 @@ from concord.workers.learning.mining import (
     significant,
 )
 from concord.workers.learning.penalties import COUNTED
-from concord.workers.learning.rule_counts import Kind, RuleCounts, order_verdicts
+from concord.workers.learning.rule_counts import RuleCounts, RuleKind, order_verdicts
 from concord.workers.learning.run_order import Runs
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
@@ -116,7 +116,7 @@ def test_counts_are_those_of_plain_loops(found: tuple[list[Document], LabelSet])
     documents, labels = found
     rules = candidates(counted(documents, labels), labels)
     wanted = naive(documents, labels)
-    of_tables = [rule for rule in rules if rule.kind not in (Kind.CHANGES, Kind.STOPS, Kind.CHOICE)]
+    of_tables = [rule for rule in rules if rule.kind not in (RuleKind.CHANGES, RuleKind.STOPS, RuleKind.CHOICE)]
     for rule in of_tables:
         assert wanted[rule.kind, rule.first, rule.second] == (rule.n, rule.broken)
     assert all(0.0 <= rule.chance <= 1.0 for rule in rules)
@@ -125,7 +125,7 @@ def test_counts_are_those_of_plain_loops(found: tuple[list[Document], LabelSet])
     for (kind, a, b), (n, _) in wanted.items():
         speaks = a != b and a in labels.types and b in ("", *labels.types)
         speaks &= kind != "together" and (kind not in ("either", "one-of") or a < b)
-        assert not speaks or n == 0 or (Kind(kind), a, b) in said
+        assert not speaks or n == 0 or (RuleKind(kind), a, b) in said
 
 
 @given(ANY)
@@ -237,15 +237,15 @@ def test_planted_rules_about_levels_marks_and_pairs_are_found() -> None:
     assert not any("stops at ,," in name for name in found)
 
 
-OF_ORDER = tuple(kind for kind in Kind if kind not in DEALT)
+OF_ORDER = tuple(kind for kind in RuleKind if kind not in DEALT)
 
 
 @pytest.mark.parametrize(
     ("labels", "kinds"),
-    [(PLAIN, OF_ORDER), (NESTED, tuple(Kind))],
+    [(PLAIN, OF_ORDER), (NESTED, tuple(RuleKind))],
     ids=["plain", "nested"],
 )
-def test_shuffled_corpora_give_no_more_than_the_stated_rate(labels: LabelSet, kinds: tuple[Kind, ...]) -> None:
+def test_shuffled_corpora_give_no_more_than_the_stated_rate(labels: LabelSet, kinds: tuple[RuleKind, ...]) -> None:
     """Of 100 corpora in which nothing holds but by chance at most 5 may show a rule, however rarely it holds."""
     chosen, found = MiningSettings(held=0.0, kinds=kinds), 0
     for seed in range(100):
@@ -264,7 +264,7 @@ def test_every_order_without_merged_runs_is_as_likely() -> None:
     allowed = {o for o in itertools.permutations((0, 1, 0, 2)) if all(x != y for x, y in itertools.pairwise(o))}
     assert set(orders) == allowed
     assert all(count == pytest.approx(1200 / len(allowed), rel=0.25) for count in orders.values())
-    starts = order_verdicts(runs, runs.types, runs.kinds)[Kind.STARTS][1]
+    starts = order_verdicts(runs, runs.types, runs.kinds)[RuleKind.STARTS][1]
     assert starts.tolist() == [[True, False, False, False]]
 
 
@@ -278,11 +278,11 @@ def test_what_the_label_scheme_forces_is_no_rule() -> None:
     assert rules["a is followed by b"].broken == 0
     assert rules["a is followed by b"].chance == 1.0
     kept = {rule.kind for rule in mined(counted(documents, labels, orders=16), labels, MiningSettings())}
-    assert not kept & {Kind.FOLLOWED, Kind.APART, Kind.STARTS, Kind.ENDS}
+    assert not kept & {RuleKind.FOLLOWED, RuleKind.APART, RuleKind.STARTS, RuleKind.ENDS}
 
 
 def test_what_implies_what() -> None:
-    there, needs = Rule(Kind.THERE, "b", "", 100, 1, 0.5), Rule(Kind.NEEDS, "a", "b", 50, 0, 0.5)
+    there, needs = Rule(RuleKind.THERE, "b", "", 100, 1, 0.5), Rule(RuleKind.NEEDS, "a", "b", 50, 0, 0.5)
     assert implies(there, needs)
     assert not implies(needs, there)
 
@@ -293,7 +293,7 @@ def test_an_implied_rule_stays_where_it_is_plainly_surer() -> None:
     documents = [spelled(str(i), "abcabc", rng) for i in range(300)]
     labels = LabelSet.bio("abc")
     odd = [Document.build(f"x{i}", [["w", "w", ",", "w"]], labels=[["B-a", "I-a", "B-b", "I-b"]]) for i in range(30)]
-    chosen = MiningSettings(kinds=(Kind.CHANGES,))
+    chosen = MiningSettings(kinds=(RuleKind.CHANGES,))
     sides = {r.first: r.broken for r in mined(counted(documents + odd, labels), labels, chosen)}
     assert sides == {"before": 30, "either": 0}
     assert [r.first for r in mined(counted(documents, labels), labels, chosen)] == ["before"]
@@ -301,7 +301,7 @@ def test_an_implied_rule_stays_where_it_is_plainly_surer() -> None:
 
 @pytest.mark.parametrize("penalty", COUNTED)
 def test_weights_are_those_of_documents(penalty: str) -> None:
-    rows = in_documents(Rule(Kind.ONCE, "a", "", 40, 4, 0.5), 8.0)
+    rows = in_documents(Rule(RuleKind.ONCE, "a", "", 40, 4, 0.5), 8.0)
     cost = COUNTED[penalty]
     assert rows.weight(cost, cost.settings()) == cost.nats(40, 4, cost.settings()) / 2.0
 

@@ -19,7 +19,7 @@ from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.learning.trainers.crfsuite import train
-from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
 from concord.workers.models.crf import ARRAYS, KIND, WEIGHTS_FILE, CrfModel
 from concord.workers.models.feature_files import LIST_FILES
@@ -205,7 +205,7 @@ def test_damaged_counts_of_label_consistency_are_refused(
 
 
 def test_arrays_come_back_and_nothing_else_is_read(tmp_path: Path) -> None:
-    path, kinds = tmp_path / "a.bin", [Kind("a", "<i8"), Kind("b", "<f8", 2), Kind("c", "|b1")]
+    path, kinds = tmp_path / "a.bin", [ArrayKind("a", "<i8"), ArrayKind("b", "<f8", 2), ArrayKind("c", "|b1")]
     arrays: list[NDArray[Any]] = [np.arange(3), np.ones((2, 0)), np.array([True, False])]
     write_arrays(path, arrays)
     for read, written in zip(read_arrays(path, kinds), arrays, strict=True):

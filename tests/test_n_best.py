@@ -22,8 +22,8 @@ from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.chains.list_viterbi import list_viterbi
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.nbest.engine import Found, n_best
-from concord.workers.inference.nbest.parts import Listed, together
+from concord.workers.inference.nbest.engine import BestFound, n_best
+from concord.workers.inference.nbest.parts import RankedPart, together
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.shard import answers_table
 from tests.support.made_runs import HashModel, Impossible, consistency, key_of
@@ -91,7 +91,7 @@ def test_what_is_dropped_after_the_last_place_counts_in_the_bound(seed: int) -> 
     """Even where whatever was not added is known to be worse than anything."""
     problem = small(seed)
     every = enumerated(problem)
-    found = Found(Prepared.of(problem), every.labels[0], 2)
+    found = BestFound(Prepared.of(problem), every.labels[0], 2)
     for own in np.random.default_rng(seed).permutation(every.labels):
         found.add(own[None, :], -np.inf)
     assert found.bound == pytest.approx(every.score[2] if len(every.score) > 2 else -np.inf)
@@ -139,7 +139,7 @@ def test_what_parts_left_out_together_loses_no_less_than_is_said(seed: int, coun
     losses = [np.sort(rng.exponential(size=4)) for _ in range(3)]
     shown = [int(rng.integers(1, 5)) for _ in losses]
     parts = [
-        Listed(np.array([p]), np.arange(n, dtype=np.int32)[:, None], own[:n], float([*own, np.inf][n]))
+        RankedPart(np.array([p]), np.arange(n, dtype=np.int32)[:, None], own[:n], float([*own, np.inf][n]))
         for p, (own, n) in enumerate(zip(losses, shown, strict=True))
     ]
     found = together(parts, count, most_loss)

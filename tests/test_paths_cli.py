@@ -140,7 +140,7 @@ def command(*arguments: str) -> Run:
 
 def train(paths: Paths) -> None:
     concord.flows.train_model.train_model(
-        concord.flows.train_model.Request(
+        concord.flows.train_model.TrainRequest(
             corpus=str(paths["corpus"]),
             out=str(paths["out"]),
             trainer=crfsuite.NAME,
@@ -152,7 +152,7 @@ def train(paths: Paths) -> None:
 
 def reprocess(paths: Paths) -> None:
     concord.flows.label_corpus.label_corpus(
-        concord.flows.label_corpus.Request(
+        concord.flows.label_corpus.LabelRequest(
             corpus=str(paths["corpus"]),
             model=str(paths["model"]),
             out=str(paths["out"]),

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting, Window
+from concord.schemas.trigram import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.folds import fold_of
 from concord.workers.learning.progressive import (
     LEAST,
-    Round,
-    Tally,
+    SampleRound,
+    TrialTally,
     asked_of,
     rounds,
     sizes_of,
@@ -98,9 +98,9 @@ def test_rounds_are_what_a_plain_loop_does(settings: int, count: int, chance: An
     table = {(size, i): chance.randint(0, 12) for size in sizes for i in range(settings)}
     asked: list[tuple[int, list[int]]] = []
 
-    def attempt(size: int, numbers: Sequence[int]) -> Mapping[int, Tally]:
+    def attempt(size: int, numbers: Sequence[int]) -> Mapping[int, TrialTally]:
         asked.append((size, list(numbers)))
-        return {i: Tally(table[size, i], 12) for i in numbers}
+        return {i: TrialTally(table[size, i], 12) for i in numbers}
 
     found = list(rounds(settings, sizes, attempt))
     left = list(range(settings))
@@ -114,16 +114,16 @@ def test_rounds_are_what_a_plain_loop_does(settings: int, count: int, chance: An
 
 
 def test_ties_go_to_the_default() -> None:
-    made = Round(500, {0: Tally(5, 9), 1: Tally(5, 9), 2: Tally(5, 9)}, [2, 1, 0])
+    made = SampleRound(500, {0: TrialTally(5, 9), 1: TrialTally(5, 9), 2: TrialTally(5, 9)}, [2, 1, 0])
     assert made.best == 0
     assert made._replace(left=[2, 1]).best == 1
 
 
 def test_tallies_add_up() -> None:
-    parts = [Tally(1, 2, 0.5), Tally(3, 4, 0.25)]
-    assert Tally.merge(parts) == Tally(4, 6, 0.75)
-    assert Tally.merge([]) == Tally(0, 0, 0.0)
-    assert Tally(1, 4).accuracy == 0.25
+    parts = [TrialTally(1, 2, 0.5), TrialTally(3, 4, 0.25)]
+    assert TrialTally.merge(parts) == TrialTally(4, 6, 0.75)
+    assert TrialTally.merge([]) == TrialTally(0, 0, 0.0)
+    assert TrialTally(1, 4).accuracy == 0.25
 
 
 # The grid
@@ -139,10 +139,10 @@ def test_the_grid_has_the_default_first_and_nothing_twice() -> None:
 
 
 def test_what_is_given_stays() -> None:
-    settings = TrigramSettings(k=4, metric=Metric.MVDM, windows=Window.CHUNKS, n=2)
+    settings = TrigramSettings(k=4, metric=Metric.MVDM, windows=TrigramWindow.CHUNKS, n=2)
     every = grid(settings)
     assert every[0] == settings
-    assert {(one.k, one.metric, one.windows, one.n) for one in every} == {(4, Metric.MVDM, Window.CHUNKS, 2)}
+    assert {(one.k, one.metric, one.windows, one.n) for one in every} == {(4, Metric.MVDM, TrigramWindow.CHUNKS, 2)}
     assert len(every) == len(Weighting) * len(Decay)
     assert grid(TrigramSettings(decay=Decay.LINEAR))[0].decay == Decay.LINEAR
     assert len(grid(TrigramSettings(learner="igtree"))) == len(Weighting)
@@ -161,7 +161,7 @@ def halves(documents: Sequence[Document]) -> tuple[list[Document], list[Document
     return inside, outside
 
 
-@pytest.mark.parametrize("windows", list(Window))
+@pytest.mark.parametrize("windows", list(TrigramWindow))
 @pytest.mark.parametrize(
     "given",
     [
@@ -173,7 +173,7 @@ def halves(documents: Sequence[Document]) -> tuple[list[Document], list[Document
     ids=["overlap", "mvdm", "jeffrey", *TIMBLS],
 )
 def test_a_trial_on_all_tokens_is_the_model_of_the_others(
-    windows: Window, given: dict[str, Any], tmp_path: Path
+    windows: TrigramWindow, given: dict[str, Any], tmp_path: Path
 ) -> None:
     settings = TrigramSettings.model_validate({"windows": windows, **given})
     sample = Sample.of(DOCUMENTS, settings)
@@ -237,7 +237,7 @@ def test_a_trial_of_ib1_is_one_of_our_own_neighbours() -> None:
 
 
 def test_the_order_of_documents_does_not_matter() -> None:
-    settings = TrigramSettings(windows=Window.NAMES, k=3)
+    settings = TrigramSettings(windows=TrigramWindow.NAMES, k=3)
     sample, turned = Sample.of(DOCUMENTS, settings), Sample.of(DOCUMENTS[::-1], settings)
     for one, other in zip(sample, turned, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -16,20 +16,20 @@ from rich.console import Console
 import concord.flows.progressive
 import concord.flows.train_model
 from concord.flows.cli.tables import samples_table
-from concord.flows.progressive import KEPT, TABLE, Kept, Search, choose
+from concord.flows.progressive import KEPT, TABLE, Kept, TrialPlace, choose
 from concord.flows.tracking.tracking import Outcome
-from concord.flows.train_model import Request, check_search, train_model
+from concord.flows.train_model import TrainRequest, check_search, train_model
 from concord.schemas.errors import ShardsError
 from concord.schemas.run import SampleRow, TrainReport
 from concord.schemas.settings import SgdSettings
 from concord.schemas.trigram import TrigramSettings
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.progressive import LEAST, Tally, rounds, sizes_of
+from concord.workers.learning.progressive import LEAST, TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, tried
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.remote import trials
-from concord.workers.remote.trials import TRIALS, Trial, TrialParts, name_of
+from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import OutputError
 from tests.support.in_process import Here
 from tests.support.made_samples import DOCUMENTS, plain
@@ -50,14 +50,14 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
     def here(ray: str | None, *, workers: int | None) -> Iterator[Here]:
         yield Here(broken)
 
-    def counted(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[Tally]:
+    def counted(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[TrialTally]:
         done.extend(name_of(one, size) for one in group)
         return tried(sample, group, size)
 
     monkeypatch.setattr(concord.flows.progressive, "cluster", here)
     monkeypatch.setattr(trials, "tried", counted)
     told = lambda *_: None  # noqa: E731
-    found = choose(DOCUMENTS, SETTINGS, search=Search(), kept=kept(folder), told=told)
+    found = choose(DOCUMENTS, SETTINGS, search=TrialPlace(), kept=kept(folder), told=told)
     return SimpleNamespace(settings=found[0], samples=found[1]), len(done)
 
 
@@ -90,7 +90,7 @@ def test_the_choice_is_that_of_plain_trials(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
-    trial, tally = Trial((SETTINGS,), LEAST), Tally(1, 2, 0.5)
+    trial, tally = TrialGroup((SETTINGS,), LEAST), TrialTally(1, 2, 0.5)
     kept(tmp_path).add(trial, [tally])
     assert kept(tmp_path).tallies == {name_of(SETTINGS, LEAST): tally}
     given = SETTINGS.model_copy(update={"n": 2})
@@ -100,7 +100,7 @@ def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
 
 
 def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(tmp_path).add(Trial((SETTINGS,), LEAST), [Tally(1, 2)])
+    kept(tmp_path).add(TrialGroup((SETTINGS,), LEAST), [TrialTally(1, 2)])
     monkeypatch.setattr(concord.flows.progressive, "workers_digest", lambda: "other code")
     assert kept(tmp_path).tallies == {}
 
@@ -108,13 +108,13 @@ def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: p
 def test_a_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
     both = SETTINGS, SETTINGS.model_copy(update={"k": 3})
     first, second = (name_of(one, LEAST) for one in both)
-    kept(tmp_path).add(Trial(both, LEAST), [Tally(1, 2), Tally(2, 2)])
+    kept(tmp_path).add(TrialGroup(both, LEAST), [TrialTally(1, 2), TrialTally(2, 2)])
     path = tmp_path / f".model{KEPT}"
     path.write_bytes(path.read_bytes()[:-5])
     again = kept(tmp_path)
     assert list(again.tallies) == [first]
-    again.add(Trial(both[1:], LEAST), [Tally(2, 2)])
-    assert kept(tmp_path).tallies == {first: Tally(1, 2), second: Tally(2, 2)}
+    again.add(TrialGroup(both[1:], LEAST), [TrialTally(2, 2)])
+    assert kept(tmp_path).tallies == {first: TrialTally(1, 2), second: TrialTally(2, 2)}
 
 
 def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OutputError, match=rf"\.model{KEPT}: cannot be written \(No space left on device\)"):
-        file.add(Trial((SETTINGS,), LEAST), [Tally(1, 2)])
+        file.add(TrialGroup((SETTINGS,), LEAST), [TrialTally(1, 2)])
 
 
 def test_a_training_that_searches_keeps_the_choice_and_no_trials(
@@ -135,7 +135,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
     monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked(ended, told))
     expected, count = chosen(tmp_path, monkeypatch)
     write_corpus(DOCUMENTS, tmp_path / "corpus", source="test")
-    request = Request(
+    request = TrainRequest(
         corpus=str(tmp_path / "corpus"),
         out=str(tmp_path / "m"),
         trainer="trigram",
@@ -155,7 +155,9 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
 
 
 def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
-    request = Request(corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, search=Search(workers=2))
+    request = TrainRequest(
+        corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, search=TrialPlace(workers=2)
+    )
     check_search(request)
     for changes in ({"trainer": "sgd", "settings": SgdSettings()}, {"tune": False}):
         with pytest.raises(TrainingError, match="are for --tune of trainer trigram alone"):
@@ -164,11 +166,11 @@ def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
 
 def test_a_trial_is_a_task_for_the_pool() -> None:
     sample = Sample.of(DOCUMENTS, SETTINGS)
-    trial, parts = Trial((SETTINGS,), 40), TrialParts(sample)
+    trial, parts = TrialGroup((SETTINGS,), 40), TrialParts(sample)
     assert isinstance(parts, TRIALS.parts)
     assert [tally[:2] for tally in TRIALS.run(trial, parts)] == [plain(sample, SETTINGS, 40)]
     TRIALS.warm(parts)
-    assert len({Trial((one,), size).id for one in grid(SETTINGS) for size in (40, 50)}) == 2 * len(grid(SETTINGS))
+    assert len({TrialGroup((one,), size).id for one in grid(SETTINGS) for size in (40, 50)}) == 2 * len(grid(SETTINGS))
 
 
 def shown(rows: Sequence[SampleRow]) -> str:

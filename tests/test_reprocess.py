@@ -21,7 +21,7 @@ import concord.flows.tracking.tracking
 from concord.flows.cli.failures import Exit, reported
 from concord.flows.cluster.pool import Done
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
-from concord.flows.label_corpus import Request, label_corpus, weights_of
+from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.columns import REJECTS as REJECTS_LAYOUT
@@ -75,7 +75,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def label(corpus: Path, out: Path) -> RunReport:
     settings = RunSettings(engine="viterbi")
-    request = Request(corpus=str(corpus), model="made up", out=str(out), settings=settings, shard_bytes=1)
+    request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings, shard_bytes=1)
     report: RunReport = label_corpus(request)
     return report
 

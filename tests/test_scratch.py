@@ -13,7 +13,7 @@ import pytest
 
 import concord.flows.train_model
 from concord.flows.cluster import ray_folder
-from concord.flows.train_model import Request, train_model
+from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.settings import SgdSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.storage.scratch import STALE_SECONDS, scratch_folder
@@ -88,7 +88,7 @@ def test_what_a_killed_training_left_goes_with_the_next_one(
 ) -> None:
     monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
     write_corpus(list(synthesize(30, seed=0, kind="news")), tmp_path / "corpus", source="test")
-    request = Request(
+    request = TrainRequest(
         corpus=str(tmp_path / "corpus"),
         out=str(tmp_path / "model"),
         trainer="sgd",

@@ -21,7 +21,7 @@ from concord.workers.evaluation.conlleval import EntityCounts
 from concord.workers.features.clusters import Clusters, write_clusters
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.folds import fold_of, held_out, is_held_out, rounds
-from concord.workers.learning.selection import FOLDS, Trial, best_of, cross_validated, select
+from concord.workers.learning.selection import FOLDS, SettingsTrial, best_of, cross_validated, select
 from concord.workers.learning.trainers.trainer import Progress, TrainingError
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS
@@ -121,7 +121,7 @@ def test_the_best_of_what_is_tried_is_chosen(
 ) -> None:
     start = CrfSettings()
     school = School(documents, best_at(features, start.c2 * factor, min_freq))
-    told: list[Trial] = []
+    told: list[SettingsTrial] = []
     trials = select(documents, school.train, start, folds=2, progress=told.append)
     assert trials == told
     assert best_of(trials).f1 == max(trial.f1 for trial in trials)

@@ -23,7 +23,7 @@ from concord.workers.features.segments import WholeSegments, first_features, las
 from concord.workers.features.templates import PATTERN, FeatureSet, Single
 from concord.workers.inference.core import chain
 from concord.workers.inference.core.segments import (
-    Counts,
+    SegmentCounts,
     Segments,
     SegmentScores,
     add_segments,
@@ -31,7 +31,7 @@ from concord.workers.inference.core.segments import (
     marginals,
     max_marginals,
 )
-from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.crf.fit import Given
 from concord.workers.learning.crf.objective import Objective
 from concord.workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
@@ -145,7 +145,7 @@ def test_loss_and_counts_are_those_of_enumeration(seed: int) -> None:
                     wanted[5][row, y] += share if row >= 0 else 0.0
             for before, after in pairwise(one):
                 wanted[4][before[2], after[2]] += share
-    counts = Counts(*(np.zeros(table.shape) for table in scores[:6]))
+    counts = SegmentCounts(*(np.zeros(table.shape) for table in scores[:6]))
     assert add_segments(scores, bounds, gold, counts) == pytest.approx(loss)
     for found, expected in zip(counts, wanted, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -157,7 +157,7 @@ def test_no_sentence_has_no_segments_and_one_that_is_forbidden_an_infinite_loss(
     assert len(best_segments(scores, none)[1]) == 0
     scores.first[:] = -np.inf
     gold = Segments(np.ones(len(scores.first), np.int32), np.zeros(len(scores.first), np.int32))
-    counts = Counts(*(np.zeros(table.shape) for table in scores[:6]))
+    counts = SegmentCounts(*(np.zeros(table.shape) for table in scores[:6]))
     assert add_segments(scores, bounds, gold, counts) == np.inf
     assert not marginals(scores, bounds).first.any()
     assert best_segments(scores, bounds)[1].max() == -np.inf
@@ -275,7 +275,7 @@ def test_with_segments_of_one_token_it_is_the_linear_chain_of_its_features(seed:
     np.add.at(weights, [names[name] for name in whole.values()], views.whole[list(whole)])
     words = [row for name, row in names.items() if name.startswith("tokens[0]=")]
     weights[words] += views.length[0]
-    gold = Gold(told.batch.sentence_bounds, chains.gold.segments.kind, chains.gold.width)
+    gold = GoldChains(told.batch.sentence_bounds, chains.gold.segments.kind, chains.gold.width)
     linear = TrainingChains.of(found, gold, FeatureRules(0.0, possible_states=True, possible_transitions=True))
     # A class has one weight for all of its attributes: their sum is what counts.
     states = np.zeros(linear.states.shape)
@@ -323,7 +323,7 @@ def test_a_saved_model_scores_what_training_scored(documents: list[Document], tm
     model = SemiCrfModel(semicrf.learned_of(told, chains, features, attributes, segments, point), False, model.manifest)
     bounds = told.batch.sentence_bounds
     scores = model.segment_scores(told.batch)
-    counts = Counts(*(np.zeros(table.shape) for table in scores[:6]))
+    counts = SegmentCounts(*(np.zeros(table.shape) for table in scores[:6]))
     loss = add_segments(scores, bounds, gold.segments, counts)
     assert loss == pytest.approx(SegmentObjective(chains, 0.0)(point)[0], rel=1e-9)
 

@@ -36,7 +36,7 @@ from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, Tokenizer, To
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Items, Measure, Pair, Places
 from concord.workers.features.extractors import EXTRACTORS
-from concord.workers.features.templates import Single, Source, Template
+from concord.workers.features.templates import AttributeTemplate, Single, Source
 from concord.workers.learning.penalties import Penalty, PenaltySettings
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration, Trainer
@@ -324,7 +324,7 @@ LETTERS = Single(Source("tokens", "lower"))
         ((Single(Source("a=b")),), "names with ="),
     ],
 )
-def test_what_is_wrong_with_a_feature_set_is_said(templates: tuple[Template, ...], said: str) -> None:
+def test_what_is_wrong_with_a_feature_set_is_said(templates: tuple[AttributeTemplate, ...], said: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(said)):
         check_features(templates)
 

@@ -21,11 +21,11 @@ import concord
 import concord.flows.train_model
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
-from concord.flows.label_corpus import Request as Labelling
-from concord.flows.label_corpus import _Job
+from concord.flows.label_corpus import LabelRequest as Labelling
+from concord.flows.label_corpus import _LabelJob
 from concord.flows.sources import LateRegistry, open_model
 from concord.flows.sources import cutting as cutting_of
-from concord.flows.train_model import Request, train_model
+from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import HmmSettings, PubtatorSettings, TextReaderSettings, TextSettings
@@ -223,7 +223,7 @@ def test_a_text_without_a_word_is_a_reject(others: Callable[..., None]) -> None:
 
 def made(folder: Path) -> Path:
     """A model of the corpus in a folder; MLflow is told nothing."""
-    request = Request(
+    request = TrainRequest(
         corpus=str(folder / "corpus"),
         out=str(folder / "model"),
         trainer="hmm",
@@ -277,7 +277,7 @@ def test_a_runs_key_names_the_tokenizer_and_its_version(trained: Path) -> None:
     for asked, wanted in ((None, "blanks==7"), ("words", f"words=={words.VERSION}")):
         settings = RunSettings(text=TextSettings(tokenizer=asked))
         run = Labelling(corpus=str(trained.parent / "corpus"), model=str(trained), out="out", settings=settings)
-        assert _Job.of(run).key.settings.text.tokenizer == wanted
+        assert _LabelJob.of(run).key.settings.text.tokenizer == wanted
 
 
 def test_a_model_of_a_corpus_of_tokens_states_the_default(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import LinearRows, Problem
-from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting, Window
+from concord.schemas.trigram import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
 from concord.testing.problems import all_labellings, enumerate_best, random_problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained
@@ -359,9 +359,9 @@ def trained(out: Path, **options: object) -> TrigramModel:
     return trainer.train(DOCUMENTS, settings=TrigramSettings.model_validate(options), out=out)
 
 
-@pytest.mark.parametrize("windows", list(Window))
+@pytest.mark.parametrize("windows", list(TrigramWindow))
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_model_learns_is_saved_and_read_again(windows: Window, n: int, tmp_path: Path) -> None:
+def test_a_model_learns_is_saved_and_read_again(windows: TrigramWindow, n: int, tmp_path: Path) -> None:
     model = trained(tmp_path / "m", windows=windows, n=n, metric="mvdm", k=3)
     again = load(tmp_path / "m")
     batch = Batch.of([made_up(100, "x"), made_up(101, "y")])
@@ -443,9 +443,9 @@ def test_no_penalties_are_learned_beside_its_rows() -> None:
 def test_entities_that_a_document_alone_has_are_not_told_while_training(tmp_path: Path) -> None:
     told = {}
     for held_out in (True, False):
-        settings = TrigramSettings(windows=Window.NAMES, held_out=held_out)
+        settings = TrigramSettings(windows=TrigramWindow.NAMES, held_out=held_out)
         entities = trainer.entities_for(DOCUMENTS[:1], settings)
-        last = Windows(Window.NAMES, entities).features(Batch.of(DOCUMENTS[:1]))[-2]
+        last = Windows(TrigramWindow.NAMES, entities).features(Batch.of(DOCUMENTS[:1]))[-2]
         told[held_out] = {last.values[i] for i in last.codes.tolist()}
     assert "yes" not in told[True]
     assert "yes" in told[False]
@@ -503,7 +503,7 @@ def test_signs(word: str, wanted: str) -> None:
 
 
 def test_windows_end_with_the_sentence() -> None:
-    features = Windows(Window.WORDS).features(Batch.of([Document.build("x", [["a", "b"], ["c"]])]))
+    features = Windows(TrigramWindow.WORDS).features(Batch.of([Document.build("x", [["a", "b"], ["c"]])]))
     words = [[column.values[i] for i in column.codes.tolist()] for column in features[:5]]
     assert list(zip(*words, strict=True)) == [
         (BEYOND, BEYOND, "a", "b", BEYOND),

@@ -30,10 +30,10 @@ from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.shards import Shard
 from concord.workers.learning.codl_learners import learner_of
 from concord.workers.learning.folds import held_out
-from concord.workers.learning.judgement import JudgedSettings, Source, judged
+from concord.workers.learning.judgement import JudgedSettings, WeightSource, judged
 from concord.workers.learning.learned_weights import learn_weights
 from concord.workers.learning.logic.search import LogicSettings
-from concord.workers.learning.mined_here import Way, clause_rules
+from concord.workers.learning.mined_here import MiningWay, clause_rules
 from concord.workers.learning.penalties import COUNTED as PENALTIES
 from concord.workers.learning.penalties import LearnedSettings, declared_weights
 from concord.workers.learning.trainers import sgd
@@ -90,8 +90,8 @@ def test_weights_that_earlier_documents_say_are_tried_on_later_ones() -> None:
     assert (everywhere.before, everywhere.after) == (0.75, 1.0)
 
 
-@pytest.mark.parametrize("source", Source)
-def test_rules_are_judged_on_later_parts_under_weights_of_those_before(source: Source) -> None:
+@pytest.mark.parametrize("source", WeightSource)
+def test_rules_are_judged_on_later_parts_under_weights_of_those_before(source: WeightSource) -> None:
     """Of four parts nothing answers the first, the second says what rules weigh, and the last two judge."""
     fold, rules = [1] * 20 + [2] * 20 + [3] * 20, COUNTED.only(["one A"])
     chosen = JudgedSettings(measure="labels", figure="accuracy", sources=(source,), level=1.0)
@@ -100,7 +100,7 @@ def test_rules_are_judged_on_later_parts_under_weights_of_those_before(source: S
     assert (early.before, early.after) == (1.0, 1.0), "what does not judge is not counted"
     both = judged(second_a(range(20, 60), of=60), fold, rules, parts, chosen, validation=LATER)
     assert both.before == 0.75
-    if source is Source.COUNTED:
+    if source is WeightSource.COUNTED:
         assert both.after == 1.0
     else:
         assert both.after == 0.875, "the third part has no wrong document before it, the fourth has"
@@ -150,7 +150,7 @@ def test_clauses_are_tried_on_the_last_documents(tmp_path: Path) -> None:
     assert texts["one", "later"] == texts["three", "later"] != texts["one", "random"]
     chosen = LogicSettings(literals=2, mixed=0, support=5)
     labels = learner_of(documents, [], CodlSettings()).labels
-    same = clause_rules(documents, documents, Way(labels, chosen, PENALTIES["odds"], 0, LATER))
+    same = clause_rules(documents, documents, MiningWay(labels, chosen, PENALTIES["odds"], 0, LATER))
     written = dict(declared_weights(load_constraints(tmp_path / "one-later.yaml")))
     assert written == pytest.approx(dict(declared_weights(same)), abs=1e-3)
 

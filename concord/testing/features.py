@@ -13,14 +13,14 @@ from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.features.scorer import Scorer, compile_weights
-from concord.workers.features.templates import FeatureSet, Template
+from concord.workers.features.templates import AttributeTemplate, FeatureSet
 
 WORDS = ("a", "Ada", "ADA", "b2", "3.50", "-", "=", "|", "<s>", "é", "東京", "👩\u200d🚀", "\u0301", "x" * 300)
 LABELS = 3
 NONE: Mapping[str, Gazetteer] = {}
 
 
-def check_features(templates: Sequence[Template], *, lists: Mapping[str, Gazetteer] = NONE) -> None:
+def check_features(templates: Sequence[AttributeTemplate], *, lists: Mapping[str, Gazetteer] = NONE) -> None:
     """All that the templates of a feature set promise; ``lists`` are those of phrases that they read.
 
     Raises `AssertionError` at a broken promise.

@@ -14,7 +14,7 @@ import typer
 
 from concord.flows.cli.arguments import (
     Consistency,
-    Constraints,
+    ConstraintsOption,
     Corpus,
     Json,
     Judging,
@@ -25,7 +25,7 @@ from concord.flows.cli.arguments import (
     Seed,
     Set,
     ShardKib,
-    Tracking,
+    TrackingOption,
     Workers,
     print_json,
 )
@@ -38,7 +38,7 @@ from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.settings_options import takes
-from concord.flows.cli.tree import Tree
+from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.environment import PREFECT
 from concord.flows.given import Flag, beside_flags
@@ -51,7 +51,7 @@ from concord.schemas.settings import CalibrationSettings, Validation
 if TYPE_CHECKING:
     from concord.workers.corpus.ingestion import IngestReport
 
-app = Tree(
+app = CommandTree(
     name="concord",
     help="Labels the words of document corpora so that the labels agree: with the local evidence, with each other "
     "across a document, and with declared knowledge.",
@@ -60,7 +60,7 @@ app = Tree(
 app.add_typer(clusters_app, name="clusters")
 app.command(epilog=EXAMPLE)(codl)
 app.add_typer(constraints_app, name="constraints")
-export = Tree(help="Write models for other programs.")
+export = CommandTree(help="Write models for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
@@ -206,7 +206,7 @@ def train(
     alias: Annotated[str, typer.Option(help="Alias of the new version in the registry.")] = "champion",
     ray: Ray = None,
     workers: Workers = None,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
 ) -> None:
     """Train a model and its label consistency on a labelled corpus."""
@@ -303,7 +303,7 @@ def calibrate(
     corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels that the model has not learned from.")],
     out: Annotated[Path, typer.Option(help="Folder for the fitted model.")],
     consistency: Annotated[bool, typer.Option(help="Tune label consistency.")] = True,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
@@ -369,12 +369,12 @@ def reprocess(
     model: ModelName,
     out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
     set_: Set = None,
-    constraints: Constraints = None,
+    constraints: ConstraintsOption = None,
     consistency: Consistency = True,
     shard_kib: ShardKib = 256,
     ray: Ray = None,
     workers: Workers = None,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
@@ -411,7 +411,7 @@ def reprocess(
 def verify(
     *,
     run: RunFolder,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
 ) -> None:
     """Check a run: recompute every number, look for every document, and confirm every bound that has a certificate."""
@@ -488,10 +488,10 @@ def chains(
         int, typer.Option("--chains", min=2, help="Number of chains for each document, from random labellings.")
     ] = 4,
     set_: Set = None,
-    constraints: Constraints = None,
+    constraints: ConstraintsOption = None,
     consistency: Consistency = True,
     seed: Seed = 0,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
 ) -> None:
     """Tell whether Gibbs chains mix: split R̂, effective samples and, of one document, a picture.

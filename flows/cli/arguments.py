@@ -17,14 +17,16 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, its value as in YAML; may be given many times."),
 ]
-Tracking = Annotated[
+TrackingOption = Annotated[
     str | None,
     typer.Option(help="MLflow tracking URI (default: MLFLOW_TRACKING_URI, or SQLite in .concord/)."),
 ]
 ModelName = Annotated[str, typer.Option("--model", help="Model: a folder, or models:/NAME@ALIAS in MLflow's registry.")]
-Engine = Annotated[str, typer.Option(help="Engine that decodes the documents; `concord list engines` has them.")]
+EngineOption = Annotated[str, typer.Option(help="Engine that decodes the documents; `concord list engines` has them.")]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder of a finished run of `concord reprocess`.")]
-Constraints = Annotated[list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")]
+ConstraintsOption = Annotated[
+    list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")
+]
 Consistency = Annotated[bool, typer.Option(help="Use the label consistency that was trained with the model.")]
 Seed = Annotated[
     int, typer.Option(min=0, help="Seed of the random numbers; beside the document's id the only source of chance.")

@@ -12,12 +12,12 @@ from concord.flows.cli.failures import reported
 from concord.flows.cli.next_steps import after_clusters, say_next
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import takes
-from concord.flows.cli.tree import Tree
+from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.reports import ClusterReport
 from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
 
-app = Tree(help="Put words into clusters, which features can look at.")
+app = CommandTree(help="Put words into clusters, which features can look at.")
 
 Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")]
 Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import Corpus, Json, JudgingIfAny, Ray, Set, ShardKib, Tracking, Workers, print_json
+from concord.flows.cli.arguments import (
+    Corpus,
+    Json,
+    JudgingIfAny,
+    Ray,
+    Set,
+    ShardKib,
+    TrackingOption,
+    Workers,
+    print_json,
+)
 from concord.flows.cli.failures import reported
 from concord.flows.cli.option_lists import with_options
 from concord.flows.progress import show
@@ -40,7 +50,7 @@ def codl(
     shard_kib: ShardKib = 256,
     ray: Ray = None,
     workers: Workers = None,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
 ) -> None:
     """Learn a model from few labels, and on from a pool labelled under constraints, again and again.

@@ -9,28 +9,28 @@ import typer
 
 from concord.flows.cli.arguments import (
     Corpus,
-    Engine,
+    EngineOption,
     Json,
     JudgingIfAny,
     ModelName,
     Ray,
     Seed,
     Set,
-    Tracking,
+    TrackingOption,
     Workers,
     print_json,
 )
 from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import takes
-from concord.flows.cli.tree import Tree
+from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.run import ENGINE
 from concord.schemas.settings import TextSettings
 
-app = Tree(help="Find constraints in a corpus, check a file of them, or explain it.")
+app = CommandTree(help="Find constraints in a corpus, check a file of them, or explain it.")
 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
-Penalty = Annotated[
+PenaltyOption = Annotated[
     str,
     typer.Option(help="Formula for the price of a broken row; `concord list penalties` has them."),
 ]
@@ -53,7 +53,7 @@ def check(
         int, typer.Option(min=0, help="Number of documents that are searched for contradictions.")
     ] = 50,
     seed: Seed = 0,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
 ) -> None:
     """Count how often each constraint applies, holds and is broken in gold and in a model's output."""
@@ -84,7 +84,7 @@ def weigh(
     *,
     corpus: Corpus,
     out: Annotated[Path | None, typer.Option(help="New YAML file: the same constraints with these weights.")] = None,
-    penalty: Penalty = "odds",
+    penalty: PenaltyOption = "odds",
     set_: Set = None,
     model: Annotated[
         str | None,
@@ -102,7 +102,7 @@ def weigh(
     ] = None,
     validation: JudgingIfAny = None,
     seed: Seed = 0,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
 ) -> None:
     """Count what each constraint should cost, on documents with gold labels; tuned: times what helps on others.
@@ -151,13 +151,13 @@ def mine(
     method: Annotated[
         str, typer.Option(help="Method by which rules are found; `concord list methods` has them.")
     ] = "counting",
-    penalty: Penalty = "odds",
+    penalty: PenaltyOption = "odds",
     set_: Set = None,
     validation: JudgingIfAny = None,
     seed: Seed = 0,
     ray: Ray = None,
     workers: Workers = None,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
@@ -206,10 +206,10 @@ def explain(
     corpus: Corpus,
     model: ModelName,
     doc: Annotated[str, typer.Option(help="Id of the document.")],
-    engine: Engine = ENGINE,
+    engine: EngineOption = ENGINE,
     set_: Set = None,
     seed: Seed = 0,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
 ) -> None:
     """Show one document's labels with and without each constraint: what each changes and costs."""

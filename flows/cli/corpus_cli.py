@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import Corpus, Json, ModelName, Ray, Set, Tracking, Workers, print_json
+from concord.flows.cli.arguments import Corpus, Json, ModelName, Ray, Set, TrackingOption, Workers, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.next_steps import after_agreement, say_next
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import takes
-from concord.flows.cli.tree import Tree
+from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.reports import CorpusReport
 from concord.schemas.settings import AgreementSettings, TextSettings
 
-app = Tree(help="Count over a corpus: what it holds, and what a model says of its words.")
+app = CommandTree(help="Count over a corpus: what it holds, and what a model says of its words.")
 
 
 @app.command(epilog="Example: concord corpus stats --corpus corpora/train/ --model models/news/")
@@ -30,7 +30,7 @@ def stats(
     ] = None,
     ray: Ray = None,
     workers: Workers = None,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:
@@ -62,7 +62,7 @@ def agreement(
     set_: Set = None,
     ray: Ray = None,
     workers: Workers = None,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:

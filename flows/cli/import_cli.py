@@ -10,11 +10,11 @@ import typer
 from concord.flows.cli.arguments import Json, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import takes
-from concord.flows.cli.tree import Tree
+from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.settings import ScoresSettings
 
-app = Tree(help="Bring a model of your own, of another program's making.")
+app = CommandTree(help="Bring a model of your own, of another program's making.")
 
 Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 

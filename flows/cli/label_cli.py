@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import Consistency, Constraints, Json, ModelName, Set, Tracking, print_json
+from concord.flows.cli.arguments import Consistency, ConstraintsOption, Json, ModelName, Set, TrackingOption, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import takes
 from concord.flows.progress import say, show
@@ -36,10 +36,10 @@ def label(
     ] = None,
     encoding: Annotated[str, typer.Option(help="Encoding of files and standard input, such as latin-1.")] = UTF_8,
     set_: Set = None,
-    constraints: Constraints = None,
+    constraints: ConstraintsOption = None,
     consistency: Consistency = True,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each constraint changes and costs.")] = False,
-    tracking: Tracking = None,
+    tracking: TrackingOption = None,
     as_json: Json = False,
     settings: dict[str, Any],
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from concord.flows.cli.arguments import Json
 from concord.flows.cli.failures import reported
-from concord.flows.cli.tree import Tree
+from concord.flows.cli.tree import CommandTree
 
 KINDS = {
     "engines": "Engines, which decode documents: `--engine`.",
@@ -22,7 +22,7 @@ KINDS = {
 }
 """What is listed, and where a name from the list is given."""
 
-app = Tree(help="List what there is to choose from, with its options, their defaults, ranges and meanings.")
+app = CommandTree(help="List what there is to choose from, with its options, their defaults, ranges and meanings.")
 
 
 def _lister(kind: str) -> Callable[..., None]:

@@ -137,7 +137,7 @@ def _narrow(option: TyperOption) -> None:
         option.help = f"{option.help} One of {', '.join(choices)}."
 
 
-class Tree(typer.Typer):
+class CommandTree(typer.Typer):
     """A group of commands of `Command`."""
 
     def __init__(self, **given: Any) -> None:

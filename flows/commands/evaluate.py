@@ -57,12 +57,12 @@ def evaluate(
     """
     check_measures(measures or ())
     run = published(predictions)
-    mine = _Answers.read(run)
+    mine = _GivenLabels.read(run)
     batches = _gold_batches(gold)
     first = next(batches, Batch.of([]))
     chosen = tuple(dict.fromkeys(measures or suggested(LabelSet.infer(mine.names), first)))
     other = None if against is None else published(against)
-    rival = None if other is None else _Rival(_Answers.read(other), chosen)
+    rival = None if other is None else _Rival(_GivenLabels.read(other), chosen)
     tally = Tally.empty(chosen)
     for whole in chain([first], batches):
         batch = whole if rival is None else rival.shared(whole, mine)
@@ -94,7 +94,7 @@ def _gold_batches(gold: str) -> Iterator[Batch]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
+class _GivenLabels:
     """All predictions: document i has label codes ``starts[i]:starts[i + 1]`` of ``given`` and ``first``."""
 
     row: dict[str, int]
@@ -108,7 +108,7 @@ class _Answers:
     gaps: NDArray[np.float64]
 
     @classmethod
-    def read(cls, run: Published) -> _Answers:
+    def read(cls, run: Published) -> _GivenLabels:
         """All prediction files of a run. Raises `PublishedError`, and `EvaluationError` where there are none."""
         columns = [DOC_ID, LABELS, VITERBI_LABELS, "certified", "status", "gap"]
         tables = []
@@ -168,14 +168,14 @@ class _Answers:
 class _Rival:
     """Another run beside the one that is scored: the documents of both, and their counts for the bootstrap."""
 
-    def __init__(self, answers: _Answers, measures: Sequence[str]) -> None:
+    def __init__(self, answers: _GivenLabels, measures: Sequence[str]) -> None:
         self.answers = answers
         self.ids: list[str] = []
         self.only_here: list[str] = []
         self.only_there: list[str] = []
         self.counts: dict[str, list[tuple[ByDocument, ByDocument]]] = {name: [] for name in measures}
 
-    def shared(self, batch: Batch, mine: _Answers) -> Batch:
+    def shared(self, batch: Batch, mine: _GivenLabels) -> Batch:
         """The documents of a batch that both runs have, or that neither has; the others are noted."""
         here, there = ([doc_id in known for doc_id in batch.doc_ids] for known in (mine.row, self.answers.row))
         self.only_here += [d for d, a, b in zip(batch.doc_ids, here, there, strict=True) if a and not b]
@@ -184,7 +184,7 @@ class _Rival:
             return batch
         return Batch.of([batch.document(i) for i in np.flatnonzero(np.equal(here, there)).tolist()])
 
-    def add(self, pair: Pair, mine: _Answers, *, gold: str) -> None:
+    def add(self, pair: Pair, mine: _GivenLabels, *, gold: str) -> None:
         """Counts a batch that the first run has answered as ``pair`` says. Raises `EvaluationError`."""
         theirs, _ = self.answers.pair(pair.batch, self.answers.rows_of(pair.batch, gold=gold), more=mine.names)
         self.ids += pair.batch.doc_ids

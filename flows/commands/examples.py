@@ -18,7 +18,7 @@ AROUND = 4
 """Words shown on each side of a mention."""
 
 
-class Mention(NamedTuple):
+class MendedMention(NamedTuple):
     """A mention of the name: the words around it, and its type before and after."""
 
     left: str
@@ -32,7 +32,7 @@ class Mended(NamedTuple):
 
     name: str
     doc_id: str
-    mentions: tuple[Mention, ...]
+    mentions: tuple[MendedMention, ...]
 
 
 def mended_name(predictions: Path, corpus: Path) -> Mended | None:
@@ -71,9 +71,9 @@ def _best_of(document: Document, before: list[str], after: list[str]) -> tuple[i
     return None
 
 
-def _mention(words: list[str], before: list[str], after: list[str], t: int) -> Mention:
+def _mention(words: list[str], before: list[str], after: list[str], t: int) -> MendedMention:
     left, right = words[max(0, t - AROUND) : t], words[t + 1 : t + 1 + AROUND]
-    return Mention(" ".join(left), " ".join(right), _type(before[t]), _type(after[t]))
+    return MendedMention(" ".join(left), " ".join(right), _type(before[t]), _type(after[t]))
 
 
 def _type(label: str) -> str:

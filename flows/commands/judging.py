@@ -12,7 +12,7 @@ from concord.schemas.document import Document
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.learning.folds import first_answered, first_judged, parts_of, round_of
 from concord.workers.learning.judgement import Judgement, judged
-from concord.workers.learning.mined_here import MineHere, Way
+from concord.workers.learning.mined_here import MineHere, MiningWay
 from concord.workers.learning.mining import KeptSettings
 from concord.workers.learning.unseen import Unseen
 
@@ -21,7 +21,7 @@ class Miner(NamedTuple):
     """A method of mining, and the way."""
 
     here: MineHere
-    way: Way
+    way: MiningWay
 
     @property
     def settings(self) -> KeptSettings:

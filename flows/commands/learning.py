@@ -26,7 +26,7 @@ DIGITS = 3
 """Decimals of nats that a file shows: counts say no more."""
 
 
-class Learned(NamedTuple):
+class WeightsReport(NamedTuple):
     """The weights of soft rows by name, those that got none at 0, and how they came about."""
 
     weights: Mapping[str, float]
@@ -43,7 +43,7 @@ def learned_on(
     validation: Validation,
     seed: int,
     tracking: str | None,
-) -> Learned:
+) -> WeightsReport:
     """Learns from models that are trained as ``model`` was, each on a part of the corpus; ``penalty`` is for messages.
 
     Raises `PenaltyError` for a model that no trainer here made and a figure that is not there, and what reading and
@@ -78,7 +78,7 @@ def learned_on(
         low=found.gain.low,
         high=found.gain.high,
     )
-    return Learned(weights, report)
+    return WeightsReport(weights, report)
 
 
 def check_figure(measure: str, figure: str) -> None:

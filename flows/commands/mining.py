@@ -29,8 +29,8 @@ from concord.workers.evaluation.corpus_counts import CorpusCounts
 from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
 from concord.workers.learning.logic.openings import names_of
-from concord.workers.learning.logic.search import Learned, LogicSettings, clauses_of
-from concord.workers.learning.mined_here import MineHere, Way, clause_rules, counted_rules
+from concord.workers.learning.logic.search import LearnedClause, LogicSettings, clauses_of
+from concord.workers.learning.mined_here import MineHere, MiningWay, clause_rules, counted_rules
 from concord.workers.learning.mining import (
     KeptSettings,
     MiningSettings,
@@ -62,7 +62,7 @@ from concord.workers.remote.task import Task
 from concord.workers.storage.files import write_whole
 
 
-class Gold(NamedTuple):
+class GoldCorpus(NamedTuple):
     """A corpus with gold labels, in shards of so many ``documents``, on a cluster that counts them."""
 
     running: Cluster
@@ -82,7 +82,7 @@ class Gold(NamedTuple):
         return count_all(self.running, task, self.shards, parts, title=title)
 
 
-class Found(NamedTuple):
+class MinedRules(NamedTuple):
     """What a method finds: rules and the constraints that say them, in such a share of documents, and how.
 
     ``notes`` are sentences about rules, by name; ``documents`` with gold are those that were looked at, and the
@@ -101,7 +101,7 @@ class Found(NamedTuple):
     unsaid: tuple[UnsaidClause, ...] = ()
     remarks: tuple[str, ...] = ()
 
-    def held(self, too_large: Mapping[str, TooLarge]) -> Found:
+    def held(self, too_large: Mapping[str, TooLarge]) -> MinedRules:
         """Without the rules whose constraints are too large for a document, which then no constraint says."""
         left = tuple(unsaid_report(one, too_large[one.name].reason) for one in self.rules if one.name in too_large)
         rules = [one for one in self.rules if one.name not in too_large]
@@ -109,7 +109,7 @@ class Found(NamedTuple):
         return self._replace(rules=rules, constraints=constraints, unsaid=(*self.unsaid, *left))
 
 
-def by_counting(gold: Gold, settings: MiningSettings) -> Found:
+def by_counting(gold: GoldCorpus, settings: MiningSettings) -> MinedRules:
     """Every rule of some kinds over all fields, counted."""
     parts = RulesParts(gold.labels, settings.orders, gold.seed, gold.text)
     counts = RuleCounts.merge(gold.counted(RULES, parts, title="counting rules"))
@@ -117,15 +117,15 @@ def by_counting(gold: Gold, settings: MiningSettings) -> Found:
     beyond_chance = significant(every, settings)
     kept = kept_of(beyond_chance, settings)
     seen = counts.documents, counts.with_gold, counts.rejected
-    return Found(kept, declared(kept, gold.labels), *seen, len(every), len(beyond_chance))
+    return MinedRules(kept, declared(kept, gold.labels), *seen, len(every), len(beyond_chance))
 
 
-def by_logic(gold: Gold, settings: LogicSettings) -> Found:
+def by_logic(gold: GoldCorpus, settings: LogicSettings) -> MinedRules:
     """Clauses, learned from one part of the documents and tried on the other."""
     held = gold.held_out(settings.held_out_share)
     parts = OpeningsParts(gold.labels, held, gold.text)
     samples = OpeningCounts.merge(gold.counted(OPENINGS, parts, title="counting runs"))
-    learned = list[Learned]()
+    learned = list[LearnedClause]()
     with meter("finding clauses", None) as bar:
         for one in clauses_of(samples, names_of(gold.labels), settings, seed=gold.seed):
             learned.append(one)
@@ -136,7 +136,7 @@ def by_logic(gold: Gold, settings: LogicSettings) -> Found:
     every = tried(learned, counts)
     beyond_chance = passing(every, settings)
     kept = written(kept_clauses(beyond_chance, settings), gold.labels)
-    return Found(
+    return MinedRules(
         kept.clauses,
         kept.constraints,
         samples.documents,
@@ -154,7 +154,7 @@ def by_logic(gold: Gold, settings: LogicSettings) -> Found:
 class Method(NamedTuple):
     """A way to mine, the same in this process, and its options."""
 
-    find: Callable[[Gold, Any], Found]
+    find: Callable[[GoldCorpus, Any], MinedRules]
     here: MineHere
     settings: type[KeptSettings]
     holds_out: bool = False
@@ -221,7 +221,7 @@ def mine(
         read = count_all(running, COUNT, shards, CountParts(text), title="reading labels")
         labels, sizes = _labels(corpus, CorpusCounts.merge(read)), [own.documents for own in read]
         chosen = validation or Validation.RANDOM
-        gold = Gold(running, shards, labels, seed, text, sizes, chosen)
+        gold = GoldCorpus(running, shards, labels, seed, text, sizes, chosen)
         found = way.find(gold, settings)
         parts = RowsParts(gold.labels, found.constraints, gold.held_out(found.held_out), text)
         counts = RowsCounted.merge(gold.counted(ROWS, parts, title="weighing") if found.rules else [])
@@ -232,7 +232,7 @@ def mine(
     if learner is not None:
         documents, _ = read_documents(shards, text=text)
         labelled = [document for document in documents if document.labels is not None]
-        miner = Miner(way.here, Way(gold.labels, settings, cost, seed, chosen))
+        miner = Miner(way.here, MiningWay(gold.labels, settings, cost, seed, chosen))
         judgement = judged_beside(learner, labelled, holding, miner)
     kept, comments = _written(holding, weighed, judgement, write_all=write_all)
     remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]
@@ -299,7 +299,7 @@ def _counted(penalty: str) -> Penalty:
     return cost
 
 
-def _weighed(rule: Tried, found: Found, degree: float, cost: Penalty) -> _Weighed:
+def _weighed(rule: Tried, found: MinedRules, degree: float, cost: Penalty) -> _Weighed:
     settings, rows = cost.settings(), in_documents(rule, degree)
     low, high = rows.interval(cost, settings)
     template = found.constraints.templates[found.constraints.titles.index(rule.name)]

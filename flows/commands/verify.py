@@ -40,7 +40,7 @@ from concord.workers.labelling.output import REJECTS as REJECTS_FOLDER
 from concord.workers.models.model import Model, score_column, text_tokenizer
 from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
-from concord.workers.verification.shard import Definition, Fault, Written, verify_shard
+from concord.workers.verification.shard import RunDefinition, WrittenShard, WrongField, verify_shard
 
 UNCOUNTED = {"work", "search_errors", "search_documents"}
 """Totals that only the engine knows."""
@@ -70,7 +70,7 @@ def verify(out: str, *, tracking: str | None = None) -> VerifyReport:
         sources.corpus, text=key.settings.text, shard_bytes=sources.shard_bytes, scores=score_column(opened.model)
     )
     _check_sources(out, run, sources, opened.model, constraints, shards)
-    job = _Job(run, shards, _definition(key, opened.model, constraints), opened.model)
+    job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
     faults = [*_settings_faults(key), *_listed_faults(job, Path(out))]
     if not faults:
         faults += job.verified()
@@ -102,13 +102,13 @@ def _check_sources(
             raise VerifyError(f"{out}: the {what} {name} is not what this run was made from; put it back, or run again")
 
 
-def _definition(key: RunKey, model: Model, constraints: ConstraintSet) -> Definition:
+def _definition(key: RunKey, model: Model, constraints: ConstraintSet) -> RunDefinition:
     settings, solver = key.settings, SOLVERS.get(key.settings.engine)
     tolerance = settings.options.get("tolerance", TOLERANCE)
     flags = (False,) * 4 if solver is None else (solver.exact, solver.bounds, solver.asks_solver, solver.own_aim)
     promises = Promises(settings, tolerance, *flags)
     said = {"engine": settings.engine, "model_digest": key.model, "constraint_digest": key.constraints}
-    return Definition(model.labels, second_path(model), constraints, promises, said)
+    return RunDefinition(model.labels, second_path(model), constraints, promises, said)
 
 
 def _settings_faults(key: RunKey) -> Iterator[VerifyFault]:
@@ -124,7 +124,7 @@ def _of_manifest(field: str, reason: str) -> VerifyFault:
     return VerifyFault(file=MANIFEST, doc_id=None, field=field, reason=reason)
 
 
-def _listed_faults(job: _Job, out: Path) -> Iterator[VerifyFault]:
+def _listed_faults(job: _Verification, out: Path) -> Iterator[VerifyFault]:
     """Shards and files that the run must have and does not list, and those that it must not have."""
     manifest, shards = job.run.manifest, job.shards
     wanted = tuple(
@@ -159,10 +159,10 @@ class _Read(NamedTuple):
     fault: VerifyFault | None = None
 
 
-class _Job:
+class _Verification:
     """A run that is being verified, and what is known so far."""
 
-    def __init__(self, run: Published, shards: Sequence[Shard], definition: Definition, model: Model) -> None:
+    def __init__(self, run: Published, shards: Sequence[Shard], definition: RunDefinition, model: Model) -> None:
         self.run, self.shards, self.definition, self.model = run, shards, definition, model
         self.standings: Counter[Standing] = Counter()
         self.rejected = self.lethal = 0
@@ -189,7 +189,7 @@ class _Job:
                     shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model)
                 )
                 unread = in_place(without_place(unread, shard), shard)
-                written = Written(rows, rejects, proofs.proofs)
+                written = WrittenShard(rows, rejects, proofs.proofs)
                 verdict = verify_shard(
                     batch, unread, shard.first_row, written, self.definition, progress=partial(bar.advance, note=NOTE)
                 )
@@ -228,7 +228,7 @@ def _misplaced(rows: Sequence[Mapping[str, Any]], proofs: _Read, *certificates: 
         yield VerifyFault(file=path, doc_id=None, field=DOC_ID, reason=reason)
 
 
-def _placed(fault: Fault, path: str) -> VerifyFault:
+def _placed(fault: WrongField, path: str) -> VerifyFault:
     certified = fault.field == "proof"
     place = path.replace(FOLDER, CERTIFICATES, 1) if certified else path
     return VerifyFault(file=place, doc_id=fault.doc_id, field=fault.field, reason=fault.reason)

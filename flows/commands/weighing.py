@@ -81,7 +81,7 @@ def weigh_file(
         assert model is not None
         assert held_out is not None
         as_counted = with_weights(constraints, weights)
-        tuned = _HeldOut(held_out, model, seed, tracking).tuned(as_counted, cast("TunedSettings", settings))
+        tuned = _HeldOutDocuments(held_out, model, seed, tracking).tuned(as_counted, cast("TunedSettings", settings))
     learned = None
     if cost.by is By.ERRORS:
         assert model is not None
@@ -138,7 +138,7 @@ def _check_given(cost: Penalty, model: str | None, held_out: str | None, validat
     )
 
 
-class _HeldOut(NamedTuple):
+class _HeldOutDocuments(NamedTuple):
     """Documents that neither counts nor a model have seen, and the model."""
 
     corpus: str

@@ -15,7 +15,7 @@ import concord.flows.learn_from_pool
 import concord.flows.tracking.tracking
 from concord.flows.codl import DEFAULT
 from concord.flows.label_corpus import label_corpus
-from concord.flows.learn_from_pool import Request, learn
+from concord.flows.learn_from_pool import LearnRequest, learn
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.workers.labelling.labelled import check_settings
 from tests.integration.citations import labelled, write_citations
@@ -36,7 +36,7 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked([]))
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(concord.flows.learn_from_pool, "label_corpus", label_corpus)
-    request = Request(
+    request = LearnRequest(
         corpus=str(world.folder / "few"),
         pool=str(world.folder / "pool"),
         out=str(world.folder / out),

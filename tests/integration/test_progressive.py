@@ -15,7 +15,7 @@ import pytest
 from concord.flows.sources import read_documents
 from concord.schemas.trigram import TrigramSettings
 from concord.workers.corpus.plan import plan
-from concord.workers.learning.progressive import Tally, rounds, sizes_of
+from concord.workers.learning.progressive import TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers import trigram
 from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, tried
 from concord.workers.models.memory.timbl import BASE
@@ -32,7 +32,7 @@ def wanted(world: World) -> tuple[bytes, dict[str, str | float]]:
     settings = TrigramSettings.model_validate(GIVEN)
     every, sample = grid(settings), Sample.of(documents, settings)
 
-    def attempt(size: int, numbers: Sequence[int]) -> dict[int, Tally]:
+    def attempt(size: int, numbers: Sequence[int]) -> dict[int, TrialTally]:
         return {number: tried(sample, [every[number]], size)[0] for number in numbers}
 
     *_, last = rounds(len(every), sizes_of(sample.tokens), attempt)

@@ -21,7 +21,7 @@ from concord.testing.problems import (
     random_rows,
     random_words,
 )
-from concord.workers.certificates.checker import Ground
+from concord.workers.certificates.checker import IntegerProblem
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.declared import DeclaredConstraints
 from tests.support.made_templates import template
@@ -152,7 +152,7 @@ def _proofs(
     rng: np.random.Generator, problem: Problem, proof: list[int] | None, mutated: int
 ) -> Iterator[tuple[str, list[int]]]:
     yield "nothing", [0, -1]
-    yield "made up", made_up_node(rng, Ground(problem))
+    yield "made up", made_up_node(rng, IntegerProblem(problem))
     if proof is not None:
         yield "of the true bound", proof
         for _ in range(mutated):

@@ -7,7 +7,7 @@ import numpy as np
 from concord.schemas.document import Batch, Document
 from concord.workers.features.incidence import incidence
 from concord.workers.features.templates import feature_set
-from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
 
 EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)
 
@@ -18,5 +18,5 @@ def chains_of(documents: list[Document], allowed: FeatureRules, features: str = 
     names = sorted(set(batch.labels.strings()))
     codes = np.array([names.index(name) for name in batch.labels.strings()], np.int32)
     return TrainingChains.of(
-        incidence(batch, feature_set(features)), Gold(batch.sentence_bounds, codes, len(names)), allowed
+        incidence(batch, feature_set(features)), GoldChains(batch.sentence_bounds, codes, len(names)), allowed
     )

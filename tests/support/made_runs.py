@@ -16,7 +16,7 @@ from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.run import RunKey, RunSettings, ShardReport
 from concord.testing.problems import impossible_rows
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
-from concord.workers.constraints.constraint_set import ConstraintSet, Ground, Unconstrained
+from concord.workers.constraints.constraint_set import ConstraintSet, GroundConstraints, Unconstrained
 from concord.workers.corpus.shards import Shard
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
@@ -72,5 +72,5 @@ class Impossible(Unconstrained):
 
     names: tuple[str, ...] = ("impossible",)
 
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
-        return [Ground(impossible_rows(labels, len(document), 0), ()) for document in batch]
+    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
+        return [GroundConstraints(impossible_rows(labels, len(document), 0), ()) for document in batch]

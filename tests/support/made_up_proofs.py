@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from concord.schemas.problem import Problem
-from concord.workers.certificates.checker import BITS, CertificateError, Ground, Item, check
+from concord.workers.certificates.checker import BITS, CertificateError, IntegerProblem, Item, check
 
 UNIT = 1 << BITS
 """Of a nat."""
@@ -19,7 +19,7 @@ def accepts(problem: Problem, bound: float, proof: list[int]) -> bool:
     return True
 
 
-def belongs(ground: Ground, table: int, key: int, item: Item) -> bool:
+def belongs(ground: IntegerProblem, table: int, key: int, item: Item) -> bool:
     """Has an item a part in a group?"""
     try:
         ground.role(table, key, item)
@@ -28,7 +28,7 @@ def belongs(ground: Ground, table: int, key: int, item: Item) -> bool:
     return True
 
 
-def items_of(ground: Ground, table: int, key: int) -> list[Item]:
+def items_of(ground: IntegerProblem, table: int, key: int) -> list[Item]:
     """All items that have a part in a group."""
     return [
         (start, last + 1, kind)
@@ -46,7 +46,7 @@ def made_up_boxes(rng: np.random.Generator, roles: int, depth: int) -> list[int]
     return [int(rng.integers(roles)), int(rng.integers(3)), *halves]
 
 
-def made_up_group(rng: np.random.Generator, ground: Ground) -> list[int]:
+def made_up_group(rng: np.random.Generator, ground: IntegerProblem) -> list[int]:
     table = int(rng.integers(len(ground.tables)))
     keys = np.unique(ground.tables[table][ground.tables[table] >= 0])
     if not len(keys):
@@ -58,7 +58,7 @@ def made_up_group(rng: np.random.Generator, ground: Ground) -> list[int]:
     return [table, key, len(items), *prices, *made_up_boxes(rng, roles, 3)]
 
 
-def made_up_stage(rng: np.random.Generator, ground: Ground) -> list[int]:
+def made_up_stage(rng: np.random.Generator, ground: IntegerProblem) -> list[int]:
     weights = [min(float(w), 4.0) for w in ground.problem.rows.weight]
     rows = [n for r, w in enumerate(weights) for n in (r, int(rng.random() * w * UNIT))]
     groups = [made_up_group(rng, ground) for _ in range(int(rng.integers(4)) if ground.tables else 0)]
@@ -66,7 +66,7 @@ def made_up_stage(rng: np.random.Generator, ground: Ground) -> list[int]:
     return [len(weights), *rows, len(groups), *(n for group in groups for n in group)]
 
 
-def made_up_node(rng: np.random.Generator, ground: Ground, depth: int = 2) -> list[int]:
+def made_up_node(rng: np.random.Generator, ground: IntegerProblem, depth: int = 2) -> list[int]:
     stages = [made_up_stage(rng, ground) for _ in range(int(rng.integers(3)))]
     node = [len(stages), *(n for stage in stages for n in stage)]
     if depth == 0 or rng.random() < 0.7:

@@ -56,7 +56,7 @@ Alive = list[NDArray[np.bool_]]
 Kinds are the types, in the order of the first labels that a span of them can have, and then the outside labels."""
 Item = tuple[int, int, int]
 """Start and end (exclusive), tokens, and type of a span; type −1: any outside label at a token."""
-Prices = tuple[dict[int, int], dict[tuple[int, int], "Group"]]
+RolePrices = tuple[dict[int, int], dict[tuple[int, int], "RoleGroup"]]
 """Multipliers of rows, and groups by key table and key."""
 
 
@@ -73,7 +73,7 @@ class Member(NamedTuple):
     role: int
 
 
-class Group(NamedTuple):
+class RoleGroup(NamedTuple):
     """Members, (R, R) what pairs of roles cost, and boxes: least and largest counts, and charges."""
 
     members: list[Member]
@@ -81,7 +81,7 @@ class Group(NamedTuple):
     boxes: list[tuple[list[int], list[int], list[int]]]
 
 
-class Reader:
+class ProofReader:
     """Takes a proof's integers one by one."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
@@ -102,10 +102,10 @@ def require(holds: object, fault: str) -> None:
 
 
 def check(problem: Problem, bound: float, proof: Sequence[int]) -> None:
-    """Raises `CertificateError` unless it proves that no labelling scores above `Ground.limit` of ``bound`` nats."""
-    ground, reader = Ground(problem), Reader(proof)
+    """Raises `CertificateError` unless it proves that none scores above `IntegerProblem.limit` of ``bound`` nats."""
+    ground, reader = IntegerProblem(problem), ProofReader(proof)
     limit = ground.limit(bound)
-    waiting: list[tuple[Alive, Prices]] = [(ground.everything, ({}, {}))]
+    waiting: list[tuple[Alive, RolePrices]] = [(ground.everything, ({}, {}))]
     while waiting:
         alive, prices = waiting.pop()
         for stage in range(1 + reader.take()):
@@ -120,7 +120,7 @@ def check(problem: Problem, bound: float, proof: Sequence[int]) -> None:
     require(reader.at == len(proof), f"it has {len(proof) - reader.at} numbers too many")
 
 
-class Ground:
+class IntegerProblem:
     """A problem in integers. Raises `CertificateError` for one that does not fit, or that the bound does not cover."""
 
     def __init__(self, problem: Problem) -> None:
@@ -162,7 +162,7 @@ class Ground:
             left[last][:n] &= (self.given[-n:] == label) == has
         return left
 
-    def narrowed(self, alive: Alive, prices: Prices, limit: int) -> tuple[int, Alive]:
+    def narrowed(self, alive: Alive, prices: RolePrices, limit: int) -> tuple[int, Alive]:
         """What no labelling of what is alive exceeds, and what is alive of those above ``limit``."""
         (unary, edges, total), (_, groups) = self._charged(prices[0]), prices
         priced = [(group, [m for m in group.members if self.cells(alive, m.item).any()]) for group in groups.values()]
@@ -225,7 +225,7 @@ class Ground:
         losses = [best[i] - (enter[i + 1 - n : i + 1, self.first] + scores[i]) for i, n in enumerate(self.length)]
         return sum(best[self.problem.potentials.sentence_starts]), losses
 
-    def repriced(self, reader: Reader, old: Prices) -> Prices:
+    def repriced(self, reader: ProofReader, old: RolePrices) -> RolePrices:
         """The old prices with those that the next stage sets."""
         rows, groups, weight = dict(old[0]), dict(old[1]), self.problem.rows.weight
         for _ in range(reader.take()):
@@ -237,7 +237,7 @@ class Ground:
             groups[table, key] = self.group(reader, table, key)
         return rows, groups
 
-    def group(self, reader: Reader, table: int, key: int) -> Group:
+    def group(self, reader: ProofReader, table: int, key: int) -> RoleGroup:
         """The next group."""
         placed: dict[Item, tuple[int, int, int]] = {}
         for _ in range(reader.take()):
@@ -248,7 +248,7 @@ class Ground:
         require(len(roles) <= MOST_ROLES, f"a group of {len(roles)} roles")
         members = [Member(item, price, slot, roles.index(role)) for item, (price, slot, role) in placed.items()]
         width = min((end - start for (start, end, _), (*_, role) in placed.items() if role < self.types), default=0)
-        return Group(members, self._pairs(table, width)[np.ix_(roles, roles)], _boxes(reader, len(roles)))
+        return RoleGroup(members, self._pairs(table, width)[np.ix_(roles, roles)], _boxes(reader, len(roles)))
 
     def role(self, table: int, key: int, item: Item) -> tuple[int, int]:
         """A group's item's slot and role (type + T · place in `RELATIONS`). Raises `CertificateError` for others."""
@@ -273,7 +273,7 @@ class Ground:
         return costs
 
 
-def _boxes(reader: Reader, roles: int) -> list[tuple[list[int], list[int], list[int]]]:
+def _boxes(reader: ProofReader, roles: int) -> list[tuple[list[int], list[int], list[int]]]:
     """The boxes that a group's counts are split into, one role after the other: together they hold all counts."""
     boxes, waiting = [], [([0] * roles, [MOST] * roles)]
     while waiting:
@@ -288,7 +288,7 @@ def _boxes(reader: Reader, roles: int) -> list[tuple[list[int], list[int], list[
     return boxes
 
 
-def _gain(group: Group, members: list[Member]) -> tuple[int, list[float]]:
+def _gain(group: RoleGroup, members: list[Member]) -> tuple[int, list[float]]:
     """What members of a group gain at most, by the largest bound of its boxes; how much less it is with each."""
     most, having = 0, [-math.inf] * len(members)
     held = Counter(role for _, role in {(m.slot, m.role) for m in members})

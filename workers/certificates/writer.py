@@ -26,10 +26,10 @@ from concord.workers.certificates.checker import (
     MOST_ROLES,
     Alive,
     CertificateError,
-    Ground,
+    IntegerProblem,
     Item,
-    Prices,
-    Reader,
+    ProofReader,
+    RolePrices,
 )
 from concord.workers.inference.core.chain import viterbi_score
 from concord.workers.inference.core.effort import Effort
@@ -50,11 +50,11 @@ LOOK_WORK = 200
 """Units of work for each item that a look with the checker's eyes is at."""
 
 
-Name = tuple[int, int]
+NameKey = tuple[int, int]
 """Of a group: the place of its key table, and its key."""
 
 
-class _Step(NamedTuple):
+class _Multipliers(NamedTuple):
     """Units of the rows' multipliers, and prices; None: those in force."""
 
     rows: dict[int, int]
@@ -70,17 +70,17 @@ def prove(problem: Problem, labels: Labels, bound: float, *, nodes: int) -> list
     if not np.isfinite([bound, problem.score(labels).objective]).all():
         return None
     try:
-        proof = _Proof(Ground(problem), labels, bound, nodes)
+        proof = _ProofDraft(IntegerProblem(problem), labels, bound, nodes)
         return proof.numbers if proof.closes() else None
     except CertificateError:
         return None
 
 
 @dataclass(eq=False)
-class _Proof:
+class _ProofDraft:
     """A proof in the making: ``numbers`` holds the nodes that are done, ``nodes`` how many more there may be."""
 
-    ground: Ground
+    ground: IntegerProblem
     labels: Labels
     bound: float
     nodes: int
@@ -93,7 +93,7 @@ class _Proof:
 
     def closes(self) -> bool:
         """Writes the nodes, depth first; False where there would be too many, or the effort is spent."""
-        waiting: list[tuple[Alive, Prices]] = [(self.ground.everything, ({}, {}))]
+        waiting: list[tuple[Alive, RolePrices]] = [(self.ground.everything, ({}, {}))]
         while waiting:
             alive, prices = waiting.pop()
             self.nodes -= 1
@@ -109,7 +109,7 @@ class _Proof:
             waiting += [(self.ground.branched(alive, *choice, has=has), prices) for has in (True, False)]
         return True
 
-    def _priced(self, alive: Alive, prices: Prices) -> tuple[list[list[int]], Alive, Prices, bool]:
+    def _priced(self, alive: Alive, prices: RolePrices) -> tuple[list[list[int]], Alive, RolePrices, bool]:
         """The stages of a node, what they leave alive, the prices last set, and whether they close it."""
         total, alive = self._looked(alive, prices)
         if total <= self.limit:
@@ -120,7 +120,7 @@ class _Proof:
             before = _size(alive)
             for step in self._learned(alive, prices):
                 stage = self._stage(step, prices, alive)
-                new = self.ground.repriced(Reader(stage), prices)
+                new = self.ground.repriced(ProofReader(stage), prices)
                 reached, left = self._looked(alive, new)
                 if reached <= self.limit:
                     return self._shortest(first, start, step, [*stages, stage]), alive, new, True
@@ -134,18 +134,20 @@ class _Proof:
                 break
         return stages, alive, prices, False
 
-    def _looked(self, alive: Alive, prices: Prices) -> tuple[int, Alive]:
+    def _looked(self, alive: Alive, prices: RolePrices) -> tuple[int, Alive]:
         """What the checker will see: the bound, and what it leaves alive."""
         self.effort.work += LOOK_WORK * sum(own.size for own in alive)
         return self.ground.narrowed(alive, prices, self.limit)
 
-    def _shortest(self, alive: Alive, prices: Prices, step: _Step, stages: list[list[int]]) -> list[list[int]]:
+    def _shortest(
+        self, alive: Alive, prices: RolePrices, step: _Multipliers, stages: list[list[int]]
+    ) -> list[list[int]]:
         """The last step alone where it does, else all ``stages``."""
         stage = self._stage(step, prices, alive)
-        total, _ = self._looked(alive, self.ground.repriced(Reader(stage), prices))
+        total, _ = self._looked(alive, self.ground.repriced(ProofReader(stage), prices))
         return [stage] if total <= self.limit else stages
 
-    def _learned(self, alive: Alive, old: Prices) -> Iterator[_Step]:
+    def _learned(self, alive: Alive, old: RolePrices) -> Iterator[_Multipliers]:
         """Multipliers for what is alive, also where they are all 0 and the old ones are not; then prices by rounds."""
         p = self.problem.potentials
         allowed = _possible(self.ground, alive) & np.isfinite(p.unary)
@@ -157,7 +159,7 @@ class _Proof:
         units = _units(dual.multipliers)
         rows = {int(r): int(units[r]) for r in np.flatnonzero(units)}
         if rows or any(old[0].values()):
-            yield _Step(rows, None)
+            yield _Multipliers(rows, None)
         if self.problem.labels.scheme is Scheme.LOOSE:
             return  # the relaxation knows spans that open in one way, and no constraint compares those of loose labels
         unary = left.unary - self._charges(dual.multipliers)
@@ -167,7 +169,7 @@ class _Proof:
         last: Learned | None = None
         for prices in relax(charged, self.labels, score, self.effort, least_pruned=0.0).rounds:
             if last is None or not all(map(np.array_equal, prices, last)):
-                yield _Step(rows, prices)
+                yield _Multipliers(rows, prices)
             last = prices
 
     def _charges(self, multipliers: Floats) -> Floats:
@@ -179,13 +181,13 @@ class _Proof:
         np.add.at(charges, (rows.position[of_label], rows.label[of_label]), amount)
         return charges
 
-    def _stage(self, step: _Step, old: Prices, alive: Alive) -> list[int]:
+    def _stage(self, step: _Multipliers, old: RolePrices, alive: Alive) -> list[int]:
         """The stage that sets what a step has; what is no longer there ends."""
         rows = dict.fromkeys(old[0], 0) | step.rows
         new = [n for r, units in rows.items() if units != old[0].get(r, 0) for n in (r, units)]
         return [len(new) // 2, *new, *(self._groups(step.prices, old, alive) if step.prices else [0])]
 
-    def _groups(self, learned: Learned, old: Prices, alive: Alive) -> list[int]:
+    def _groups(self, learned: Learned, old: RolePrices, alive: Alive) -> list[int]:
         """The groups of a stage with the prices learned; those that are no longer there end."""
         sure = self._left_out(alive)
         prices = self._prices(learned, alive, sure)
@@ -194,11 +196,11 @@ class _Proof:
         gone = [[*name, 0, LEAF] for name in old[1] if name not in groups]
         return [len(groups) + len(gone), *(n for group in [*groups.values(), *gone] for n in group)]
 
-    def _left_out(self, alive: Alive) -> defaultdict[Name, list[int]]:
+    def _left_out(self, alive: Alive) -> defaultdict[NameKey, list[int]]:
         """Tokens that no span can hold, by the groups whose words are left out there at a cost."""
         spans = np.flatnonzero(self.problem.labels.type_of >= 0)
         sure = np.flatnonzero(~_possible(self.ground, alive)[:, spans].any(axis=1)).tolist()
-        found: defaultdict[Name, list[int]] = defaultdict(list)
+        found: defaultdict[NameKey, list[int]] = defaultdict(list)
         owners = zip(self.problem.agreements, self.problem.key_tables.used.tolist(), strict=True)
         for table in sorted({t for a, t in owners if a.relation is Relation.UNLABELLED and a.cost.any()}):
             keys = self.ground.tables[table]
@@ -207,9 +209,11 @@ class _Proof:
                     found[table, key].append(token)
         return found
 
-    def _prices(self, learned: Learned, alive: Alive, sure: Mapping[Name, list[int]]) -> dict[Name, dict[Item, int]]:
+    def _prices(
+        self, learned: Learned, alive: Alive, sure: Mapping[NameKey, list[int]]
+    ) -> dict[NameKey, dict[Item, int]]:
         """The prices above 0 of items that are alive in their groups, and 0 where places left out for sure charge."""
-        found: defaultdict[Name, dict[Item, int]] = defaultdict(dict)
+        found: defaultdict[NameKey, dict[Item, int]] = defaultdict(dict)
         known = zip(learned.names.tolist(), learned.items.tolist(), _units(learned.prices).tolist(), strict=True)
         for (table, key), (start, end, kind), price in sorted(known):
             item, out = (start, end, kind), kind < 0 and start in sure.get((table, key), ())
@@ -230,7 +234,7 @@ class _Proof:
             return False
         return True
 
-    def _group(self, name: Name, prices: Mapping[Item, int], sure: Sequence[int]) -> list[int]:
+    def _group(self, name: NameKey, prices: Mapping[Item, int], sure: Sequence[int]) -> list[int]:
         """A group as a proof has it; empty where it has too many roles.
 
         S places left out for sure have a price P that the others are not worth together, so they are left out in the
@@ -241,7 +245,7 @@ class _Proof:
         if roles > MOST_ROLES:
             return []
         unsplit = [len(items), *(n for item, price in items.items() for n in (*item, price)), LEAF, *[0] * roles]
-        group = self.ground.group(Reader(unsplit), *name)
+        group = self.ground.group(ProofReader(unsplit), *name)
         undecided = [member for member in group.members if member.item in prices]
         place = {slot: i for i, slot in enumerate(sorted({member.slot for member in undecided}))}
         table = np.full((len(place), roles), -np.inf)
@@ -258,7 +262,7 @@ class _Proof:
             boxes = [roles - 1, len(sure) - 1, LEAF, *charges, *_beside(boxes, owed, len(sure), most)]
         return [*name, len(items), *(n for item, price in items.items() for n in (*item, price)), *boxes]
 
-    def _branch(self, alive: Alive, prices: Prices) -> tuple[int, int] | None:
+    def _branch(self, alive: Alive, prices: RolePrices) -> tuple[int, int] | None:
         """A token and a label to branch on: where most is paid, on the label of the best labelling known.
 
         None where every token has one label left.
@@ -300,7 +304,7 @@ def _size(alive: Alive) -> int:
     return sum(int(own.sum()) for own in alive)
 
 
-def _spans(ground: Ground, alive: Alive) -> Iterator[Item]:
+def _spans(ground: IntegerProblem, alive: Alive) -> Iterator[Item]:
     """All spans that are alive."""
     for last, own in enumerate(alive):
         by_type = own[:, : ground.spans].reshape(len(own), ground.ways, ground.types).any(axis=1)
@@ -308,7 +312,7 @@ def _spans(ground: Ground, alive: Alive) -> Iterator[Item]:
             yield last + 1 - len(own) + row, last + 1, kind
 
 
-def _possible(ground: Ground, alive: Alive) -> NDArray[np.bool_]:
+def _possible(ground: IntegerProblem, alive: Alive) -> NDArray[np.bool_]:
     """(N, L) labels that some item gives that is alive."""
     possible = np.zeros(ground.unary.shape, np.bool_)
     reaching = np.zeros((0, len(ground.first)), np.bool_)

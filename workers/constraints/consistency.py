@@ -39,7 +39,7 @@ from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel
-from concord.workers.constraints.constraint_set import Ground
+from concord.workers.constraints.constraint_set import GroundConstraints
 
 WIDTH = 12
 """Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""
@@ -227,17 +227,17 @@ class LabelConsistency:
         costs = self.counts.exact_cost(), self.counts.subsequence_cost(), self.counts.unlabelled_cost()
         return tuple(scale * cost for scale, cost in zip(self.scales, costs, strict=True))
 
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """Agreements over each document's words. Raises `ValueError` for other types than counted."""
         if labels.types != self.counts.types:
             raise ValueError(f"consistency was counted for types {self.counts.types}, the model has {labels.types}")
         return [self._on(document) for document in batch]
 
-    def _on(self, document: Document) -> Ground:
+    def _on(self, document: Document) -> GroundConstraints:
         keys = document_keys(document, fold_case=self.counts.fold_case)
         costs = zip(RELATIONS, self._costs, strict=True)
         agreements = tuple(SpanAgreement(k, relation, keys, cost) for k, (relation, cost) in enumerate(costs))
-        return Ground(LinearRows.none(), agreements)
+        return GroundConstraints(LinearRows.none(), agreements)
 
     def with_costs(self, problem: Problem) -> Problem:
         """A problem that a `LabelConsistency` grounded, under this one's costs; the keys are kept."""

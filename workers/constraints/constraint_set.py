@@ -21,7 +21,7 @@ LOOSE_SPANS = (
 )
 
 
-class Ground(NamedTuple):
+class GroundConstraints(NamedTuple):
     """What constraints come to on one document."""
 
     rows: LinearRows
@@ -50,7 +50,7 @@ class ConstraintSet(Protocol):
         """The token columns that a batch must have to be grounded on."""
         ...
 
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """Each document's linear rows and span agreements."""
         ...
 
@@ -85,10 +85,10 @@ class Unconstrained:
         """There is nothing to leave out: raises `KeyError`."""
         raise KeyError(title)
 
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """Nothing."""
         del labels
-        return [Ground(LinearRows.none(), ())] * len(batch)
+        return [GroundConstraints(LinearRows.none(), ())] * len(batch)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
         """The potentials as they are."""

@@ -18,7 +18,7 @@ from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, SpanAgreement
-from concord.workers.constraints.constraint_set import Ground, Separable
+from concord.workers.constraints.constraint_set import GroundConstraints, Separable
 from concord.workers.constraints.rows import ConstraintError, Draft, Weighed, laid_out
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import (
@@ -123,7 +123,7 @@ class DeclaredConstraints:
         named = tuple(self.templates[i].model_copy(update={"name": self.titles[i]}) for i in kept)
         return DeclaredConstraints(named, tuple(self.origins[i] for i in kept) if self.origins else ())
 
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """Each document's rows and agreements.
 
         Raises `ConstraintError` naming the entry that does not fit the corpus, `DocumentError` naming entry
@@ -138,7 +138,7 @@ class DeclaredConstraints:
                 with self._naming(i):
                     for own, found in zip(alone, agreements, strict=True):
                         found.extend(template.agreements(own, k))
-        return [Ground(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
+        return [GroundConstraints(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
 
     def antecedents(self, batch: Batch, labels: LabelSet) -> list[LinearRows]:
         """For each row of `ground` one that a labelling exceeds where it has what the row speaks of. Raises the same.
@@ -246,7 +246,7 @@ class JoinedConstraints:
         """Hex digest of the parts' digests."""
         return hashlib.sha256(json.dumps([part.digest for part in self.parts]).encode()).hexdigest()
 
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """Rows and agreements of all parts."""
         shifts = itertools.accumulate((len(part.names) for part in self.parts), initial=0)
         grounds = [
@@ -262,16 +262,18 @@ class JoinedConstraints:
         return potentials
 
 
-def _shifted(ground: Ground, shift: int) -> Ground:
+def _shifted(ground: GroundConstraints, shift: int) -> GroundConstraints:
     """The same with ``shift`` added to the index of every constraint."""
     rows = replace(ground.rows, constraint=ground.rows.constraint + np.int32(shift))
-    return Ground(rows, tuple(replace(pair, constraint=pair.constraint + shift) for pair in ground.agreements))
+    return GroundConstraints(
+        rows, tuple(replace(pair, constraint=pair.constraint + shift) for pair in ground.agreements)
+    )
 
 
-def _together(grounds: Sequence[Ground]) -> Ground:
+def _together(grounds: Sequence[GroundConstraints]) -> GroundConstraints:
     """What one document has of several sets."""
     rows = LinearRows.join([ground.rows for ground in grounds])
-    return Ground(rows, tuple(pair for ground in grounds for pair in ground.agreements))
+    return GroundConstraints(rows, tuple(pair for ground in grounds for pair in ground.agreements))
 
 
 def content_digest(template: Template) -> str:

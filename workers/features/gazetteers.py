@@ -158,7 +158,7 @@ class _Sets:
         return [",".join(self._types[kind] for kind in kinds) for kinds in self._known]
 
 
-class _Said(NamedTuple):
+class _TypesByKey(NamedTuple):
     """The set of types of each key, and others for documents that alone say some of a key.
 
     ``value`` (K,) numbers sets. For document d, key k has ``other[i]`` where ``exceptions[i]``, which ascend, is
@@ -171,7 +171,7 @@ class _Said(NamedTuple):
     documents: int
 
     @classmethod
-    def of(cls, rows: _Rows, sets: _Sets, keys: int, documents: int) -> _Said:
+    def of(cls, rows: _Rows, sets: _Sets, keys: int, documents: int) -> _TypesByKey:
         """Of what is said of keys below ``keys``."""
         rows, value = rows.merged(), np.zeros(keys, np.int64)
         bounds = np.searchsorted(rows.key, np.arange(keys + 1))
@@ -207,8 +207,8 @@ class _Lookup:
     words: dict[str, int]
     documents: dict[str, int]
     trie: _Trie
-    whole: _Said
-    parts: tuple[_Said, ...]
+    whole: _TypesByKey
+    parts: tuple[_TypesByKey, ...]
     texts: tuple[str, ...]
 
     @classmethod
@@ -222,10 +222,10 @@ class _Lookup:
         kind = np.array([place[kind] for kind in gazetteer.types.to_pylist()], np.int64)
         owner = np.array([MANY if name is None else documents[name] for name in owners], np.int64)
         sets, phrase = _Sets(types), np.repeat(np.arange(len(kind)), np.diff(starts))
-        whole = _Said.of(_Rows(node, kind, owner), sets, len(trie.edges) + 1, len(documents))
+        whole = _TypesByKey.of(_Rows(node, kind, owner), sets, len(trie.edges) + 1, len(documents))
         roles, codes = _roles(starts), words.codes.astype(np.int64)
         parts = tuple(
-            _Said.of(
+            _TypesByKey.of(
                 _Rows(codes[roles == r], kind[phrase[roles == r]], owner[phrase[roles == r]]),
                 sets,
                 trie.words,

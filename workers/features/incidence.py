@@ -22,7 +22,7 @@ from concord.workers.features import kernels
 from concord.workers.features.derived import feature_columns
 from concord.workers.features.extractors import SEPARATOR, Pieces, clean
 from concord.workers.features.scorer import FeatureWeights, code_points, hash_table, seed_of
-from concord.workers.features.templates import AFTER, BEFORE, Conjunction, FeatureSet, Source, Template
+from concord.workers.features.templates import AFTER, BEFORE, AttributeTemplate, Conjunction, FeatureSet, Source
 
 Ids = NDArray[np.int32]
 Starts = NDArray[np.int64]
@@ -101,7 +101,7 @@ def end_to_end(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
 class Family(NamedTuple):
     """The attributes of one template: ids of the values at each of its places, (n,) a place."""
 
-    template: Template
+    template: AttributeTemplate
     values: tuple[Ids, ...]
 
     @property
@@ -218,7 +218,7 @@ def incidence(batch: Batch, features: FeatureSet) -> Incidence:
     )
 
 
-class _Part(NamedTuple):
+class _GroupPart(NamedTuple):
     """Groups of each token, and their attributes; both count from 0 here."""
 
     groups: Lists
@@ -233,13 +233,13 @@ class _Maker:
         self._features = features
         self._bounds = batch.sentence_bounds
         self._columns = {name: _Words.of(column) for name, column in feature_columns(batch, features).items()}
-        self._said: dict[Source, _Said] = {}
+        self._said: dict[Source, _SourceValues] = {}
 
     def values(self) -> dict[Source, list[str]]:
         """The strings of each source that was asked, by id."""
         return {source: said.values for source, said in self._said.items()}
 
-    def words(self) -> Iterator[_Part]:
+    def words(self) -> Iterator[_GroupPart]:
         """A group for each word of a column at each offset that single templates look at."""
         for column, offset in dict.fromkeys((t.source.column, t.offset) for t in self._features.singles):
             groups, words = _used(self._columns[column].shifted(self._bounds, offset))
@@ -251,9 +251,9 @@ class _Maker:
                 lists.append(Lists(found.start, ids))
                 families.append(Family(single, (values,)))
             members = side_by_side(lists, [family.size for family in families])
-            yield _Part(Lists.one_each(groups), members, tuple(families))
+            yield _GroupPart(Lists.one_each(groups), members, tuple(families))
 
-    def windows(self) -> Iterator[_Part]:
+    def windows(self) -> Iterator[_GroupPart]:
         """A group for each attribute of a window."""
         for window in self._features.windows:
             said = self._say(window.source).lists.ids[self._columns[window.source.column].ids]
@@ -263,24 +263,24 @@ class _Maker:
             near = Lists.of_lengths(lengths)
             _list_near(said, *reach, *near)
             ids, values = _used(near.ids)
-            yield _Part(Lists(near.start, ids), _alone(values), (Family(window, (values,)),))
+            yield _GroupPart(Lists(near.start, ids), _alone(values), (Family(window, (values,)),))
 
-    def conjunctions(self) -> Iterator[_Part]:
+    def conjunctions(self) -> Iterator[_GroupPart]:
         """A group for each attribute of a conjunction."""
         for conjunction in self._features.conjunctions:
             columns = [self._at(source, offset) for source, offset in conjunction.places]
             sizes = [len(self._say(source).values) for source, _ in conjunction.places]
             ids, first = _numbered(columns, sizes)
             family = Family(conjunction, tuple(column[first] for column in columns))
-            yield _Part(Lists.one_each(ids), _alone(first), (family,))
+            yield _GroupPart(Lists.one_each(ids), _alone(first), (family,))
 
     def _at(self, source: Source, offset: int) -> Ids:
         """(N,) the value of a source at an offset from each token."""
         return self._say(source).lists.ids[self._columns[source.column].shifted(self._bounds, offset)]
 
-    def _say(self, source: Source) -> _Said:
+    def _say(self, source: Source) -> _SourceValues:
         if source not in self._said:
-            self._said[source] = _Said.of(source, self._columns[source.column].words)
+            self._said[source] = _SourceValues.of(source, self._columns[source.column].words)
         return self._said[source]
 
 
@@ -304,14 +304,14 @@ class _Words(NamedTuple):
         return found
 
 
-class _Said(NamedTuple):
+class _SourceValues(NamedTuple):
     """What a source says: its distinct values, and ids of those of each word, places outside a sentence last."""
 
     values: list[str]
     lists: Lists
 
     @classmethod
-    def of(cls, source: Source, words: Sequence[str]) -> _Said:
+    def of(cls, source: Source, words: Sequence[str]) -> _SourceValues:
         outside = [(BEFORE,), (AFTER,)] if source.extract.pieces is Pieces.WHOLE else [(), ()]
         known: dict[str, int] = {}
         said = [[known.setdefault(v, len(known)) for v in source.extract.values(word)] for word in words]

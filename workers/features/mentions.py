@@ -23,7 +23,7 @@ MOST_WORDS, MOST_PLACE = 4, 2
 SHORTEST_ACRONYM, LONGEST_ACRONYM = 2, 6
 
 Flags = NDArray[np.bool_]
-Places = NDArray[np.int64]
+MentionPlaces = NDArray[np.int64]
 
 
 class Mentions:
@@ -38,7 +38,7 @@ class Mentions:
         return np.fromiter(map(holds, self._words.values), np.bool_, len(self._words.values))[self._words.codes]
 
     @cached_property
-    def sentence(self) -> Places:
+    def sentence(self) -> MentionPlaces:
         """(N,) the sentence of each token."""
         opens = np.zeros(self._batch.token_count, np.int64)
         opens[self._batch.sentence_starts] = 1
@@ -69,30 +69,30 @@ class Mentions:
         return Column(values.codes[self._words.codes], values.values)
 
     @cached_property
-    def document(self) -> Places:
+    def document(self) -> MentionPlaces:
         """(N,) the document of each token."""
         return np.repeat(np.arange(len(self._batch)), np.diff(self._batch.doc_starts))
 
     @cached_property
-    def word(self) -> Places:
+    def word(self) -> MentionPlaces:
         """(N,) one number for all mentions of a word in a document, from 0."""
         keys = self.document * max(1, len(self.folded.values)) + self.folded.codes
-        numbers: Places = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+        numbers: MentionPlaces = np.unique(keys, return_inverse=True)[1].astype(np.int64)
         return numbers
 
     @cached_property
-    def _order(self) -> Places:
+    def _order(self) -> MentionPlaces:
         """(N,) tokens by word, then by place."""
         return np.argsort(self.word, kind="stable")
 
     @cached_property
-    def first(self) -> Places:
+    def first(self) -> MentionPlaces:
         """(N,) the first mention of each token's word."""
         order, words = self._order, self.word[self._order]
-        first: Places = order[np.searchsorted(words, self.word)]
+        first: MentionPlaces = order[np.searchsorted(words, self.word)]
         return first
 
-    def neighbour(self, step: int) -> Places:
+    def neighbour(self, step: int) -> MentionPlaces:
         """(N,) the mention before (−1) or after (1) each token, −1 without one."""
         order, found = self._order, np.full(len(self.word), -1, np.int64)
         same = self.word[order[1:]] == self.word[order[:-1]]
@@ -106,7 +106,7 @@ class Mentions:
         counts = np.bincount(self.word, flags, int(self.word.max(initial=-1)) + 1)
         return counts[self.word] - flags > 0
 
-    def beside(self, mention: Places, step: int) -> Column:
+    def beside(self, mention: MentionPlaces, step: int) -> Column:
         """The folded word left (−1) or right (1) of a mention of each capitalised token, `NOTHING` without one."""
         edge = LEFT_EDGE if step < 0 else RIGHT_EDGE
         values = [NOTHING, edge, *self.folded.values]
@@ -116,7 +116,7 @@ class Mentions:
         return Column(np.where(self.capitalised & (mention >= 0), codes, 0).astype(np.int32), values)
 
     @cached_property
-    def sequences(self) -> tuple[Places, Places]:
+    def sequences(self) -> tuple[MentionPlaces, MentionPlaces]:
         """(N,) where the token's run of capitalised words starts and ends (exclusive): an empty run where it has none.
 
         A run lies in one sentence, and not in one that is all capitals.
@@ -130,7 +130,7 @@ class Mentions:
         return np.where(inside, start, here), np.where(inside, end, here)
 
     @cached_property
-    def longest_elsewhere(self) -> Places:
+    def longest_elsewhere(self) -> MentionPlaces:
         """(N,) the other mention in the longest run of at least two words, the first of equals; −1 without one."""
         start, end = self.sequences
         length = np.where(end - start > 1, end - start, 0)
@@ -144,7 +144,7 @@ class Mentions:
             (self.word[best] == self.word) & (length[best] > 0) & (best != np.arange(len(length))), best, -1
         )
 
-    def _initials(self) -> Places:
+    def _initials(self) -> MentionPlaces:
         """(N,) the first letter of each word as 1 to 26, 0 where it is none of A to Z."""
         letters = [ord(w[0]) - 64 if "A" <= w[:1] <= "Z" else 0 for w in self._words.values]
         return np.array(letters, np.int64)[self._words.codes] if letters else np.zeros(0, np.int64)
@@ -225,7 +225,7 @@ def mention_acronym(mentions: Mentions) -> Column:
     return Column(np.where(acronym, 1, np.where(member, 2, 0)).astype(np.int32), (NOTHING, "acronym", "spelled"))
 
 
-def _later_first(mentions: Mentions) -> Places:
+def _later_first(mentions: Mentions) -> MentionPlaces:
     """(N,) the first mention, −1 for the first mention itself."""
     return np.where(mentions.first == np.arange(len(mentions.first)), -1, mentions.first)
 

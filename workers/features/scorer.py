@@ -25,12 +25,12 @@ from concord.workers.features.templates import (
     BEFORE,
     LOWER,
     WORD,
+    AttributeTemplate,
     Conjunction,
     FeatureSet,
     FeatureSetError,
     Single,
     Source,
-    Template,
 )
 
 MAX_TABLE_BYTES = 128 << 20
@@ -137,7 +137,7 @@ def compile_weights(
     """
     order = np.argsort(source, kind="stable")
     start = np.searchsorted(source[order], np.arange(len(attributes) + 1)).astype(np.int64)
-    templates: dict[str, Template] = {t.name: t for t in features.templates}
+    templates: dict[str, AttributeTemplate] = {t.name: t for t in features.templates}
     seeds = {name: seed_of(name) for name in templates}
     single: list[int] = []
     single_values: list[str] = []
@@ -205,7 +205,7 @@ def hash_table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDA
     return keys, slots
 
 
-class WordTables:
+class WordRows:
     """Rows of one column's distinct words; grows with new words and lasts across batches.
 
     ``singles`` (K, V, L) sums the single features at each of ``offsets`` (K,). For window w,
@@ -321,7 +321,7 @@ class Scorer:
         self._features = features
         self._weights = weights
         self._width = width
-        self._tables = {name: WordTables(features, weights, name, width) for name in features.columns}
+        self._tables = {name: WordRows(features, weights, name, width) for name in features.columns}
         sources = {s: i for i, s in enumerate(features.conjoined)}
         places = [[(sources[s], o) for s, o in c.places] for c in features.conjunctions]
         flat = [p for conjunction in places for p in conjunction]
@@ -331,7 +331,7 @@ class Scorer:
         self._place_offset = np.array([o for _, o in flat], np.int64)
 
     @property
-    def tables(self) -> Collection[WordTables]:
+    def tables(self) -> Collection[WordRows]:
         """The tables of all columns."""
         return self._tables.values()
 

@@ -110,7 +110,7 @@ class Conjunction:
         return "|".join(f"{source}[{offset}]" for source, offset in self.places)
 
 
-Template = Single | Window | Conjunction
+AttributeTemplate = Single | Window | Conjunction
 
 
 def _require_one_value(source: Source) -> None:
@@ -123,7 +123,7 @@ class FeatureSet:
     """A named list of templates."""
 
     name: str
-    templates: tuple[Template, ...]
+    templates: tuple[AttributeTemplate, ...]
     clusters: Clusters | None = None
     """The table that templates of words' clusters read."""
     lists: Mapping[str, Gazetteer] = field(default_factory=dict)
@@ -161,7 +161,7 @@ SHAPE, PATTERN, DIGITS, KIND = (Source(TOKENS, e) for e in ("shape", "pattern", 
 TAG = Source(POS)
 
 
-def _singles(source: Source, *offsets: int) -> tuple[Template, ...]:
+def _singles(source: Source, *offsets: int) -> tuple[AttributeTemplate, ...]:
     return tuple(Single(source, o) for o in offsets)
 
 
@@ -173,7 +173,7 @@ def _pair(first: Source, offset: int, second: Source, other: int) -> Conjunction
     return Conjunction(((first, offset), (second, other)))
 
 
-def _sequences(source: Source, offsets: Sequence[tuple[int, ...]]) -> tuple[Template, ...]:
+def _sequences(source: Source, offsets: Sequence[tuple[int, ...]]) -> tuple[AttributeTemplate, ...]:
     return tuple(_sequence(source, *o) for o in offsets)
 
 
@@ -181,7 +181,7 @@ _NEIGHBOURS = ((-1, 0), (0, 1), (-1, 0, 1))
 _NGRAMS, _ALL_NGRAMS = Source(TOKENS, "ngrams"), Source(TOKENS, "all-ngrams")
 
 
-def _finkel(ngrams: Source, window: int) -> tuple[Template, ...]:
+def _finkel(ngrams: Source, window: int) -> tuple[AttributeTemplate, ...]:
     """Finkel et al. (2005) table 2 without the tags: which substrings, and how many words of either side count.
 
     "Surrounding sequence" is read as the pairs and the triple around the current token.
@@ -202,9 +202,9 @@ FINKEL_WORDS = _finkel(_NGRAMS, 4)
 FINKEL_TF = _finkel(_NGRAMS, 9)
 """The column of templates to fill, such as seminars: no tags, and nine words of either side."""
 
-FINKEL_TAGS: tuple[Template, ...] = (*_singles(TAG, -1, 0, 1), *_sequences(TAG, _NEIGHBOURS))
+FINKEL_TAGS: tuple[AttributeTemplate, ...] = (*_singles(TAG, -1, 0, 1), *_sequences(TAG, _NEIGHBOURS))
 
-CORE: tuple[Template, ...] = (
+CORE: tuple[AttributeTemplate, ...] = (
     *FINKEL_WORDS,
     *_singles(LOWER, -1, 0, 1),
     *_singles(PATTERN, -1, 0, 1),
@@ -212,7 +212,7 @@ CORE: tuple[Template, ...] = (
 )
 """Finkel's features of words, and the words in lower case, by their pattern and by their digits."""
 
-SENTENCE: tuple[Template, ...] = (
+SENTENCE: tuple[AttributeTemplate, ...] = (
     Single(Source(CASE)),
     _pair(Source(CASE), 0, SHAPE, 0),
     _pair(Source(CASE), 0, LOWER, 0),
@@ -229,11 +229,11 @@ SENTENCE: tuple[Template, ...] = (
 """What kind of sentence and document the token is in: sports tables, headlines and datelines are told by
 their capitals, their length and their first word."""
 
-RICH_WORDS: tuple[Template, ...] = CORE + SENTENCE
+RICH_WORDS: tuple[AttributeTemplate, ...] = CORE + SENTENCE
 
-RICH_TAGS: tuple[Template, ...] = (*FINKEL_TAGS, *_singles(TAG, -2, 2))
+RICH_TAGS: tuple[AttributeTemplate, ...] = (*FINKEL_TAGS, *_singles(TAG, -2, 2))
 
-MENTIONS: tuple[Template, ...] = tuple(Single(Source(name)) for name in MENTION_COLUMNS)
+MENTIONS: tuple[AttributeTemplate, ...] = tuple(Single(Source(name)) for name in MENTION_COLUMNS)
 """What the document says of the word elsewhere, see `workers.features.mentions`."""
 
 ANSWER_COLUMNS = ("answer-word", "answer-type", "answer-entity", "answer-longer")
@@ -241,7 +241,7 @@ ANSWER_COLUMNS = ("answer-word", "answer-type", "answer-entity", "answer-longer"
 
 _ANSWERS = tuple(map(Source, ANSWER_COLUMNS))
 
-ANSWERS: tuple[Template, ...] = (
+ANSWERS: tuple[AttributeTemplate, ...] = (
     *(Single(source) for source in _ANSWERS),
     *(Single(_ANSWERS[0], offset) for offset in (-1, 1)),
     *(_pair(source, 0, SHAPE, 0) for source in _ANSWERS[:2]),
@@ -250,7 +250,7 @@ ANSWERS: tuple[Template, ...] = (
 )
 """What a second model reads beside the features of the first."""
 
-FIELDS: tuple[Template, ...] = (
+FIELDS: tuple[AttributeTemplate, ...] = (
     *_singles(LOWER, -2, -1, 0, 1, 2),
     *_singles(DIGITS, -1, 0, 1),
     *_singles(SHAPE, -1, 0, 1),
@@ -268,12 +268,12 @@ FIELDS: tuple[Template, ...] = (
 )
 """For citations and addresses: short documents of ordered fields, in which marks and numbers tell."""
 
-FERSINI: tuple[Template, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN}-only"))),)
+FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN}-only"))),)
 """Fersini et al. (2014) §4: word, its class, whether it starts or ends the text, and its counts by label in the
 training documents, of which none is an unknown word. The paper's counts are values of features; here, where features
 are 0 or 1, they are once, twice, and three times or more. What they call edges are a CRF's transitions."""
 
-OWN: dict[str, tuple[Template, ...]] = {
+OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "finkel": FINKEL_WORDS + FINKEL_TAGS,
     "finkel-nopos": FINKEL_WORDS,
     "finkel-all": _finkel(_ALL_NGRAMS, 4) + FINKEL_TAGS,
@@ -295,12 +295,12 @@ OWN: dict[str, tuple[Template, ...]] = {
 
 def _wrong(part: object) -> str | None:
     """What is wrong with a feature set."""
-    if isinstance(part, tuple) and part and all(isinstance(one, Template) for one in part):
+    if isinstance(part, tuple) and part and all(isinstance(one, AttributeTemplate) for one in part):
         return None
     return "want a tuple of feature templates: Single, Window or Conjunction"
 
 
-FEATURE_SETS: Registry[tuple[Template, ...]] = Registry(Group.FEATURES, OWN, _wrong)
+FEATURE_SETS: Registry[tuple[AttributeTemplate, ...]] = Registry(Group.FEATURES, OWN, _wrong)
 """What ``--features`` is made of: names of these joined by ``+``. Sets that share a template have it once."""
 
 
@@ -338,13 +338,13 @@ class FeatureSetError(UsageError):
     """A feature set that is not there, or that lacks what it needs."""
 
 
-def cluster_templates(clusters: Clusters) -> tuple[Template, ...]:
+def cluster_templates(clusters: Clusters) -> tuple[AttributeTemplate, ...]:
     """Every clustering of the words around the token."""
     sources = [Source(TOKENS, extractor, clusters) for extractor in clusters.extractors]
     return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
 
 
-def list_templates(reading: str) -> tuple[Template, ...]:
+def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
     """Whole matches at and beside the token, and what its word is in phrases, by one of `READINGS`."""
     whole, *parts = map(Source, column_names(reading))
     return (*_singles(whole, -1, 0, 1), *map(Single, parts))
@@ -381,7 +381,7 @@ def feature_set(
     return FeatureSet(name, tuple(templates), table, given)
 
 
-def _part(name: str, clusters: Clusters | None) -> tuple[Template, ...]:
+def _part(name: str, clusters: Clusters | None) -> tuple[AttributeTemplate, ...]:
     if name == CLUSTERS and clusters is not None:
         return cluster_templates(clusters)
     if name not in FEATURE_SETS and name in READINGS:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.schemas.potentials import Ints
-from concord.schemas.trigram import Window
+from concord.schemas.trigram import TrigramWindow
 from concord.workers.features.derived import ColumnError
 from concord.workers.features.gazetteers import ENTITIES, ROLES, Gazetteer
 
@@ -27,15 +27,19 @@ NUMBER = re.compile(r"[+-]?\d[\d.,:/-]*")
 NEIGHBOURS, NEAREST = (-2, -1, 0, 1, 2), (-1, 0, 1)
 """Windows of five and three tokens."""
 
-COLUMNS = {Window.WORDS: (TOKENS,), Window.CHUNKS: (TOKENS, POS), Window.NAMES: (TOKENS, POS, CHUNK)}
+COLUMNS = {
+    TrigramWindow.WORDS: (TOKENS,),
+    TrigramWindow.CHUNKS: (TOKENS, POS),
+    TrigramWindow.NAMES: (TOKENS, POS, CHUNK),
+}
 """The columns of the corpus that each kind of window reads."""
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The features of one kind; ``entities`` are there for `Window.NAMES`."""
+    """The features of one kind; ``entities`` are there for `TrigramWindow.NAMES`."""
 
-    kind: Window
+    kind: TrigramWindow
     entities: Gazetteer | None = None
 
     @property
@@ -50,7 +54,7 @@ class Windows:
                 there = ", ".join(sorted(batch.columns))
                 raise ColumnError(
                     f"windows={self.kind} reads the column {name!r}, the corpus has {there}; "
-                    f"add it, or train with --set windows={Window.WORDS}"
+                    f"add it, or train with --set windows={TrigramWindow.WORDS}"
                 )
         return list(self._features(batch))
 
@@ -65,7 +69,7 @@ class Windows:
             yield from (_pairs(around.at(column, offset), around.at(column, offset + 1)) for offset in (-1, 0))
         for column in tags:
             yield from (_pairs(around.at(words, offset), around.at(column, offset)) for offset in NEAREST)
-        if self.kind is Window.NAMES:
+        if self.kind is TrigramWindow.NAMES:
             yield from (_mapped(words, part) for part in AFFIXES)
             yield from (around.at(batch.columns[CHUNK], offset) for offset in NEAREST)
         if self.entities is not None:

@@ -35,7 +35,7 @@ class Errors(Protocol):
         ...
 
 
-class Answers(Protocol):
+class LabelledAnswers(Protocol):
     """What `workers.labelling.labelled.Labelled` has."""
 
     @property
@@ -69,7 +69,9 @@ class Answers(Protocol):
         ...
 
 
-def report_of(batch: Batch, answers: Answers, *, labels: LabelSet, names: Sequence[str], rejected: int) -> ShardReport:
+def report_of(
+    batch: Batch, answers: LabelledAnswers, *, labels: LabelSet, names: Sequence[str], rejected: int
+) -> ShardReport:
     """Counts of a batch; ``names`` (K,) are the constraints.
 
     Raises `LabelError` where gold labels do not fit the model's label scheme.
@@ -150,7 +152,7 @@ def _joined(parts: Sequence[Labels]) -> Labels:
     return np.concatenate([np.zeros(0, np.int32), *parts])
 
 
-def _constraint_figures(answers: Answers, names: Sequence[str]) -> dict[str, ConstraintFigures]:
+def _constraint_figures(answers: LabelledAnswers, names: Sequence[str]) -> dict[str, ConstraintFigures]:
     tables = (
         [s.degree for s in answers.before],
         [d.degree for d in answers.decoded],

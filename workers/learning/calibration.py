@@ -25,7 +25,7 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.settings import CalibrationSettings, ScoresSettings
 from concord.workers.learning.crf.lbfgs import Limits, minimise
-from concord.workers.learning.crf.objective import Room, add_sentences
+from concord.workers.learning.crf.objective import ChainRoom, add_sentences
 from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.scores import MissingScoresError, ScoresModel, joined, label_ids
 
@@ -135,7 +135,7 @@ class _Chains:
         rows, expected, pairs = potentials.unary, np.zeros_like(table), np.zeros((size, size))
         alone = np.arange(len(rows) + 1), np.arange(len(rows), dtype=np.int32)
         scores = (*alone, rows, potentials.transition, np.exp(potentials.transition))
-        room = Room.of(self.bounds, size)
+        room = ChainRoom.of(self.bounds, size)
         loss = float(add_sentences(*scores, self.gold, self.bounds, expected, pairs, room))
         return loss, np.append(np.sum(expected * self._slope(scaled, table)), pairs.ravel())
 

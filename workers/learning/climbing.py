@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-Point = tuple[float, ...]
+SettingsPoint = tuple[float, ...]
 """One value of the grid for each coordinate."""
 
 
-def alike(grid: Sequence[float], size: int, worth: Callable[[Point], tuple[float, ...]]) -> Point:
+def alike(grid: Sequence[float], size: int, worth: Callable[[SettingsPoint], tuple[float, ...]]) -> SettingsPoint:
     """The best point with one value for all ``size`` coordinates, tried from the first on until one is worth less.
 
     Only the first number of ``worth`` ends that: the others choose between equals.
     """
-    tried: list[Point] = []
+    tried: list[SettingsPoint] = []
     for value in grid:
         tried.append((value,) * size)
         if len(tried) > 1 and worth(tried[-1])[0] < worth(tried[-2])[0]:
@@ -21,7 +21,9 @@ def alike(grid: Sequence[float], size: int, worth: Callable[[Point], tuple[float
     return max(tried, key=worth)
 
 
-def climb(start: Point, grid: Sequence[float], worth: Callable[[Point], tuple[float, ...]]) -> Point:
+def climb(
+    start: SettingsPoint, grid: Sequence[float], worth: Callable[[SettingsPoint], tuple[float, ...]]
+) -> SettingsPoint:
     """Goes from ``start`` to the best point beside it until none is worth more; ``worth`` is asked again and again."""
     best = start
     while True:
@@ -31,7 +33,7 @@ def climb(start: Point, grid: Sequence[float], worth: Callable[[Point], tuple[fl
         best = better
 
 
-def _beside(point: Point, grid: Sequence[float]) -> Iterator[Point]:
+def _beside(point: SettingsPoint, grid: Sequence[float]) -> Iterator[SettingsPoint]:
     """The next values of one coordinate after the other, down and up."""
     for i, value in enumerate(point):
         place = grid.index(value)

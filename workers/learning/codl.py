@@ -25,7 +25,7 @@ from concord.schemas.document import Batch, Column
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.learning.codl_learners import Way
+from concord.workers.learning.codl_learners import LearningWay
 from concord.workers.learning.penalties import PENALTIES, OddsSettings, count_rows, with_weights
 
 
@@ -36,7 +36,7 @@ class Ranked(NamedTuple):
     score: Floats
 
 
-def ways_of(ranked: Sequence[Ranked], em: str) -> list[Way]:
+def ways_of(ranked: Sequence[Ranked], em: str) -> list[LearningWay]:
     """The documents' labellings as labellings of them all, the best first.
 
     A document with fewer than others has its best one count for those that it lacks, or, in soft EM, nothing.
@@ -46,7 +46,7 @@ def ways_of(ranked: Sequence[Ranked], em: str) -> list[Way]:
     for k in range(size):
         labels = [own.labels[k if k < len(own.score) else 0] for own in ranked]
         share = [np.full(own.labels.shape[1], SHARE[em](own.score, size)[k]) for own in ranked]
-        ways.append(Way(np.concatenate(labels), np.concatenate(share)))
+        ways.append(LearningWay(np.concatenate(labels), np.concatenate(share)))
     return ways
 
 

@@ -22,11 +22,11 @@ from concord.schemas.potentials import Floats
 from concord.schemas.settings import HmmSettings, PerceptronSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.incidence import Ids, Starts, incidence
-from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.crf.fit import Fitting
 from concord.workers.learning.crf.perceptron import run_passes
 from concord.workers.learning.given_features import features_of
-from concord.workers.learning.hmm_counts import Counts, counted, estimated, mixed
+from concord.workers.learning.hmm_counts import HmmCounts, counted, estimated, mixed
 from concord.workers.learning.trainers.hmm import Read, read_words
 from concord.workers.learning.trainers.trainer import Seen
 from concord.workers.models.crf import CrfModel
@@ -35,11 +35,11 @@ from concord.workers.models.hmm import HmmModel, Tables, save
 
 NAME = "codl"
 
-Parts = tuple[Floats, ...]
+ModelParts = tuple[Floats, ...]
 """A model as arrays that can be mixed."""
 
 
-class Way(NamedTuple):
+class LearningWay(NamedTuple):
     """One labelling (N,) of the pool, and what each of its tokens counts for (N,)."""
 
     labels: Labels
@@ -60,7 +60,7 @@ class HmmLearner:
 
     labels: LabelSet
     read: Read
-    first: Parts
+    first: ModelParts
     seen: Seen
     settings: CodlSettings
 
@@ -73,15 +73,15 @@ class HmmLearner:
         first = estimated(counted(read.gold, read.word, len(read.words)), read.shape_of)
         return cls(labels, read, first, seen, settings)
 
-    def learned(self, ways: Sequence[Way]) -> Parts:
+    def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
         """The mixture of the first model and that of the pool, labelled in one or more ways."""
         words, size, labels = self.read.unlabelled, len(self.read.words), len(self.labels)
-        found = [counted(Gold(words.bounds, way.labels, labels), words.word, size, way.share) for way in ways]
-        new = estimated(Counts(*(sum(parts) for parts in zip(*found, strict=True))), self.read.shape_of)
+        found = [counted(GoldChains(words.bounds, way.labels, labels), words.word, size, way.share) for way in ways]
+        new = estimated(HmmCounts(*(sum(parts) for parts in zip(*found, strict=True))), self.read.shape_of)
         mix, gamma = MIXED[self.settings.mixing], self.settings.gamma
         return tuple(mix(*pair, gamma) for pair in zip(self.first, new, strict=True))
 
-    def save(self, parts: Parts, folder: Path) -> HmmModel:
+    def save(self, parts: ModelParts, folder: Path) -> HmmModel:
         """The model of these parts as a folder. Raises `OutputError`."""
         training: dict[str, Any] = self.seen.training(NAME, self.settings.mixture)
         begin(folder)
@@ -101,7 +101,7 @@ class PerceptronLearner:
     fitting: Fitting
     tokens: int
     sentences: int
-    first: Parts
+    first: ModelParts
     seen: Seen
     settings: CodlSettings
 
@@ -120,13 +120,13 @@ class PerceptronLearner:
         gold[: len(own)] = np.searchsorted(order, own)
         found = incidence(batch, features)
         rules = FeatureRules(chosen.min_freq, chosen.all_possible_states, chosen.all_possible_transitions)
-        chains = TrainingChains.of(found, Gold(batch.sentence_bounds, gold, len(order)), rules)
+        chains = TrainingChains.of(found, GoldChains(batch.sentence_bounds, gold, len(order)), rules)
         fitting = Fitting(features, chosen, {}, found.attributes, chains, labels, order)
         sentences = sum(len(document.sentence_starts) for document in documents)
         first = _weights(fitting, batch.sentence_bounds[: sentences + 1], gold)
         return cls(labels, fitting, len(own), sentences, (first,), seen, settings)
 
-    def learned(self, ways: Sequence[Way]) -> Parts:
+    def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
         """The mixture of the first weights and those of the pool, the mean where it is labelled in several ways."""
         gold, order = self.fitting.chains.gold, self.fitting.order
         bounds, own = gold.bounds[self.sentences :], gold.labels[: self.tokens]
@@ -134,7 +134,7 @@ class PerceptronLearner:
         mean = np.mean([_weights(self.fitting, bounds, labels) for labels in found], axis=0)
         return (straight(self.first[0], mean, self.settings.gamma),)
 
-    def save(self, parts: Parts, folder: Path) -> CrfModel:
+    def save(self, parts: ModelParts, folder: Path) -> CrfModel:
         """The model of these parts as a folder. Raises `OutputError`."""
         training = self.seen.training(NAME, self.settings.mixture)
         begin(folder)
@@ -168,7 +168,7 @@ def _only(document: Document, columns: Sequence[str]) -> Document:
 def _weights(fitting: Fitting, bounds: Starts, labels: Ids) -> Floats:
     """The averaged perceptron of the sentences with these bounds, under these labels of all tokens."""
     assert isinstance(fitting.settings, PerceptronSettings)
-    chains = replace(fitting.chains, gold=Gold(bounds, labels, fitting.chains.gold.width))
+    chains = replace(fitting.chains, gold=GoldChains(bounds, labels, fitting.chains.gold.width))
     point = np.zeros(chains.size)
     for _ in run_passes(chains, point, fitting.settings.passes, np.random.default_rng(fitting.settings.seed)):
         pass

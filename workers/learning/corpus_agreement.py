@@ -31,7 +31,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import LinearRows
 from concord.schemas.settings import AgreementSettings
-from concord.workers.constraints.constraint_set import Ground
+from concord.workers.constraints.constraint_set import GroundConstraints
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
@@ -139,10 +139,10 @@ class CorpusAgreement:
         state.update(self.counts.counts.tobytes())
         return state.hexdigest()
 
-    def ground(self, batch: Batch, labels: LabelSet) -> list[Ground]:
+    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """Nothing: the prior is local."""
         del labels
-        return [Ground(LinearRows.none(), ())] * len(batch)
+        return [GroundConstraints(LinearRows.none(), ())] * len(batch)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
         """The potentials with the prior added. They have to be the model's own, as the first pass had them."""

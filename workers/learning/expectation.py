@@ -27,13 +27,13 @@ from concord.schemas.settings import HmmSettings
 from concord.workers.compiling.kernel import kernel_in_place
 from concord.workers.features.incidence import Starts
 from concord.workers.inference.core.chain import best_labels
-from concord.workers.learning.crf.chains import Gold
-from concord.workers.learning.crf.objective import Room, backward_scaled, forward_scaled
-from concord.workers.learning.hmm_counts import Counts, Evidence, counted, estimated, evidence, likeliest, mixed
+from concord.workers.learning.crf.chains import GoldChains
+from concord.workers.learning.crf.objective import ChainRoom, backward_scaled, forward_scaled
+from concord.workers.learning.hmm_counts import Evidence, HmmCounts, counted, estimated, evidence, likeliest, mixed
 from concord.workers.models.hmm import Tables
 
 
-class Words(NamedTuple):
+class ExpectedWords(NamedTuple):
     """Sentences ``bounds`` (S + 1,) of N tokens without labels, and the row of each token's word (N,), of V."""
 
     bounds: Ints
@@ -43,43 +43,45 @@ class Words(NamedTuple):
 class Expected(NamedTuple):
     """Expected counts, and log p of all words, or of the words and their best labels together, in nats."""
 
-    counts: Counts
+    counts: HmmCounts
     score: float
 
 
-class Step(NamedTuple):
+class ExpectationStep(NamedTuple):
     """A model, and what it was to make small when its words were labelled, in nats."""
 
     tables: Tables
     loss: float
 
 
-Expect = Callable[[Tables, Words, LabelSet], Expected]
+Expect = Callable[[Tables, ExpectedWords, LabelSet], Expected]
 
 
-def expected_by_all(tables: Tables, words: Words, labels: LabelSet) -> Expected:
+def expected_by_all(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Expected:
     """Counts of every legal labelling by its probability. Raises `ValueError` where a sentence has none."""
     p = _potentials(tables, words, labels)
-    scores, factors, room = p.unary.copy(), np.exp(p.transition), Room.of(words.bounds, len(labels))
+    scores, factors, room = p.unary.copy(), np.exp(p.transition), ChainRoom.of(words.bounds, len(labels))
     total = add_expected(scores, factors, words.bounds, room)
     if total == np.inf:
         raise ValueError("a sentence has no possible labelling")
     opening = scores[words.bounds[:-1]].sum(axis=0)
     together = np.stack([np.bincount(words.word, share, len(tables.word)) for share in scores.T]).astype(np.float64)
-    return Expected(Counts(opening, room.joint * factors, together), total)
+    return Expected(HmmCounts(opening, room.joint * factors, together), total)
 
 
-def expected_by_best(tables: Tables, words: Words, labels: LabelSet) -> Expected:
+def expected_by_best(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Expected:
     """Counts of the best legal labelling."""
     found, scores = best_labels(_potentials(tables, words, labels))
-    gold = Gold(words.bounds, found, len(labels))
+    gold = GoldChains(words.bounds, found, len(labels))
     return Expected(counted(gold, words.word, len(tables.word)), float(scores.sum()))
 
 
 EXPECT: dict[str, Expect] = {"soft": expected_by_all, "hard": expected_by_best}
 
 
-def improved(labelled: Counts, shape_of: Ints, words: Words, labels: LabelSet, settings: HmmSettings) -> Iterator[Step]:
+def improved(
+    labelled: HmmCounts, shape_of: Ints, words: ExpectedWords, labels: LabelSet, settings: HmmSettings
+) -> Iterator[ExpectationStep]:
     """Models one better than the other (see above), the first from the model of what is ``labelled``.
 
     ``shape_of`` (V,) is of the words of both corpora.
@@ -90,7 +92,7 @@ def improved(labelled: Counts, shape_of: Ints, words: Words, labels: LabelSet, s
         found = expect(tables, words, labels)
         loss = -mix.aim(tables, found.score)
         tables = mix(found.counts)
-        yield Step(tables, loss)
+        yield ExpectationStep(tables, loss)
         if abs(before - loss) < settings.change * len(words.word):
             return
         before = loss
@@ -99,11 +101,11 @@ def improved(labelled: Counts, shape_of: Ints, words: Words, labels: LabelSet, s
 class MixedCounts:
     """Counts of either corpus added up; smoothing stays that of the labelled one."""
 
-    def __init__(self, labelled: Counts, shape_of: Ints, settings: HmmSettings) -> None:
+    def __init__(self, labelled: HmmCounts, shape_of: Ints, settings: HmmSettings) -> None:
         self._fixed = evidence(labelled, shape_of)
         self._weight = settings.weight
 
-    def __call__(self, counts: Counts) -> Tables:
+    def __call__(self, counts: HmmCounts) -> Tables:
         """The likeliest model."""
         return added(self._fixed, counts, self._weight)
 
@@ -117,12 +119,12 @@ class MixedCounts:
 class MixedModels:
     """Probabilities of a model of either corpus, each smoothed by itself."""
 
-    def __init__(self, labelled: Counts, shape_of: Ints, settings: HmmSettings) -> None:
+    def __init__(self, labelled: HmmCounts, shape_of: Ints, settings: HmmSettings) -> None:
         self._first = estimated(labelled, shape_of)
         self._shape_of = shape_of
         self._gamma = settings.gamma
 
-    def __call__(self, counts: Counts) -> Tables:
+    def __call__(self, counts: HmmCounts) -> Tables:
         """The mixture."""
         learned = estimated(counts, self._shape_of)
         pairs = zip(self._first, learned, strict=True)
@@ -137,7 +139,7 @@ class MixedModels:
 MIXTURES: dict[str, type[MixedCounts | MixedModels]] = {"counts": MixedCounts, "models": MixedModels}
 
 
-def added(fixed: Evidence, counts: Counts, weight: float) -> Tables:
+def added(fixed: Evidence, counts: HmmCounts, weight: float) -> Tables:
     """The likeliest model of evidence and of expected counts at a weight."""
     emission = fixed.emission.copy()
     emission[:, : counts.word.shape[1]] += weight * counts.word
@@ -145,14 +147,14 @@ def added(fixed: Evidence, counts: Counts, weight: float) -> Tables:
     return likeliest(total, counts.word.shape[1])
 
 
-def _potentials(tables: Tables, words: Words, labels: LabelSet) -> Potentials:
+def _potentials(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Potentials:
     unary = tables.word[words.word]
     unary[words.bounds[:-1]] += tables.initial
     return Potentials(unary, tables.transition, words.bounds[:-1]).legal(labels)
 
 
 @kernel_in_place
-def add_expected(scores: Floats, factors: Floats, bounds: Starts, room: Room) -> float:
+def add_expected(scores: Floats, factors: Floats, bounds: Starts, room: ChainRoom) -> float:
     """Log of the sum over all labellings of some sentences, in nats; infinite where one has none.
 
     Turns ``scores`` (N, L) into p(y_t), and adds p(y_t−1, y_t) / factor to the room's joint.

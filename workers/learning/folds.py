@@ -44,7 +44,7 @@ def first_held_out(documents: int, share: float) -> int:
     return documents - round(share * documents)
 
 
-class Round(NamedTuple):
+class TrainingRound(NamedTuple):
     """One training of a cross-validation: places, ascending, of documents that it learns from, and that it labels."""
 
     learned: list[int]
@@ -66,14 +66,14 @@ def first_answered(validation: Validation) -> int:
     return 0 if validation is Validation.RANDOM else 1
 
 
-def round_of(part: Sequence[int], mine: int, validation: Validation) -> Round:
+def round_of(part: Sequence[int], mine: int, validation: Validation) -> TrainingRound:
     """That of one part (``part`` (D,) as of `parts_of`): learned from are all others, or those before it."""
     judged = [i for i, own in enumerate(part) if own == mine]
     learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
-    return Round(learned, judged)
+    return TrainingRound(learned, judged)
 
 
-def rounds(documents: Sequence[Document], folds: int, validation: Validation) -> Iterator[Round]:
+def rounds(documents: Sequence[Document], folds: int, validation: Validation) -> Iterator[TrainingRound]:
     """`Validation.RANDOM`: each fold is judged by a model of all others.
 
     `Validation.LATER`: documents are cut into as many parts of like size in their own order; each of the later half of

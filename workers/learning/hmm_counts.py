@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from concord.schemas.potentials import Floats, Ints
-from concord.workers.learning.crf.chains import Gold, transition_counts
+from concord.workers.learning.crf.chains import GoldChains, transition_counts
 from concord.workers.models.hmm import Tables
 
 
-class Counts(NamedTuple):
+class HmmCounts(NamedTuple):
     """How often: ``initial`` (L,) a label opens a sentence, ``transition`` (L, L) follows another, ``word`` (L, V) goes
     with each word."""
 
@@ -39,15 +39,15 @@ class Evidence(NamedTuple):
     emission: Floats
 
 
-def counted(gold: Gold, word: Ints, words: int, share: Floats | None = None) -> Counts:
+def counted(gold: GoldChains, word: Ints, words: int, share: Floats | None = None) -> HmmCounts:
     """Counts of chains of labels, and of their words (N,), of ``words`` kinds; a token counts by its ``share`` (N,)."""
     size, labels, first = gold.width, gold.labels.astype(np.int64), gold.bounds[:-1]
     together = np.bincount(labels * words + word, share, size * words).reshape(size, words)
     opening = np.bincount(labels[first], None if share is None else share[first], size)
-    return Counts(opening.astype(np.float64), transition_counts(gold, share), together.astype(np.float64))
+    return HmmCounts(opening.astype(np.float64), transition_counts(gold, share), together.astype(np.float64))
 
 
-def evidence(counts: Counts, shape_of: Ints) -> Evidence:
+def evidence(counts: HmmCounts, shape_of: Ints) -> Evidence:
     """The counts smoothed; ``shape_of`` (V,) numbers the shape of each word."""
     label = label_shares(counts)
     return Evidence(
@@ -55,14 +55,14 @@ def evidence(counts: Counts, shape_of: Ints) -> Evidence:
     )
 
 
-def label_shares(counts: Counts) -> Floats:
+def label_shares(counts: HmmCounts) -> Floats:
     """(L,) how often each label is there, one token more of each imagined."""
     often = counts.word.sum(axis=1) + 1.0
     shares: Floats = often / often.sum()
     return shares
 
 
-def _emission(counts: Counts, shape_of: Ints) -> Floats:
+def _emission(counts: HmmCounts, shape_of: Ints) -> Floats:
     size = len(counts.word)
     shapes = int(shape_of.max(initial=-1)) + 1
     by_shape = np.zeros((size, shapes + 1))
@@ -102,7 +102,7 @@ def likeliest(found: Evidence, words: int) -> Tables:
     )
 
 
-def estimated(counts: Counts, shape_of: Ints) -> Tables:
+def estimated(counts: HmmCounts, shape_of: Ints) -> Tables:
     """The smoothed model of these counts; ``shape_of`` (V,) numbers the shape of each word."""
     return likeliest(evidence(counts, shape_of), len(shape_of))
 

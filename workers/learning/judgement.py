@@ -43,7 +43,7 @@ from concord.workers.learning.folds import first_judged
 from concord.workers.learning.learned_weights import Patience
 from concord.workers.learning.penalties import PRIOR, declared_weights
 from concord.workers.learning.pools import Pools
-from concord.workers.learning.unseen import Answers, Unseen
+from concord.workers.learning.unseen import Unseen, UnseenAnswers
 
 MACRO = "macro_"
 """How the figures begin that are means over names."""
@@ -51,7 +51,7 @@ MACRO = "macro_"
 Scale = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
-class Source(StrEnum):
+class WeightSource(StrEnum):
     """Where weights come from."""
 
     COUNTED = "counted"
@@ -70,8 +70,8 @@ class JudgedSettings(Settings):
     )
     measure: str = Field("spans", description="Measure by which rules are judged; `concord list measures` has them.")
     figure: str = Field("f1", description="Figure of that measure, such as f1 or macro_f1.")
-    sources: tuple[Source, ...] = Field(
-        (Source.BEYOND, Source.LEARNED), min_length=1, description="Weights that are tried."
+    sources: tuple[WeightSource, ...] = Field(
+        (WeightSource.BEYOND, WeightSource.LEARNED), min_length=1, description="Weights that are tried."
     )
     scales: tuple[Scale, ...] = Field((0.5, 1.0, 2.0), min_length=1, description="Factors of weights that are tried.")
     rate: float = Field(
@@ -110,7 +110,7 @@ class Judgement(NamedTuple):
 
     weights: dict[str, float]
     gains: dict[str, RuleGain]
-    source: Source
+    source: WeightSource
     passes: int
     scale: float
     tried: int
@@ -124,7 +124,7 @@ class Judgement(NamedTuple):
 class _RuleSet(NamedTuple):
     """Weights (F, K) by fold, the rows of `Pools` (D,) chosen under them, and their counts (D, R, 3)."""
 
-    source: Source
+    source: WeightSource
     passes: int
     scale: float
     weights: Floats
@@ -160,7 +160,7 @@ def judged(
     nats = [dict(declared_weights(given)) for given in (*parts, whole)]
     counted = np.array([[own.get(name, 0.0) for name in constraints.names] for own in nats])
     decoder = Decoder.of(settings.engine, seed=seed, budget=Budget(work=settings.work))
-    answers = Answers(unseen, constraints, np.ones(len(constraints.names), np.bool_), decoder)
+    answers = UnseenAnswers(unseen, constraints, np.ones(len(constraints.names), np.bool_), decoder)
     pools = Pools.of(answers, settings.measure)
     return _Judge(pools, np.array(fold), counted, settings, validation, seed, progress).judgement()
 
@@ -181,7 +181,7 @@ class _Judge:
 
     def judgement(self) -> Judgement:
         """See `judged`."""
-        none = self._set(Source.BEYOND, 0, 1.0, np.zeros_like(self.counted[:-1]))
+        none = self._set(WeightSource.BEYOND, 0, 1.0, np.zeros_like(self.counted[:-1]))
         best = self._best(none)
         best, gains = self._eliminated(best)
         rng = np.random.default_rng(self.seed)
@@ -227,16 +227,16 @@ class _Judge:
     def _sources(self, beyond: Floats) -> Iterator[_RuleSet]:
         for source in self.settings.sources:
             match source:
-                case Source.LEARNED:
+                case WeightSource.LEARNED:
                     yield from self._learned()
-                case Source.BEYOND:
+                case WeightSource.BEYOND:
                     yield from self._scaled(source, beyond)
-                case Source.COUNTED:
+                case WeightSource.COUNTED:
                     for scale in self.settings.scales:
                         self.pools.grown((self.counted[:-1] * scale)[self.fold])
                     yield from self._scaled(source, self.counted[:-1])
 
-    def _scaled(self, source: Source, weights: Floats) -> Iterator[_RuleSet]:
+    def _scaled(self, source: WeightSource, weights: Floats) -> Iterator[_RuleSet]:
         for scale in self.settings.scales:
             yield self._set(source, 0, scale, weights * scale)
 
@@ -256,7 +256,7 @@ class _Judge:
         runs = [self._perceptron(f) for f in self._parts]
         patience, best = Patience(self.settings.patience), None
         for passes in range(1, self.settings.passes + 1):
-            one = self._set(Source.LEARNED, passes, 1.0, np.array([next(run) for run in runs]))
+            one = self._set(WeightSource.LEARNED, passes, 1.0, np.array([next(run) for run in runs]))
             yield one
             figure = self._figured(one.counts)
             best = one if best is None or figure > self._figured(best.counts) else best
@@ -264,7 +264,7 @@ class _Judge:
                 break
         for scale in self.settings.scales:
             if best is not None and scale != 1.0:
-                yield self._set(Source.LEARNED, best.passes, scale, best.weights * scale)
+                yield self._set(WeightSource.LEARNED, best.passes, scale, best.weights * scale)
 
     def _perceptron(self, part: int) -> Iterator[Floats]:
         """(K,) mean penalties after each pass over the documents outside of a part, of the rules mined there."""
@@ -285,11 +285,11 @@ class _Judge:
         """(K,) what the rules of all documents weigh, by the same source."""
         last = len(self.counted) - 1
         match best.source:
-            case Source.COUNTED:
+            case WeightSource.COUNTED:
                 found = self.counted[last]
-            case Source.BEYOND:
+            case WeightSource.BEYOND:
                 found = self._beyond(last)
-            case Source.LEARNED:
+            case WeightSource.LEARNED:
                 run = self._perceptron(last)
                 found = [next(run) for _ in range(best.passes)][-1]
         scaled: Floats = found * best.scale
@@ -344,7 +344,7 @@ class _Judge:
         narrow = self._narrow(counts)
         self.tried.setdefault(hashlib.sha256(narrow.tobytes()).digest(), narrow)
 
-    def _set(self, source: Source, passes: int, scale: float, weights: Floats) -> _RuleSet:
+    def _set(self, source: WeightSource, passes: int, scale: float, weights: Floats) -> _RuleSet:
         rows = self.pools.chosen(weights[self.fold])
         return _RuleSet(source, passes, scale, weights, rows, self._counted(np.arange(len(rows)), rows))
 

@@ -32,7 +32,7 @@ from concord.workers.learning.crf.chains import Bools
 from concord.workers.learning.crf.constrained import stepped
 from concord.workers.learning.folds import rounds
 from concord.workers.learning.penalties import LearnedSettings, row_weights
-from concord.workers.learning.unseen import Answers, Unseen, answered
+from concord.workers.learning.unseen import Unseen, UnseenAnswers, answered
 
 
 class PassDone(NamedTuple):
@@ -67,7 +67,7 @@ class LearnedWeights(NamedTuple):
 class PenaltyPerceptron:
     """``learned`` (K,) says whose penalty moves; the others of those that are weighed stay at 0."""
 
-    answers: Answers
+    answers: UnseenAnswers
     learned: Bools
 
     def run(self, chosen: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
@@ -122,7 +122,7 @@ def learn_weights(
     """The penalties of soft rows. Raises `LabelError` for labels that no document has, and `EngineError`."""
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
     learned = np.array([name in soft for name in constraints.names], np.bool_)
-    answers = Answers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
+    answers = UnseenAnswers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
     learner = PenaltyPerceptron(answers, learned)
     halves = _Halves.of(learner, settings, validation, seed)
     base = halves.tried(0.0, 0, 1.0, np.zeros((len(halves.learned), len(learned))))

@@ -32,7 +32,7 @@ CHUNK = 50
 """Documents that are grounded together: the rows of all would not fit into memory."""
 
 
-class Way(NamedTuple):
+class MiningWay(NamedTuple):
     """How rules are mined: all labels, a method's settings, a counted penalty, the seed, and what is held out."""
 
     labels: LabelSet
@@ -42,7 +42,7 @@ class Way(NamedTuple):
     validation: Validation = Validation.RANDOM
 
 
-MineHere = Callable[[Sequence[Document], Sequence[Document], Way], DeclaredConstraints]
+MineHere = Callable[[Sequence[Document], Sequence[Document], MiningWay], DeclaredConstraints]
 """The weighed rules of documents, those that all of some others can hold."""
 
 
@@ -51,7 +51,7 @@ def rules_of(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> 
     return kept_of(significant(candidates(counts, labels), settings), settings)
 
 
-def counted_rules(documents: Sequence[Document], holding: Sequence[Document], way: Way) -> DeclaredConstraints:
+def counted_rules(documents: Sequence[Document], holding: Sequence[Document], way: MiningWay) -> DeclaredConstraints:
     """By counting."""
     labels, settings = way.labels, cast("MiningSettings", way.settings)
     counts = RuleCounts.of(Batch.of(documents), labels, orders=settings.orders, seed=way.seed)
@@ -60,7 +60,7 @@ def counted_rules(documents: Sequence[Document], holding: Sequence[Document], wa
     return weighed(rules, fitting, _batches(documents), labels, way.penalty)
 
 
-def clause_rules(documents: Sequence[Document], holding: Sequence[Document], way: Way) -> DeclaredConstraints:
+def clause_rules(documents: Sequence[Document], holding: Sequence[Document], way: MiningWay) -> DeclaredConstraints:
     """By logic."""
     labels, settings = way.labels, cast("LogicSettings", way.settings)
     held = held_out(documents, settings.held_out_share, way.validation)

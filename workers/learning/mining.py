@@ -39,7 +39,7 @@ from concord.workers.constraints.templates.words import ShouldBeTagged
 from concord.workers.learning.fields import Fields, fields_of
 from concord.workers.learning.judgement import JudgedSettings
 from concord.workers.learning.penalties import RowCounts, wilson
-from concord.workers.learning.rule_counts import BILLION, MARK_SIDES, SIDES, Kind, RuleCounts
+from concord.workers.learning.rule_counts import BILLION, MARK_SIDES, SIDES, RuleCounts, RuleKind
 
 UNWEIGHED = 1.0
 """Nats of a rule before its degrees are counted."""
@@ -57,7 +57,7 @@ class KeptSettings(JudgedSettings):
 class MiningSettings(KeptSettings):
     """Rules of some kinds, all of which are counted."""
 
-    kinds: tuple[Kind, ...] = Field(tuple(Kind), description="Kinds of rules that are looked for.")
+    kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules that are looked for.")
 
 
 class Tried(Protocol):
@@ -96,7 +96,7 @@ def held(rule: Tried) -> float:
 class Rule(NamedTuple):
     """A rule in n documents where it binds, b of which break it; by chance the share ``chance`` holds."""
 
-    kind: Kind
+    kind: RuleKind
     first: str
     second: str
     n: int
@@ -119,24 +119,24 @@ ANY_RUN = "any run"
 """What stops at a mark, where it is not a type."""
 
 SAYINGS = {
-    Kind.STARTS: "starts with {}",
-    Kind.ENDS: "ends with {}",
-    Kind.FOLLOWED: "{} is followed by {}",
-    Kind.CHOICE: "{} is followed by {} or {}",
-    Kind.APART: "{} is not followed by {}",
-    Kind.ORDER: "{} all before {}",
-    Kind.TOGETHER: "{} together",
-    Kind.CHANGES: "changes at punctuation, {}",
-    Kind.STOPS: "{} stops at {}, {} the change",
-    Kind.ONCE: "one {}",
-    Kind.ONE_OF: "one {} or {}",
-    Kind.THERE: "a {}",
-    Kind.EITHER: "a {} or a {}",
-    Kind.NEEDS: "{} needs {}",
-    Kind.MATCHED: "as many {} as {}",
+    RuleKind.STARTS: "starts with {}",
+    RuleKind.ENDS: "ends with {}",
+    RuleKind.FOLLOWED: "{} is followed by {}",
+    RuleKind.CHOICE: "{} is followed by {} or {}",
+    RuleKind.APART: "{} is not followed by {}",
+    RuleKind.ORDER: "{} all before {}",
+    RuleKind.TOGETHER: "{} together",
+    RuleKind.CHANGES: "changes at punctuation, {}",
+    RuleKind.STOPS: "{} stops at {}, {} the change",
+    RuleKind.ONCE: "one {}",
+    RuleKind.ONE_OF: "one {} or {}",
+    RuleKind.THERE: "a {}",
+    RuleKind.EITHER: "a {} or a {}",
+    RuleKind.NEEDS: "{} needs {}",
+    RuleKind.MATCHED: "as many {} as {}",
 }
 
-SYMMETRIC = (Kind.EITHER, Kind.ONE_OF)
+SYMMETRIC = (RuleKind.EITHER, RuleKind.ONE_OF)
 """Kinds that say the same of A and B as of B and A."""
 
 
@@ -153,12 +153,12 @@ def candidates(counts: RuleCounts, labels: LabelSet) -> list[Rule]:
 
 def _of_tables(counts: RuleCounts, fields: Fields, dealt: _Dealt) -> Iterator[Rule]:
     """Those of one field or two, or of places of change."""
-    for kind in Kind:
-        if kind in (Kind.CHOICE, Kind.STOPS):
+    for kind in RuleKind:
+        if kind in (RuleKind.CHOICE, RuleKind.STOPS):
             continue
         table = np.moveaxis(counts.tables[kind], 0, -1)
         for place in np.argwhere(table[..., 0] > 0).tolist():
-            if kind is Kind.CHANGES or _speaks(kind, place, fields):
+            if kind is RuleKind.CHANGES or _speaks(kind, place, fields):
                 n, broken, chance = table[tuple(place)].tolist()
                 share = dealt.share(kind, place, n) if kind in DEALT else chance / BILLION / n
                 yield Rule(kind, *_named(kind, place, fields.names), n, broken, share)
@@ -168,14 +168,16 @@ def _of_choices(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
     """Of two types that both follow a run of A somewhere, besides what comes of either alone."""
     # Types stand first among fields, and what is outside all spans last in both tables.
     own = [*range(len(types)), -1]
-    n, broken, chance = (table[np.ix_(own, own)] for table in counts.tables[Kind.FOLLOWED])
-    alone, (both, by_chance), names = n - broken, counts.tables[Kind.CHOICE], [*types, OUTSIDE]
+    n, broken, chance = (table[np.ix_(own, own)] for table in counts.tables[RuleKind.FOLLOWED])
+    alone, (both, by_chance), names = n - broken, counts.tables[RuleKind.CHOICE], [*types, OUTSIDE]
     there = (both > 0) | ((alone[:, :, None] > 0) & (alone[:, None, :] > 0))
     for a, b, c in np.argwhere(np.triu(there, 1)).tolist():
         if a not in (b, c) and a < len(types):
             held = alone[a, b] + alone[a, c] + both[a, b, c]
             share = (chance[a, b] + chance[a, c] + by_chance[a, b, c]) / BILLION / n[a, b]
-            yield Rule(Kind.CHOICE, names[a], names[b], int(n[a, b]), int(n[a, b] - held), min(1.0, share), names[c])
+            yield Rule(
+                RuleKind.CHOICE, names[a], names[b], int(n[a, b]), int(n[a, b] - held), min(1.0, share), names[c]
+            )
 
 
 def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
@@ -184,38 +186,38 @@ def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
         for side, of in np.argwhere(table[0] > 0).tolist():
             n, broken, chance = table[:, side, of].tolist()
             kind = types[of] if of < len(types) else ""
-            yield Rule(Kind.STOPS, kind, mark, n, broken, chance / BILLION / n, MARK_SIDES[side].value)
+            yield Rule(RuleKind.STOPS, kind, mark, n, broken, chance / BILLION / n, MARK_SIDES[side].value)
 
 
-def _named(kind: Kind, place: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
-    if kind is Kind.CHANGES:
+def _named(kind: RuleKind, place: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
+    if kind is RuleKind.CHANGES:
         return SIDES[place[0]].value, ""
     said = [names[i] if i < len(names) else OUTSIDE for i in place]
     return said[0], said[1] if len(said) > 1 else ""
 
 
-def _speaks(kind: Kind, place: Sequence[int], fields: Fields) -> bool:
+def _speaks(kind: RuleKind, place: Sequence[int], fields: Fields) -> bool:
     """Not of a field and a part of itself; of what is outside all spans only as what comes first, last or next."""
     outside, types = len(fields.names), len(fields.types.T)
-    if kind is Kind.TOGETHER:
+    if kind is RuleKind.TOGETHER:
         return types <= place[0] < outside
-    if kind in (Kind.STARTS, Kind.ENDS):
+    if kind in (RuleKind.STARTS, RuleKind.ENDS):
         return True
     if place[0] == outside or (kind in SYMMETRIC and place[0] >= place[1]):
         return False
     if place[-1] == outside:
-        return kind in (Kind.FOLLOWED, Kind.APART)
+        return kind in (RuleKind.FOLLOWED, RuleKind.APART)
     return len(place) == 1 or _differ(kind, *fields.types[place])
 
 
-def _differ(kind: Kind, first: Mask, second: Mask) -> bool:
+def _differ(kind: RuleKind, first: Mask, second: Mask) -> bool:
     """Does a rule of such fields say anything? A level needs what is in it, but that has its level anyhow."""
-    if kind is Kind.NEEDS:
+    if kind is RuleKind.NEEDS:
         return bool((first & ~second).any())
     return not bool((first & second).any())
 
 
-DEALT = (Kind.ONCE, Kind.ONE_OF, Kind.THERE, Kind.EITHER, Kind.NEEDS, Kind.MATCHED)
+DEALT = (RuleKind.ONCE, RuleKind.ONE_OF, RuleKind.THERE, RuleKind.EITHER, RuleKind.NEEDS, RuleKind.MATCHED)
 
 
 class _Dealt:
@@ -230,19 +232,19 @@ class _Dealt:
         self._either = either.reshape(len(given), len(counts.runs), -1)
         self._known: dict[int, Floats] = {}
 
-    def share(self, kind: Kind, place: Sequence[int], n: int) -> float:
+    def share(self, kind: RuleKind, place: Sequence[int], n: int) -> float:
         """Of the n documents where the rule binds, the share in which it then holds."""
         sets = self._types[place]
         first, union = self._count(sets[0]), self._count(np.logical_or.reduce(sets))
         match kind:
-            case Kind.THERE | Kind.EITHER:
+            case RuleKind.THERE | RuleKind.EITHER:
                 return self._mean(1.0 - self._none(union), self._documents[:, 0], n)
-            case Kind.ONCE:
+            case RuleKind.ONCE:
                 return self._mean(_ratio(self._one(first), 1.0 - self._none(first)), self._has[:, place[0]], n)
-            case Kind.ONE_OF:
+            case RuleKind.ONE_OF:
                 shares = _ratio(self._one(union), 1.0 - self._none(union))
                 return self._mean(shares, self._either[:, place[0], place[1]], n)
-            case Kind.NEEDS:
+            case RuleKind.NEEDS:
                 holding = 1.0 - self._none(first) - self._none(self._count(sets[1])) + self._none(union)
             case _:
                 holding = self._as_many(first, self._count(sets[1]))
@@ -332,7 +334,7 @@ def any_implies(implies: Callable[[T, T], bool], others: Sequence[T], rule: T) -
 
 def by_two(rule: Rule, others: Sequence[Rule]) -> bool:
     """Is there a B that A needs, and that needs C, where A needs C?"""
-    if rule.kind not in (Kind.NEEDS, Kind.MATCHED):
+    if rule.kind not in (RuleKind.NEEDS, RuleKind.MATCHED):
         return False
     like = [other for other in others if other.kind is rule.kind and _as_sure(other, rule)]
     between = {other.second for other in like if other.first == rule.first}
@@ -342,29 +344,33 @@ def by_two(rule: Rule, others: Sequence[Rule]) -> bool:
 def implies(one: Rule, other: Rule) -> bool:
     """Does a document that keeps one rule keep the other?"""
     match one.kind, other.kind:
-        case (Kind.STARTS, Kind.STARTS | Kind.THERE) | (Kind.ENDS, Kind.ENDS | Kind.THERE) | (Kind.THERE, Kind.THERE):
+        case (
+            (RuleKind.STARTS, RuleKind.STARTS | RuleKind.THERE)
+            | (RuleKind.ENDS, RuleKind.ENDS | RuleKind.THERE)
+            | (RuleKind.THERE, RuleKind.THERE)
+        ):
             return holds_all(other.first, one.first)
-        case Kind.STARTS | Kind.ENDS | Kind.THERE, Kind.NEEDS:
+        case RuleKind.STARTS | RuleKind.ENDS | RuleKind.THERE, RuleKind.NEEDS:
             return holds_all(other.second, one.first)
-        case Kind.STARTS | Kind.ENDS | Kind.THERE, Kind.EITHER:
+        case RuleKind.STARTS | RuleKind.ENDS | RuleKind.THERE, RuleKind.EITHER:
             return holds_all(other.first, one.first) or holds_all(other.second, one.first)
-        case Kind.FOLLOWED, Kind.FOLLOWED:
+        case RuleKind.FOLLOWED, RuleKind.FOLLOWED:
             return one.first == other.first and holds_all(other.second, one.second)
-        case Kind.FOLLOWED, Kind.CHOICE:
+        case RuleKind.FOLLOWED, RuleKind.CHOICE:
             return one.first == other.first and one.second in (other.second, other.third)
-        case Kind.FOLLOWED, Kind.APART:
+        case RuleKind.FOLLOWED, RuleKind.APART:
             return one.first == other.first and not _overlap(one.second, other.second)
-        case Kind.NEEDS, Kind.NEEDS:
+        case RuleKind.NEEDS, RuleKind.NEEDS:
             return holds_all(one.first, other.first) and holds_all(other.second, one.second)
-        case Kind.MATCHED, Kind.NEEDS:
+        case RuleKind.MATCHED, RuleKind.NEEDS:
             return (one.first, one.second) == (other.first, other.second)
-        case (Kind.APART, Kind.APART) | (Kind.ORDER, Kind.ORDER):
+        case (RuleKind.APART, RuleKind.APART) | (RuleKind.ORDER, RuleKind.ORDER):
             return holds_all(one.first, other.first) and holds_all(one.second, other.second)
-        case Kind.ORDER, Kind.APART:
+        case RuleKind.ORDER, RuleKind.APART:
             return holds_all(one.first, other.second) and holds_all(one.second, other.first)
-        case Kind.STOPS, Kind.STOPS:
+        case RuleKind.STOPS, RuleKind.STOPS:
             return not one.first and bool(other.first) and (one.second, one.third) == (other.second, other.third)
-        case Kind.CHANGES, Kind.CHANGES:
+        case RuleKind.CHANGES, RuleKind.CHANGES:
             return one.first != other.first and other.first == "either"
         case _:
             return False
@@ -394,49 +400,49 @@ def _template(rule: Rule) -> RowTemplate:
     return TEMPLATES_OF[rule.kind].model_validate(dict(_fields(rule)) | {"name": rule.name, "weight": UNWEIGHED})
 
 
-TEMPLATES_OF: dict[Kind, type[RowTemplate]] = {
-    Kind.STARTS: StartsWith,
-    Kind.ENDS: ShouldBeTagged,
-    Kind.FOLLOWED: Adjacency,
-    Kind.CHOICE: Adjacency,
-    Kind.APART: ShouldNotPrecede,
-    Kind.ORDER: PresencePrecedence,
-    Kind.TOGETHER: AppearsOnce,
-    Kind.CHANGES: TransitionOn,
-    Kind.STOPS: ChangesAt,
-    Kind.ONCE: AppearsOnce,
-    Kind.ONE_OF: AtMostRuns,
-    Kind.THERE: MustAppear,
-    Kind.EITHER: MustAppear,
-    Kind.NEEDS: TagImpliesTag,
-    Kind.MATCHED: SequenceImpliesSequence,
+TEMPLATES_OF: dict[RuleKind, type[RowTemplate]] = {
+    RuleKind.STARTS: StartsWith,
+    RuleKind.ENDS: ShouldBeTagged,
+    RuleKind.FOLLOWED: Adjacency,
+    RuleKind.CHOICE: Adjacency,
+    RuleKind.APART: ShouldNotPrecede,
+    RuleKind.ORDER: PresencePrecedence,
+    RuleKind.TOGETHER: AppearsOnce,
+    RuleKind.CHANGES: TransitionOn,
+    RuleKind.STOPS: ChangesAt,
+    RuleKind.ONCE: AppearsOnce,
+    RuleKind.ONE_OF: AtMostRuns,
+    RuleKind.THERE: MustAppear,
+    RuleKind.EITHER: MustAppear,
+    RuleKind.NEEDS: TagImpliesTag,
+    RuleKind.MATCHED: SequenceImpliesSequence,
 }
 
 
 def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
     """The keys of the rule's template but name and weight."""
     match rule.kind:
-        case Kind.CHANGES:
+        case RuleKind.CHANGES:
             yield "side", rule.first
-        case Kind.STOPS:
+        case RuleKind.STOPS:
             yield from (("tokens", rule.second), ("side", rule.third))
             yield from [("labels", rule.first)] if rule.first else []
-        case Kind.NEEDS | Kind.MATCHED:
+        case RuleKind.NEEDS | RuleKind.MATCHED:
             yield from (("label", rule.first), ("implies", rule.second))
-            yield from [("counted", True)] if rule.kind is Kind.MATCHED else []
-        case Kind.ONE_OF | Kind.EITHER:
+            yield from [("counted", True)] if rule.kind is RuleKind.MATCHED else []
+        case RuleKind.ONE_OF | RuleKind.EITHER:
             yield "labels", (rule.first, rule.second)
-            yield from [("limit", 1)] if rule.kind is Kind.ONE_OF else []
-        case Kind.FOLLOWED:
+            yield from [("limit", 1)] if rule.kind is RuleKind.ONE_OF else []
+        case RuleKind.FOLLOWED:
             # Tokens of the run follow each other.
             yield from (("first", rule.first), ("second", (rule.first, rule.second)))
-        case Kind.CHOICE:
+        case RuleKind.CHOICE:
             yield from (("first", rule.first), ("second", (rule.first, rule.second, rule.third)))
-        case Kind.APART | Kind.ORDER:
+        case RuleKind.APART | RuleKind.ORDER:
             yield from (("first", rule.first), ("second", rule.second))
         case _:
             yield "labels", rule.first
-            if rule.kind is Kind.ENDS:
+            if rule.kind is RuleKind.ENDS:
                 yield "position", -1
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Ints
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.learning.unseen import Answers
+from concord.workers.learning.unseen import UnseenAnswers
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class Pools:
     measure.
     """
 
-    answers: Answers
+    answers: UnseenAnswers
     measure: str
     labels: list[Labels] = field(default_factory=list)
     _local: list[float] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Pools:
     places: list[list[int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, answers: Answers, measure: str) -> Pools:
+    def of(cls, answers: UnseenAnswers, measure: str) -> Pools:
         """With every document's answer alone."""
         pools, every = cls(answers, measure), range(len(answers))
         alone = [answers.alone(i) for i in every]

@@ -24,7 +24,7 @@ TESTED = 0.2
 BINS = 10
 
 
-class Tally(NamedTuple):
+class TrialTally(NamedTuple):
     """Of so many test instances, how many had the right class, and what it took (CPU seconds)."""
 
     right: int
@@ -37,17 +37,17 @@ class Tally(NamedTuple):
         return self.right / max(self.tested, 1)
 
     @classmethod
-    def merge(cls, parts: Iterable[Tally]) -> Tally:
+    def merge(cls, parts: Iterable[TrialTally]) -> TrialTally:
         """See `Mergeable`."""
         given = list(parts)
         return cls(sum(p.right for p in given), sum(p.tested for p in given), sum(p.seconds for p in given))
 
 
-class Round(NamedTuple):
+class SampleRound(NamedTuple):
     """A size with the tallies of the settings that were tried, by number, and the numbers of those that are left."""
 
     size: int
-    tallies: Mapping[int, Tally]
+    tallies: Mapping[int, TrialTally]
     left: Sequence[int]
 
     @property
@@ -56,17 +56,17 @@ class Round(NamedTuple):
         return max(sorted(self.left), key=lambda number: self.tallies[number].right)
 
 
-Attempt = Callable[[int, Sequence[int]], Mapping[int, Tally]]
+Attempt = Callable[[int, Sequence[int]], Mapping[int, TrialTally]]
 """The tallies of some settings, by number, on a sample of so many instances; all are tested on the same ones."""
 
 
-def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[Round]:
-    """Each size in turn, of so many ``settings``, until one is left; the `Round.best` of the last is chosen."""
+def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[SampleRound]:
+    """Each size in turn, of so many ``settings``, until one is left; the `SampleRound.best` of the last is chosen."""
     left: Sequence[int] = range(settings)
     for size in sizes:
         tallies = attempt(size, sorted({0, *left}))
         left = [left[i] for i in survivors([tallies[number].right for number in left])]
-        yield Round(size, tallies, left)
+        yield SampleRound(size, tallies, left)
         if len(left) == 1:
             return
 

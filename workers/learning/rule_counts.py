@@ -23,7 +23,7 @@ from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Ints
 from concord.workers.constraints.rows import Mask
-from concord.workers.constraints.templates.runs import Side
+from concord.workers.constraints.templates.runs import ChangeSide
 from concord.workers.constraints.templates.template import PUNCTUATION, Site, TokenTest, same_run
 from concord.workers.learning.fields import Fields, View, fields_of
 from concord.workers.learning.run_order import Runs
@@ -31,13 +31,13 @@ from concord.workers.learning.run_order import Runs
 Key = TypeVar("Key")
 
 BILLION = 10**9
-SIDES = tuple(Side)
-MARK_SIDES = (Side.BEFORE, Side.AFTER)
+SIDES = tuple(ChangeSide)
+MARK_SIDES = (ChangeSide.BEFORE, ChangeSide.AFTER)
 BLOCK = 8_000
 """Tokens of the documents that are counted together."""
 
 
-class Kind(StrEnum):
+class RuleKind(StrEnum):
     """What a rule says, of a field A, or of two, A and B."""
 
     STARTS = "starts"
@@ -55,9 +55,9 @@ class Kind(StrEnum):
     TOGETHER = "together"
     """A level A is one run."""
     CHANGES = "changes"
-    """Labels change beside punctuation only; A is a `Side`."""
+    """Labels change beside punctuation only; A is a `ChangeSide`."""
     STOPS = "stops"
-    """Runs of a type A (or any) do not go on past a mark; B is the mark, C the `Side` of the change it stands on."""
+    """Runs of a type A (or any) end at a mark; B is the mark, C the `ChangeSide` of the change it stands on."""
     ONCE = "once"
     """A type A is one run."""
     ONE_OF = "one-of"
@@ -81,7 +81,7 @@ def blocks(batch: Batch, labels: LabelSet) -> Iterator[tuple[Batch, Labels]]:
             yield batch.part(first, last), gold[start:end]
 
 
-Verdict = tuple[Mask, Mask]
+RuleMasks = tuple[Mask, Mask]
 """In which documents a rule binds, and in which of them it holds: (D, …) of all rules of a kind."""
 
 
@@ -91,9 +91,9 @@ class RuleCounts:
 
     ``tables`` has for every kind (3, …) documents in which the rule binds, those that break it, and billionths of
     those in which it would hold by chance (0 for rules about which runs there are); after that come A and B, (K,) or
-    (K, K); of `Kind.CHANGES` (3,) sides; of `Kind.CHOICE` (2, T + 1, T + 1, T + 1) documents, and billionths of
+    (K, K); of `RuleKind.CHANGES` (3,) sides; of `RuleKind.CHOICE` (2, T + 1, T + 1, T + 1) documents, and billionths of
     those by chance, in which just B and C follow runs of A. ``marks`` has for each mark (3, 2, T + 1) the same of
-    `Kind.STOPS`: sides, and types, last any. ``sizes`` has for so many labelled runs in a document (1 + F + T · T,)
+    `RuleKind.STOPS`: sides, and types, last any. ``sizes`` has for so many labelled runs in a document (1 + F + T · T,)
     how many documents have them, and how many of these have each field, and either of two types. ``runs`` (T,) are
     the runs of each type.
     """
@@ -140,7 +140,7 @@ def _added(tables: Iterable[dict[Key, NDArray[np.int64]]]) -> dict[Key, NDArray[
 def _counted(batch: Batch, gold: Labels, labels: LabelSet, orders: int, seed: int) -> RuleCounts:
     runs, fields, site = Runs.of(batch, gold, labels), fields_of(labels), Site(batch, labels)
     tables = _order_tables(runs, fields, orders, seed)
-    tables[Kind.CHANGES] = _change_table(site, gold)
+    tables[RuleKind.CHANGES] = _change_table(site, gold)
     there = np.zeros((len(runs), runs.kinds), np.int64)
     np.add.at(there, (runs.documents, runs.types), 1)
     there = there[:, :-1]
@@ -166,16 +166,16 @@ class _Orders:
     @property
     def bound(self) -> Mask:
         """(D, size, size) does something follow a run of A, in gold?"""
-        return self._gold[Kind.FOLLOWED][0]
+        return self._gold[RuleKind.FOLLOWED][0]
 
     @property
     def binding(self) -> NDArray[np.int64]:
         """(D, size, size) in so many orders."""
-        return self._sums[Kind.FOLLOWED][0]
+        return self._sums[RuleKind.FOLLOWED][0]
 
-    def tables(self) -> dict[Kind, NDArray[np.int64]]:
+    def tables(self) -> dict[RuleKind, NDArray[np.int64]]:
         """(3, size, …) of every kind, see `RuleCounts`."""
-        found: dict[Kind, NDArray[np.int64]] = {}
+        found: dict[RuleKind, NDArray[np.int64]] = {}
         for kind, (bind, holds) in self._gold.items():
             # Gold is one of the orders: where it binds the share is defined, and it is never 0 for what gold keeps.
             chance = billionths(self._sums[kind][1], self._sums[kind][0])
@@ -195,7 +195,7 @@ def _order_tables(runs: Runs, fields: Fields, orders: int, seed: int) -> dict[st
         pairs.append(_followed_by_two(runs, types))
         for one in seen:
             one.add(types)
-    tables: dict[str, NDArray[np.int64]] = {Kind.CHOICE: _choice_table(pairs, seen[0], runs.kinds)}
+    tables: dict[str, NDArray[np.int64]] = {RuleKind.CHOICE: _choice_table(pairs, seen[0], runs.kinds)}
     size = len(fields.names) + 1
     for view, one in zip(fields.views, seen, strict=True):
         for kind, table in one.tables().items():
@@ -234,7 +234,7 @@ def _after(runs: Runs, types: Ints, kinds: int) -> NDArray[np.int64]:
     return pairs
 
 
-def order_verdicts(runs: Runs, types: Ints, kinds: int) -> dict[Kind, Verdict]:
+def order_verdicts(runs: Runs, types: Ints, kinds: int) -> dict[RuleKind, RuleMasks]:
     """Which rules about order hold in each document where its runs have these types (R,), each below ``kinds``."""
     count, document = len(runs), runs.documents
     every = np.arange(kinds)
@@ -247,14 +247,16 @@ def order_verdicts(runs: Runs, types: Ints, kinds: int) -> dict[Kind, Verdict]:
     differ = every[:, None] != every
     always = np.ones((count, kinds), np.bool_)
     ends = (("starts", runs.starts[:-1]), ("ends", runs.starts[1:] - 1))
-    found: dict[Kind, Verdict] = {Kind(name): (always, types[place][:, None] == every) for name, place in ends}
+    found: dict[RuleKind, RuleMasks] = {
+        RuleKind(name): (always, types[place][:, None] == every) for name, place in ends
+    }
     binds = np.broadcast_to((followed > 0) & differ, pairs.shape)
-    found[Kind.FOLLOWED] = binds, binds & (pairs == followed)
+    found[RuleKind.FOLLOWED] = binds, binds & (pairs == followed)
     binds = binds & there[:, None, :]
-    found[Kind.APART] = binds, binds & (pairs == 0)
+    found[RuleKind.APART] = binds, binds & (pairs == 0)
     binds = there[:, :, None] & there[:, None, :] & differ
-    found[Kind.ORDER] = binds, binds & (last[:, :, None] < first[:, None, :])
-    found[Kind.TOGETHER] = there, _stretches(runs, types, kinds) == 1
+    found[RuleKind.ORDER] = binds, binds & (last[:, :, None] < first[:, None, :])
+    found[RuleKind.TOGETHER] = there, _stretches(runs, types, kinds) == 1
     return found
 
 
@@ -271,7 +273,7 @@ def _change_table(site: Site, gold: Labels) -> NDArray[np.int64]:
     inner, passes = site.inner, site.mask(TokenTest(pattern=PUNCTUATION))
     changes = _changes(site, gold)
     before, after = passes[inner - 1], passes[inner]
-    free = {Side.BEFORE: before, Side.AFTER: after, Side.EITHER: before | after}
+    free = {ChangeSide.BEFORE: before, ChangeSide.AFTER: after, ChangeSide.EITHER: before | after}
     size = len(site.batch)
     document, table = site.document_of[inner], np.zeros((3, len(SIDES)), np.int64)
     edges, changed = (np.bincount(document, m, size).astype(int) for m in (np.ones(len(inner)), changes))
@@ -337,12 +339,12 @@ def _presence_tables(there: NDArray[np.int64], has: Mask) -> dict[str, NDArray[n
         pairs[:, a] = ((own + there > 1).sum(axis=0), ((own > 0) & (there < own)).sum(axis=0))
     own = either[:types, :types]
     tables = {
-        Kind.ONCE: np.stack([documents[:types], (there > 1).sum(axis=0), 0 * documents[:types]]),
-        Kind.ONE_OF: np.stack([own, pairs[0], 0 * own]),
-        Kind.THERE: np.stack([every, every - documents, 0 * every]),
-        Kind.EITHER: np.stack([np.full_like(either, len(has)), len(has) - either, 0 * either]),
-        Kind.NEEDS: needs,
-        Kind.MATCHED: np.stack([needs[0, :types, :types], pairs[1], 0 * own]),
+        RuleKind.ONCE: np.stack([documents[:types], (there > 1).sum(axis=0), 0 * documents[:types]]),
+        RuleKind.ONE_OF: np.stack([own, pairs[0], 0 * own]),
+        RuleKind.THERE: np.stack([every, every - documents, 0 * every]),
+        RuleKind.EITHER: np.stack([np.full_like(either, len(has)), len(has) - either, 0 * either]),
+        RuleKind.NEEDS: needs,
+        RuleKind.MATCHED: np.stack([needs[0, :types, :types], pairs[1], 0 * own]),
     }
     return {str(kind): table for kind, table in tables.items()}
 

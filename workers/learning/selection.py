@@ -58,7 +58,7 @@ MORE, FEWER = (20, 40, 80), (5, 2, 1)
 
 
 @dataclass(frozen=True)
-class Trial:
+class SettingsTrial:
     """Entities (D, 3) gold, predicted and correct of each judged document, by models of these settings without it."""
 
     settings: TrainerSettings
@@ -74,7 +74,7 @@ class Trial:
         """Entity F1 over all documents, a fraction."""
         return float(f1_of_counts(self.counts.sum(axis=0)))
 
-    def against(self, base: Trial) -> Comparison:
+    def against(self, base: SettingsTrial) -> Comparison:
         """The gain over another trial on the same documents."""
         return paired_bootstrap(base.counts, self.counts, rng=np.random.default_rng(0))
 
@@ -86,8 +86,8 @@ def select(
     *,
     folds: int = FOLDS,
     validation: Validation = Validation.RANDOM,
-    progress: Callable[[Trial], None] | None = None,
-) -> list[Trial]:
+    progress: Callable[[SettingsTrial], None] | None = None,
+) -> list[SettingsTrial]:
     """The trials in the order in which they were made. The first with the highest F1 is chosen, see `best_of`.
 
     Settings that are given stay as they are; of `CHOSEN` the others are searched. Raises `TrainingError` where there
@@ -116,7 +116,7 @@ def _choices(settings: TrainerSettings) -> list[str]:
     return [name for name in CHOSEN if name in fields and not (name == PASSES and PRIOR in fields)]
 
 
-def best_of(trials: Sequence[Trial]) -> Trial:
+def best_of(trials: Sequence[SettingsTrial]) -> SettingsTrial:
     """The one that is chosen."""
     return max(trials, key=lambda trial: trial.f1)
 
@@ -161,24 +161,24 @@ class _Search:
     train: Train
     folds: int
     validation: Validation
-    progress: Callable[[Trial], None] | None
-    trials: list[Trial]
+    progress: Callable[[SettingsTrial], None] | None
+    trials: list[SettingsTrial]
 
-    def attempt(self, settings: TrainerSettings) -> Trial:
+    def attempt(self, settings: TrainerSettings) -> SettingsTrial:
         """The trial of some settings."""
         judged = cross_validated(self.documents, self.train, settings, folds=self.folds, validation=self.validation)
-        trial = Trial(settings, judged)
+        trial = SettingsTrial(settings, judged)
         self.trials.append(trial)
         if self.progress is not None:
             self.progress(trial)
         return trial
 
-    def better(self, base: Trial, **changes: Any) -> Trial:
+    def better(self, base: SettingsTrial, **changes: Any) -> SettingsTrial:
         """The trial with some settings changed if its F1 is higher, or the one before."""
         trial = self.attempt(base.settings.model_copy(update=changes))
         return trial if trial.f1 > base.f1 else base
 
-    def features(self, settings: TrainerSettings) -> Trial:
+    def features(self, settings: TrainerSettings) -> SettingsTrial:
         """The better one of `BASES`, and `FAMILIES` where they help."""
         files = settings.model_dump(include=set(FILES.values()))
         none = {name: type(settings).model_fields[name].default for name in files}
@@ -190,7 +190,7 @@ class _Search:
                 best = self.better(best, features=f"{best.chosen[FEATURES]}+{name}", **added)
         return best
 
-    def prior(self, base: Trial) -> Trial:
+    def prior(self, base: SettingsTrial) -> SettingsTrial:
         """A lower or a higher weight of the prior, as long as F1 rises."""
         for factor in (FACTOR, 1.0 / FACTOR):
             best = base
@@ -200,7 +200,7 @@ class _Search:
                 return best
         return base
 
-    def passes(self, base: Trial) -> Trial:
+    def passes(self, base: SettingsTrial) -> SettingsTrial:
         """More passes or fewer, as long as F1 rises."""
         for counts in (MORE, FEWER):
             best = base

@@ -22,7 +22,7 @@ from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.features.windows import Windows, numbered, values_of
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.folds import fold_of
-from concord.workers.learning.progressive import Tally, asked_of
+from concord.workers.learning.progressive import TrialTally, asked_of
 from concord.workers.learning.trainers.trainer import TrainingError, gold_of
 from concord.workers.learning.trainers.trigram import entities_for, label_set, labels_around, remembered
 from concord.workers.models.memory import timbl
@@ -145,7 +145,7 @@ def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
     return list(found.values())
 
 
-def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[Tally]:
+def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[TrialTally]:
     """How many tokens get the right class (all of its labels) by so many remembered ones, for each of a group.
 
     The CPU seconds are shared out evenly. Raises `TimblError`.
@@ -161,7 +161,7 @@ def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[T
         found = [_timbl(instances, one).neighbourhoods(asked) for one in group]
     right = [_right(one.predicted[place.ravel()], instances.labels, part.wanted) for one in found]
     seconds = (time.process_time() - started) / len(group)
-    return [Tally(count, len(part.wanted), seconds) for count in right]
+    return [TrialTally(count, len(part.wanted), seconds) for count in right]
 
 
 def _right(predicted: Ints, labels: Ints, wanted: Ints) -> int:

@@ -26,7 +26,7 @@ from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.climbing import Point, alike, climb
+from concord.workers.learning.climbing import SettingsPoint, alike, climb
 from concord.workers.learning.penalties import TunedSettings, declared_weights, with_weights
 from concord.workers.models.model import Model, local_scores
 
@@ -75,11 +75,11 @@ def tune_weights(
 
     Raises `ValueError` where it has none, `LabelError` for labels that the model does not have, and `EngineError`.
     """
-    held_out = _HeldOut.of(batch, model, constraints, settings, seed)
-    trials: dict[Point, Counts] = {}
+    held_out = _WeightProblems.of(batch, model, constraints, settings, seed)
+    trials: dict[SettingsPoint, Counts] = {}
     middle = settings.factors.index(1.0)
 
-    def worth(point: Point) -> tuple[float, float]:
+    def worth(point: SettingsPoint) -> tuple[float, float]:
         if point not in trials:
             trials[point] = held_out.counts(point)
             if progress is not None:
@@ -104,7 +104,7 @@ def tune_weights(
 
 
 @dataclass(frozen=True, eq=False)
-class _HeldOut:
+class _WeightProblems:
     """Held-out documents as problems grounded once; trials differ in weights alone."""
 
     pair: Pair
@@ -116,7 +116,7 @@ class _HeldOut:
     @classmethod
     def of(
         cls, batch: Batch, model: Model, constraints: DeclaredConstraints, settings: TunedSettings, seed: int
-    ) -> _HeldOut:
+    ) -> _WeightProblems:
         if batch.labels is None:
             raise ValueError(f"documents {batch.doc_ids[0]!r} and after have no gold labels to tune on")
         gold = model.labels.encode(batch.labels.strings())
@@ -135,11 +135,11 @@ class _HeldOut:
         family = families(self.constraints)
         return tuple(sorted({family[t] for t, weight in declared_weights(self.constraints) if math.isfinite(weight)}))
 
-    def named(self, point: Point) -> dict[str, float]:
+    def named(self, point: SettingsPoint) -> dict[str, float]:
         """The factors by family."""
         return dict(zip(self.families, point, strict=True))
 
-    def counts(self, point: Point) -> Counts:
+    def counts(self, point: SettingsPoint) -> Counts:
         """(D, R, 3) the measure's counts of each document under these factors."""
         factors, family = self.named(point), families(self.constraints)
         own = {t: factors[family[t]] if math.isfinite(w) else 1.0 for t, w in declared_weights(self.constraints)}

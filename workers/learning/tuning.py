@@ -14,7 +14,7 @@ from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.evaluation.conlleval import EntityCounts
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.sampling import gibbs
-from concord.workers.learning.climbing import Point, alike, climb
+from concord.workers.learning.climbing import SettingsPoint, alike, climb
 from concord.workers.models.model import Model, local_scores
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
@@ -51,7 +51,7 @@ def tune_scales(
     """
     settings = config or GibbsSettings(sweeps=20)
     tuning = _Tuning(tuple(scales), settings, seed, progress, {})
-    grounded = [(_HeldOut.of(documents, model, LabelConsistency(counts)), counts) for counts in counted]
+    grounded = [(_CostProblems.of(documents, model, LabelConsistency(counts)), counts) for counts in counted]
     held_out, counts = max(grounded, key=lambda given: tuning.alike(*given).f1)
     best = tuning.climb(held_out, counts)
     return LabelConsistency(counts, best.scales), list(tuning.trials.values())
@@ -66,7 +66,7 @@ class _Tuning(NamedTuple):
     progress: Callable[[ScaleTrial], None] | None
     trials: dict[tuple[bool, Scales], ScaleTrial]
 
-    def attempt(self, held_out: _HeldOut, counts: PairCounts, chosen: Scales) -> ScaleTrial:
+    def attempt(self, held_out: _CostProblems, counts: PairCounts, chosen: Scales) -> ScaleTrial:
         """The trial of these scales."""
         name = counts.fold_case, chosen
         if name not in self.trials:
@@ -76,27 +76,27 @@ class _Tuning(NamedTuple):
                 self.progress(self.trials[name])
         return self.trials[name]
 
-    def alike(self, held_out: _HeldOut, counts: PairCounts) -> ScaleTrial:
+    def alike(self, held_out: _CostProblems, counts: PairCounts) -> ScaleTrial:
         """The best trial with one scale for all families."""
         best = alike(self.scales, len(Scales._fields), self._worth(held_out, counts))
         return self.attempt(held_out, counts, Scales(*best))
 
-    def climb(self, held_out: _HeldOut, counts: PairCounts) -> ScaleTrial:
+    def climb(self, held_out: _CostProblems, counts: PairCounts) -> ScaleTrial:
         """Tries what is beside the best trial, until nothing there is better than it."""
         best = climb(self.alike(held_out, counts).scales, self.scales, self._worth(held_out, counts))
         return self.attempt(held_out, counts, Scales(*best))
 
-    def _worth(self, held_out: _HeldOut, counts: PairCounts) -> Callable[[Point], tuple[float, float]]:
+    def _worth(self, held_out: _CostProblems, counts: PairCounts) -> Callable[[SettingsPoint], tuple[float, float]]:
         """F1, and of equals the smaller scales."""
 
-        def worth(point: Point) -> tuple[float, float]:
+        def worth(point: SettingsPoint) -> tuple[float, float]:
             return self.attempt(held_out, counts, Scales(*point)).f1, -sum(point)
 
         return worth
 
 
 @dataclass(frozen=True, eq=False)
-class _HeldOut:
+class _CostProblems:
     """Held-out documents as problems grounded once; trials differ in costs alone."""
 
     documents: Sequence[Document]
@@ -104,7 +104,7 @@ class _HeldOut:
     gold: Sequence[Labels]
 
     @classmethod
-    def of(cls, documents: Sequence[Document], model: Model, consistency: LabelConsistency) -> _HeldOut:
+    def of(cls, documents: Sequence[Document], model: Model, consistency: LabelConsistency) -> _CostProblems:
         gold = [_gold(document, model.labels) for document in documents]
         batch = Batch.of(documents)
         problems = list(local_scores(model, batch).problems(batch, model.labels, consistency))

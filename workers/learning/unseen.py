@@ -121,7 +121,7 @@ class _Looked(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class UnseenAnswers:
     """``weighed`` (K,) says whose weights are given at each question; others cost what they are declared to.
 
     Raises `LabelError` for labels that no document has, and `EngineError`.
@@ -216,6 +216,6 @@ def _summed(one: Potentials, other: Potentials) -> Potentials:
     return Potentials(one.unary + other.unary, one.transition + other.transition, one.sentence_starts)
 
 
-def answered(answers: Answers, chosen: Ints, weights: Floats) -> list[Labels]:
+def answered(answers: UnseenAnswers, chosen: Ints, weights: Floats) -> list[Labels]:
     """The answers of some documents under weights (K,)."""
     return [answers.under(i, weights).labels for i in chosen.tolist()]

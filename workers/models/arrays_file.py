@@ -27,7 +27,7 @@ class ArraysFileError(ValueError):
     """A file that does not hold the arrays it should; the message names the array and the fault."""
 
 
-class Kind(NamedTuple):
+class ArrayKind(NamedTuple):
     """What an array has to be: its name in messages, its type and its number of axes."""
 
     name: str
@@ -42,7 +42,7 @@ def write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> None:
             np.lib.format.write_array(file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
 
 
-def read_arrays(path: Path, kinds: Sequence[Kind]) -> list[NDArray[Any]]:
+def read_arrays(path: Path, kinds: Sequence[ArrayKind]) -> list[NDArray[Any]]:
     """The arrays of a file, which has these and nothing else. Raises `ArraysFileError`."""
     data = path.read_bytes()
     arrays: list[NDArray[Any]] = []

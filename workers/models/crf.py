@@ -24,29 +24,29 @@ from concord.schemas.settings import TrainerSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
 from concord.workers.features.templates import FeatureSet
-from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.feature_files import read_features, write_features
 from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 
 KIND = "crf"
 WEIGHTS_FILE = "weights.bin"
 ARRAYS = (
-    Kind("start", "<i8"),
-    Kind("label", "<i4"),
-    Kind("weight", "<f8"),
-    Kind("attribute_keys", "<u8"),
-    Kind("attribute_rows", "<i4"),
-    Kind("conjunction_keys", "<u8"),
-    Kind("conjunction_rows", "<i4"),
-    Kind("value_keys", "<u8"),
-    Kind("value_rows", "<i4"),
-    Kind("transition", "<f8", 2),
-    Kind("missing", "|b1"),
+    ArrayKind("start", "<i8"),
+    ArrayKind("label", "<i4"),
+    ArrayKind("weight", "<f8"),
+    ArrayKind("attribute_keys", "<u8"),
+    ArrayKind("attribute_rows", "<i4"),
+    ArrayKind("conjunction_keys", "<u8"),
+    ArrayKind("conjunction_rows", "<i4"),
+    ArrayKind("value_keys", "<u8"),
+    ArrayKind("value_rows", "<i4"),
+    ArrayKind("transition", "<f8", 2),
+    ArrayKind("missing", "|b1"),
 )
 """The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights`, and the model's own two."""
 
 
-class Learned(NamedTuple):
+class LearnedCrf(NamedTuple):
     """What a trainer of CRFs finds out; the fields are those of `CrfModel`."""
 
     labels: LabelSet
@@ -106,7 +106,7 @@ class CrfModel:
 
 def save(
     out: Path,
-    learned: Learned,
+    learned: LearnedCrf,
     *,
     settings: TrainerSettings,
     training: Mapping[str, Any],

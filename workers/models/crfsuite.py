@@ -50,7 +50,7 @@ FINENESS = 44
 """Binary digits that products of weights are rounded to, counted from the largest weight."""
 
 Features = Callable[[list[str]], Any]
-Words = Callable[[str], Any]
+WordsFunction = Callable[[str], Any]
 
 
 class NamedFunction(BaseModel):
@@ -101,7 +101,7 @@ class CrfsuiteModel:
     weights: CrfsuiteWeights
     functions: Functions
     features: Features
-    words: Words | None
+    words: WordsFunction | None
     manifest: Manifest
     digest: str
     columns: tuple[str, ...] = (TOKENS,)

@@ -24,7 +24,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from concord.schemas.settings import HmmSettings
 from concord.workers.features.extractors import shape
-from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 from concord.workers.storage.files import write_whole
 
@@ -32,7 +32,12 @@ KIND = "hmm"
 STRINGS_FILE = "strings.json"
 """The words and the shapes that were seen, each in the order of their rows."""
 TABLES_FILE = "tables.bin"
-ARRAYS = (Kind("initial", "<f8"), Kind("transition", "<f8", 2), Kind("word", "<f8", 2), Kind("shape", "<f8", 2))
+ARRAYS = (
+    ArrayKind("initial", "<f8"),
+    ArrayKind("transition", "<f8", 2),
+    ArrayKind("word", "<f8", 2),
+    ArrayKind("shape", "<f8", 2),
+)
 
 
 class Tables(NamedTuple):

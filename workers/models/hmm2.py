@@ -24,7 +24,7 @@ from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from concord.schemas.settings import Hmm2Settings
 from concord.workers.inference.core.second_order import best_second_order, earlier
 from concord.workers.models import hmm
-from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 from concord.workers.models.hmm import HmmModel
 
@@ -32,7 +32,7 @@ KIND = "hmm2"
 FIRST = "first"
 """Folder of the model of first order, which has the words and how sentences open."""
 SECOND_FILE = "second.bin"
-ARRAYS = (Kind("second", "<f8", 3),)
+ARRAYS = (ArrayKind("second", "<f8", 3),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from concord.schemas.errors import InputError
 from concord.schemas.labels import BIO_PREFIX, OUTSIDE, LabelError, Labels, LabelSet, bio_label
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from concord.schemas.settings import ScoresSettings, Settings
-from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 from concord.workers.storage.files import write_whole
 
@@ -32,7 +32,7 @@ KIND = "scores"
 SCORES_FILE = "scores.json"
 """The `ScoresSettings`."""
 TRANSITION_FILE = "transition.bin"
-ARRAYS = (Kind("transition", "<f8", 2),)
+ARRAYS = (ArrayKind("transition", "<f8", 2),)
 PREFIXES = ("B-", "I-", *BIO_PREFIX)
 
 

@@ -40,7 +40,7 @@ from concord.workers.inference.core.segments import (
     max_marginals,
 )
 from concord.workers.models import crf
-from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.feature_files import read_features, write_features
 from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 
@@ -50,21 +50,21 @@ PARTS = ("inside", "first", "last")
 """Of which tokens of a segment the features are."""
 _OF_FEATURES = crf.ARRAYS[:-2]
 ARRAYS = (
-    *(Kind(f"{part} {name}", dtype, axes) for part in PARTS for name, dtype, axes in _OF_FEATURES),
-    Kind("length", "<f8", 2),
-    Kind("transition", "<f8", 2),
-    Kind("whole", "<f8", 2),
-    Kind("whole_keys", "<u8"),
-    Kind("whole_rows", "<i4"),
-    Kind("marginals", "|b1"),
+    *(ArrayKind(f"{part} {name}", dtype, axes) for part in PARTS for name, dtype, axes in _OF_FEATURES),
+    ArrayKind("length", "<f8", 2),
+    ArrayKind("transition", "<f8", 2),
+    ArrayKind("whole", "<f8", 2),
+    ArrayKind("whole_keys", "<u8"),
+    ArrayKind("whole_rows", "<i4"),
+    ArrayKind("marginals", "|b1"),
 )
-"""The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights` for each part, those of `Learned`, and whether
-engines are given marginals."""
+"""The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights` for each part, those of `LearnedSemiCrf`, and
+whether engines are given marginals."""
 TIE = 1e-9
 """Nats that a label costs at least which is not the answer, though segments with it may score as much."""
 
 
-class Learned(NamedTuple):
+class LearnedSemiCrf(NamedTuple):
     """What training finds out, by K labels of segments: the types of ``labels`` in order, then outside if it was seen.
 
     ``parts`` are the weights of features of the tokens inside, first and last in a segment; ``length`` (M, K),
@@ -84,7 +84,7 @@ class Learned(NamedTuple):
 class SemiCrfModel:
     """What was learned, and whether engines are given marginals, or what the best segments lose."""
 
-    learned: Learned
+    learned: LearnedSemiCrf
     gives_marginals: bool
     manifest: Manifest
 
@@ -177,7 +177,7 @@ class SemiCrfModel:
         return np.where(segments.size > 0, opening[segments.kind], inside[segments.kind])
 
 
-def save(out: Path, learned: Learned, *, settings: SemiCrfSettings, training: Mapping[str, Any]) -> SemiCrfModel:
+def save(out: Path, learned: LearnedSemiCrf, *, settings: SemiCrfSettings, training: Mapping[str, Any]) -> SemiCrfModel:
     """Writes the weights and, last, the manifest into a folder that `begin` has made.
 
     Raises `OSError`, and `OutputError` of the manifest.
@@ -215,14 +215,16 @@ def load(folder: Path | str) -> SemiCrfModel:
         cut = len(PARTS) * len(_OF_FEATURES)
         parts = tuple(FeatureWeights(*arrays[k : k + len(_OF_FEATURES)]) for k in range(0, cut, len(_OF_FEATURES)))
         length, transition, whole, keys, rows, marked = arrays[cut:]
-        learned = Learned(manifest.label_set, features, parts, length, transition, whole, WholeSegments(keys, rows))
+        learned = LearnedSemiCrf(
+            manifest.label_set, features, parts, length, transition, whole, WholeSegments(keys, rows)
+        )
         _check(learned, marked)
     except (ArraysFileError, FeatureError) as error:
         raise ModelError(f"{folder / WEIGHTS_FILE}: damaged ({error}); copy the folder again or train again") from error
     return SemiCrfModel(learned, bool(marked[0]), manifest)
 
 
-def _check(learned: Learned, marked: NDArray[np.bool_]) -> None:
+def _check(learned: LearnedSemiCrf, marked: NDArray[np.bool_]) -> None:
     """Raises `FeatureError` where an array is not of so many labels, or not of finite weights."""
     width, types = learned.length.shape[1], len(learned.labels.types)
     known = (types, types + 1) if OUTSIDE in learned.labels.index else (types,)

@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
-from concord.schemas.trigram import TrigramSettings, Window
+from concord.schemas.trigram import TrigramSettings, TrigramWindow
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
 from concord.workers.features.windows import Windows, numbered
-from concord.workers.models.arrays_file import ArraysFileError, Kind, read_arrays, write_arrays
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 from concord.workers.models.memory import timbl
 from concord.workers.models.memory.nearest import Nearest, Vote
@@ -43,7 +43,12 @@ INSTANCES_FILE = "instances.bin"
 VALUES_FILE = "values.parquet"
 """The values of each feature, by number."""
 ENTITIES_FILE = "entities.parquet"
-ARRAYS = (Kind("values", "<i4", 2), Kind("classes", "<i4"), Kind("weights", "<f8"), Kind("labels", "<i8", 2))
+ARRAYS = (
+    ArrayKind("values", "<i4", 2),
+    ArrayKind("classes", "<i4"),
+    ArrayKind("weights", "<f8"),
+    ArrayKind("labels", "<i8", 2),
+)
 LAYOUT = pa.schema([("feature", pa.int32()), ("value", pa.string())])
 
 
@@ -166,7 +171,7 @@ def load(folder: Path | str) -> TrigramModel:
     try:
         instances = Instances(*read_arrays(folder / INSTANCES_FILE, ARRAYS))
         values = _read_values(folder / VALUES_FILE)
-        entities = read_gazetteer(folder / ENTITIES_FILE) if settings.windows is Window.NAMES else None
+        entities = read_gazetteer(folder / ENTITIES_FILE) if settings.windows is TrigramWindow.NAMES else None
         _check(instances, values, manifest.label_set, remembered=settings.learner == NEAREST)
     except (ArraysFileError, GazetteerFileError, ValueError) as error:
         raise ModelError(f"{folder / MANIFEST}: a file of the model is damaged ({error}); train again") from error

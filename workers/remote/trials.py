@@ -8,13 +8,13 @@ from typing import NamedTuple
 from concord.schemas.settings import TextSettings
 from concord.schemas.trigram import Metric, TrigramSettings
 from concord.workers.corpus.shards import DEFAULT_TEXT
-from concord.workers.learning.progressive import Tally
+from concord.workers.learning.progressive import TrialTally
 from concord.workers.learning.trigram_trials import Sample, chosen_of, tried
 from concord.workers.models.trigram import NEAREST
 from concord.workers.remote.task import Task
 
 
-class Trial(NamedTuple):
+class TrialGroup(NamedTuple):
     """A group of settings (`workers.learning.trigram_trials.together`) on so many tokens; see `Unit`."""
 
     group: tuple[TrigramSettings, ...]
@@ -58,7 +58,7 @@ class TrialParts(NamedTuple):
     text: TextSettings = DEFAULT_TEXT
 
 
-def _run(trial: Trial, parts: TrialParts) -> list[Tally]:
+def _run(trial: TrialGroup, parts: TrialParts) -> list[TrialTally]:
     return tried(parts.sample, trial.group, trial.tokens)
 
 
@@ -80,4 +80,4 @@ def _builds(parts: TrialParts) -> int:
     return REMEMBERED[parts.learner] * len(parts.sample.values) * min(tokens, parts.largest or tokens)
 
 
-TRIALS = Task("trials", TrialParts, run=_run, counts=Tally.merge, rehearse=_run, warm=_warm, builds=_builds)
+TRIALS = Task("trials", TrialParts, run=_run, counts=TrialTally.merge, rehearse=_run, warm=_warm, builds=_builds)

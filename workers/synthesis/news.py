@@ -21,7 +21,7 @@ from concord.workers.synthesis.text import (
     WORDS,
 )
 
-Words = tuple[str, ...]
+Phrase = tuple[str, ...]
 
 _FIRM_SUFFIXES = ("Corp", "Inc", "Ltd", "Group", "Holdings", "Bank", "Motors", "Airlines", "Steel", "Industries")
 _BODY_ENDINGS = (("National", "Union"), ("Trade", "Council"), ("Workers", "Party"), ("Liberation", "Front"))
@@ -42,15 +42,15 @@ class Name(NamedTuple):
 
     type: str
     role: str
-    full: Words
-    short: Words
+    full: Phrase
+    short: Phrase
 
 
 class Mention(NamedTuple):
     """A name as it stands in a sentence."""
 
     type: str
-    words: Words
+    words: Phrase
 
 
 class Story:
@@ -118,9 +118,9 @@ class Story:
 
 
 @cache
-def _compiled(pattern: str) -> tuple[tuple[str, Words, Words], ...]:
+def _compiled(pattern: str) -> tuple[tuple[str, Phrase, Phrase], ...]:
     """Parts of a pattern: ('', words, tags), or the letter of a mention, or the name of a word list."""
-    parts: list[tuple[str, Words, Words]] = []
+    parts: list[tuple[str, Phrase, Phrase]] = []
     literal: list[str] = []
     for piece in [*pattern.split(), "<>"]:
         slot = piece[1:-1] if piece[0] in "{<" else None
@@ -136,7 +136,7 @@ def _compiled(pattern: str) -> tuple[tuple[str, Words, Words], ...]:
 
 
 @cache
-def _outside(count: int) -> Words:
+def _outside(count: int) -> Phrase:
     return ("O",) * count
 
 
@@ -162,7 +162,7 @@ _NUMBERS: dict[str, Callable[[Draws], str]] = {
 }
 
 
-def _drawn_words(kind: str, draws: Draws) -> Words:
+def _drawn_words(kind: str, draws: Draws) -> Phrase:
     if kind in _NUMBERS:
         return (_NUMBERS[kind](draws),)
     return draws.common(WORDS[kind])
@@ -176,7 +176,7 @@ def person(draws: Draws) -> Name:
 
 def city(draws: Draws) -> Name:
     """A town or city."""
-    words: Words = (PLACES.draw(draws),)
+    words: Phrase = (PLACES.draw(draws),)
     if draws.chance(0.12):
         words = (draws.choice(_PLACE_OPENINGS), *words)
     return Name("LOC", "LOC", words, words)

@@ -28,7 +28,7 @@ from concord.workers.verification.plain_chain import best_labels
 from concord.workers.verification.second_path import SecondPath
 
 
-class Definition(NamedTuple):
+class RunDefinition(NamedTuple):
     """What a run was made from, and what it promises; ``said`` are the columns that are the same in every row."""
 
     labels: LabelSet
@@ -44,7 +44,7 @@ class Definition(NamedTuple):
             return next(self.path.scores(document).problems(document, self.labels, self.constraints))
 
 
-class Written(NamedTuple):
+class WrittenShard(NamedTuple):
     """What a run's files say of a shard. ``proofs`` by document, empty where there are none."""
 
     rows: Sequence[Row]
@@ -52,7 +52,7 @@ class Written(NamedTuple):
     proofs: Mapping[str, Ints | None]
 
 
-class Fault(NamedTuple):
+class WrongField(NamedTuple):
     """The first wrong field of a document; ``rejected``: of its reject, not of its answer."""
 
     doc_id: str | None
@@ -66,15 +66,15 @@ class Verdict:
     """What is known of a shard; ``report`` counts it anew, None where there are faults."""
 
     standings: Counter[Standing] = field(default_factory=Counter)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[WrongField] = field(default_factory=list)
     rejected: int = 0
     lethal: int = 0
     report: ShardReport | None = None
 
 
 @dataclass
-class _Answers:
-    """The confirmed answers of a shard, as `workers.labelling.report.Answers` has them."""
+class _ConfirmedAnswers:
+    """The confirmed answers of a shard, as `workers.labelling.report.LabelledAnswers` has them."""
 
     decoded: list[Decoded] = field(default_factory=list)
     first: list[Labels] = field(default_factory=list)
@@ -99,8 +99,8 @@ def verify_shard(
     batch: Batch,
     unread: Sequence[Reject],
     first_row: int,
-    written: Written,
-    definition: Definition,
+    written: WrittenShard,
+    definition: RunDefinition,
     *,
     progress: Callable[[], None],
 ) -> Verdict:
@@ -108,13 +108,13 @@ def verify_shard(
 
     ``batch`` and ``unread`` are what is read of the shard, whose first row in its file is ``first_row``.
     """
-    verdict, answers = Verdict(rejected=len(written.rejects)), _Answers()
+    verdict, answers = Verdict(rejected=len(written.rejects)), _ConfirmedAnswers()
     rows = _found(batch, written.rows, verdict)
     refused = set(_refused(batch, unread, first_row, written, definition, verdict, answers))
     for doc_id in batch.doc_ids:
         if (doc_id in rows) + (doc_id in refused) != 1:
             twice = "is answered and rejected" if doc_id in rows else "is neither answered nor rejected"
-            verdict.faults.append(Fault(doc_id, DOC_ID, twice))
+            verdict.faults.append(WrongField(doc_id, DOC_ID, twice))
     for place, doc_id in enumerate(batch.doc_ids):
         if doc_id in rows:
             claims = Claims(rows[doc_id], batch.part(place, place + 1), written.proofs.get(doc_id))
@@ -127,16 +127,16 @@ def verify_shard(
     return verdict
 
 
-def _judge(claims: Claims, definition: Definition, verdict: Verdict, answers: _Answers) -> None:
+def _judge(claims: Claims, definition: RunDefinition, verdict: Verdict, answers: _ConfirmedAnswers) -> None:
     doc_id = claims.row[DOC_ID]
     try:
         problem = definition.problem(claims.document)
         verdict.standings[confirm(claims, problem, definition.promises, definition.said)] += 1
         answers.add(claims.row, problem)
     except ClaimError as error:
-        verdict.faults.append(Fault(doc_id, error.field, error.reason))
+        verdict.faults.append(WrongField(doc_id, error.field, error.reason))
     except DocumentError as error:
-        verdict.faults.append(Fault(doc_id, DOC_ID, f"has an answer, though {error.reason}"))
+        verdict.faults.append(WrongField(doc_id, DOC_ID, f"has an answer, though {error.reason}"))
 
 
 def _found(batch: Batch, rows: Sequence[Row], verdict: Verdict) -> dict[str, Row]:
@@ -147,13 +147,13 @@ def _found(batch: Batch, rows: Sequence[Row], verdict: Verdict) -> dict[str, Row
     for row in rows:
         doc_id = row[DOC_ID]
         if doc_id not in place:
-            verdict.faults.append(Fault(doc_id, DOC_ID, "is no document of these rows of the corpus"))
+            verdict.faults.append(WrongField(doc_id, DOC_ID, "is no document of these rows of the corpus"))
         elif doc_id in found:
-            verdict.faults.append(Fault(doc_id, DOC_ID, "is there twice"))
+            verdict.faults.append(WrongField(doc_id, DOC_ID, "is there twice"))
         else:
             found[doc_id] = row
             if place[doc_id] < last:
-                verdict.faults.append(Fault(doc_id, DOC_ID, "is not where the corpus has it"))
+                verdict.faults.append(WrongField(doc_id, DOC_ID, "is not where the corpus has it"))
             last = place[doc_id]
     return found
 
@@ -162,10 +162,10 @@ def _refused(
     batch: Batch,
     unread: Sequence[Reject],
     first_row: int,
-    written: Written,
-    definition: Definition,
+    written: WrittenShard,
+    definition: RunDefinition,
     verdict: Verdict,
-    answers: _Answers,
+    answers: _ConfirmedAnswers,
 ) -> Iterator[str]:
     """The documents of the batch that are rejects, each for a reason that it has; other rejects are faults."""
     wanted = Counter(unread)
@@ -178,17 +178,19 @@ def _refused(
         if wanted[reject]:
             wanted[reject] -= 1
         elif place is None or place in seen or batch.doc_ids[place] != reject.doc_id:
-            verdict.faults.append(Fault(reject.doc_id, "row", f"{reject.row} is no such reject", rejected=True))
+            verdict.faults.append(WrongField(reject.doc_id, "row", f"{reject.row} is no such reject", rejected=True))
         else:
             seen.add(place)
             _check_reason(reject, batch.part(place, place + 1), definition, verdict, answers)
             yield batch.doc_ids[place]
     for reject in wanted.elements():
         reason = f"{reject.row} is not among the rejects, though {reject.reason}"
-        verdict.faults.append(Fault(reject.doc_id, "row", reason, rejected=True))
+        verdict.faults.append(WrongField(reject.doc_id, "row", reason, rejected=True))
 
 
-def _check_reason(reject: Reject, document: Batch, definition: Definition, verdict: Verdict, answers: _Answers) -> None:
+def _check_reason(
+    reject: Reject, document: Batch, definition: RunDefinition, verdict: Verdict, answers: _ConfirmedAnswers
+) -> None:
     """Makes a fault of a document that was rejected for a reason that it does not have."""
     if reject.reason == LETHAL:
         verdict.lethal += 1
@@ -197,7 +199,7 @@ def _check_reason(reject: Reject, document: Batch, definition: Definition, verdi
         problem = definition.problem(document)
     except DocumentError as error:
         if error.reason != reject.reason:
-            verdict.faults.append(Fault(reject.doc_id, "reason", f"is that {error.reason}", rejected=True))
+            verdict.faults.append(WrongField(reject.doc_id, "reason", f"is that {error.reason}", rejected=True))
         return
     labels, _ = best_labels(problem.potentials)
     hopeless = problem.score(labels).objective == -np.inf
@@ -205,4 +207,4 @@ def _check_reason(reject: Reject, document: Batch, definition: Definition, verdi
         answers.infeasible += 1
         answers.infeasible_rejected += 1
         return
-    verdict.faults.append(Fault(reject.doc_id, "reason", "is not one that this document has", rejected=True))
+    verdict.faults.append(WrongField(reject.doc_id, "reason", "is not one that this document has", rejected=True))

@@ -203,7 +203,7 @@ class SequenceImpliesSequence(RowTemplate):
         return wherever(site.bounds(self.scope)[0], site.openings(site.segment(self.scope), self.label))
 
 
-class Side(StrEnum):
+class ChangeSide(StrEnum):
     """Which token of a change is looked at."""
 
     BEFORE = "before"
@@ -220,7 +220,7 @@ class TransitionOn(RowTemplate):
     """
 
     tokens: Tokens = Field(default_factory=lambda: TokenTest(pattern=PUNCTUATION))
-    side: Side = Side.EITHER
+    side: ChangeSide = ChangeSide.EITHER
     label_fields: ClassVar[tuple[str, ...]] = ()
 
     def rows(self, site: Site) -> Draft:
@@ -228,9 +228,9 @@ class TransitionOn(RowTemplate):
         passes = site.mask(self.tokens)
         inner = site.inner
         free = np.zeros(len(inner), np.bool_)
-        if self.side is not Side.AFTER:
+        if self.side is not ChangeSide.AFTER:
             free |= passes[inner - 1]
-        if self.side is not Side.BEFORE:
+        if self.side is not ChangeSide.BEFORE:
             free |= passes[inner]
         return forbidden_edges(inner[~free], ~same_run(site.labels))
 
@@ -244,7 +244,7 @@ class ChangesAt(RowTemplate):
 
     tokens: Tokens
     labels: Names | None = None
-    side: Literal[Side.BEFORE, Side.AFTER] = Side.BEFORE
+    side: Literal[ChangeSide.BEFORE, ChangeSide.AFTER] = ChangeSide.BEFORE
 
     def rows(self, site: Site) -> Draft:
         """One row an edge at such a token."""
@@ -257,12 +257,12 @@ class ChangesAt(RowTemplate):
         at = self._edges(site)
         if self.labels is None:
             return always(at)
-        own = at - (self.side is Side.BEFORE)
+        own = at - (self.side is ChangeSide.BEFORE)
         return wherever(at, [tokens_in(np.arange(len(at)), own, site.mask_of(self.labels))])
 
     def _edges(self, site: Site) -> Ints:
         passes, inner = site.mask(self.tokens), site.inner
-        return inner[passes[inner - (self.side is Side.BEFORE)]]
+        return inner[passes[inner - (self.side is ChangeSide.BEFORE)]]
 
 
 def _opened(site: Site, names: Names, row: Ints, position: Ints, coefficient: float | Ints) -> tuple[Part, ...]:

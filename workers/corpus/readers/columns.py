@@ -12,7 +12,7 @@ from concord.schemas.settings import ColumnsSettings
 from concord.workers.corpus.readers.lines import (
     BIO,
     PLAIN,
-    Draft,
+    DocumentDraft,
     Form,
     blocks,
     documents,
@@ -53,7 +53,7 @@ def _form(settings: ColumnsSettings) -> Form:
     )
 
 
-def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Iterator[Draft]:
+def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Iterator[DocumentDraft]:
     stream = blocks(path, form)
     if has_boundary(path, form):
         return split_at_boundaries(stream)

@@ -31,7 +31,7 @@ class Line(NamedTuple):
     content: bytes
 
 
-class Fault(NamedTuple):
+class LineFault(NamedTuple):
     """What is wrong in which line (from 1)."""
 
     line: int
@@ -43,11 +43,11 @@ class Block(NamedTuple):
 
     line: int
     rows: list[list[str]]
-    fault: Fault | None
+    fault: LineFault | None
     opens_document: bool
 
 
-class Draft(NamedTuple):
+class DocumentDraft(NamedTuple):
     """The sentences of one document before they are checked; ``line`` is where it starts."""
 
     line: int
@@ -122,7 +122,7 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
     """The blocks of a file, streaming; a block with a bad line carries the first fault in it."""
     first = 0
     rows: list[list[str]] = []
-    fault: Fault | None = None
+    fault: LineFault | None = None
     for line in file_lines(path):
         opens, blank = opens_document(line, form), not line.content.strip(b" \t")
         if (opens or blank) and first:
@@ -135,16 +135,16 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
             try:
                 rows.append(_row(line, form))
             except BadLineError as error:
-                fault = fault or Fault(line.number, f"line {line.number}: {error}")
+                fault = fault or LineFault(line.number, f"line {line.number}: {error}")
     if first:
         yield _sentence(first, rows, fault, form)
 
 
-def _sentence(first: int, rows: list[list[str]], fault: Fault | None, form: Form) -> Block:
+def _sentence(first: int, rows: list[list[str]], fault: LineFault | None, form: Form) -> Block:
     return Block(first, rows, fault or _broken(first, rows, form), opens_document=False)
 
 
-def _broken(first: int, rows: list[list[str]], form: Form) -> Fault | None:
+def _broken(first: int, rows: list[list[str]], form: Form) -> LineFault | None:
     """The first label that contradicts its neighbours; the rows are the lines from ``first`` on."""
     if form.labels.broken is None or LABELS not in form.columns:
         return None
@@ -152,7 +152,7 @@ def _broken(first: int, rows: list[list[str]], form: Form) -> Fault | None:
     position = form.labels.broken([row[at] for row in rows])
     if position is None:
         return None
-    return Fault(
+    return LineFault(
         first + position,
         f"line {first + position}: label {rows[position][at]!r} does not go with the labels beside it in BIOES or "
         "BILOU; mend it, or write the file in BIO",
@@ -226,12 +226,12 @@ def has_boundary(path: Path, form: Form) -> bool:
     return any(opens_document(line, form) for line in file_lines(path))
 
 
-def split_at_boundaries(stream: Iterator[Block]) -> Iterator[Draft]:
+def split_at_boundaries(stream: Iterator[Block]) -> Iterator[DocumentDraft]:
     """A document from each line that opens one to the next; what stands before the first is one too.
 
     Such a line at the end of a file opens nothing.
     """
-    draft = Draft(1, [])
+    draft = DocumentDraft(1, [])
     opened = False
     for block in stream:
         if not block.opens_document:
@@ -239,24 +239,24 @@ def split_at_boundaries(stream: Iterator[Block]) -> Iterator[Draft]:
             continue
         if opened or draft.sentences:
             yield draft
-        draft, opened = Draft(block.line, []), True
+        draft, opened = DocumentDraft(block.line, []), True
     if draft.sentences:
         yield draft
 
 
-def split_by_count(stream: Iterator[Block], count: int) -> Iterator[Draft]:
+def split_by_count(stream: Iterator[Block], count: int) -> Iterator[DocumentDraft]:
     """A document from every ``count`` sentences; the last may have fewer."""
     sentences: list[Block] = []
     for block in stream:
         sentences.append(block)
         if len(sentences) == count:
-            yield Draft(sentences[0].line, sentences)
+            yield DocumentDraft(sentences[0].line, sentences)
             sentences = []
     if sentences:
-        yield Draft(sentences[0].line, sentences)
+        yield DocumentDraft(sentences[0].line, sentences)
 
 
-def documents(drafts: Iterator[Draft], form: Form, *, path: Path, prefix: str) -> Iterator[Document | Reject]:
+def documents(drafts: Iterator[DocumentDraft], form: Form, *, path: Path, prefix: str) -> Iterator[Document | Reject]:
     """Drafts as documents ``prefix-0001``, ``prefix-0002``, ...; a rejected document keeps its number."""
     for number, draft in enumerate(drafts, 1):
         doc_id = f"{prefix}-{number:04d}"

@@ -16,7 +16,7 @@ from concord.schemas.document import Document
 from concord.schemas.settings import PubtatorSettings
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
 from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
-from concord.workers.corpus.readers.spans import CharSpan, Fault, marked_document
+from concord.workers.corpus.readers.spans import CharSpan, SpanFault, marked_document
 
 PART = re.compile(r"([^|\t]*[^|\s])\|([ta])\|(.*)", re.DOTALL)
 OFFSET = re.compile(r"[0-9]{1,9}")
@@ -72,7 +72,7 @@ def _documents(
             continue
         document, faults = marked_document(doc_id, abstract.text, abstract.spans, settings)
         yield document
-        for span, reason in sorted([*faults, *(Fault(span, SEVERAL) for span in abstract.parts)]):
+        for span, reason in sorted([*faults, *(SpanFault(span, SEVERAL) for span in abstract.parts)]):
             yield Misfit(str(path), span.line, doc_id, reason)
 
 

@@ -30,7 +30,7 @@ class CharSpan(NamedTuple):
     line: int
 
 
-class Fault(NamedTuple):
+class SpanFault(NamedTuple):
     """A span that labels cannot say as it is, and why."""
 
     span: CharSpan
@@ -44,7 +44,7 @@ def marked_document(
     settings: MarkedTextSettings,
     *,
     breaks: Sequence[int] | None = None,
-) -> tuple[Document, list[Fault]]:
+) -> tuple[Document, list[SpanFault]]:
     """The tokens of a text with the labels of its spans, and the spans that do not fit, in their order.
 
     The document has the spans as they are, too.
@@ -61,7 +61,7 @@ def marked_document(
         sentences = sentences[sentences < len(start)].astype(np.int64)
     labels = _Labels(start, end, sentences, [OUTSIDE] * len(start))
     by_length = sorted(spans, key=lambda span: (span.start - span.end, span))
-    faults = [Fault(span, reason) for span in by_length if (reason := labels.mark(span, settings))]
+    faults = [SpanFault(span, reason) for span in by_length if (reason := labels.mark(span, settings))]
     gold = SourceSpans.of([(span.start, span.end, span.type) for span in sorted(spans)])
     return replace(whole, sentence_starts=sentences, labels=Column.encode(labels.names), source_spans=gold), sorted(
         faults

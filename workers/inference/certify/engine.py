@@ -120,7 +120,9 @@ def _proven_bound(
 
     The best labelling met on the way is offered to the search.
     """
-    proof = _Proof(problem, config, search.labels.copy(), local_best, search.budget, search.started, rng, search.work)
+    proof = _DocumentProof(
+        problem, config, search.labels.copy(), local_best, search.budget, search.started, rng, search.work
+    )
     bound = local_best - proof.run()
     search.work = proof.work
     search.offer(proof.labels)
@@ -164,7 +166,7 @@ def _status(objective: float, bound: float, tolerance: float, by: Status) -> Sta
 
 
 @dataclass(eq=False)
-class _Proof:
+class _DocumentProof:
     """The proof of one document. ``labels`` (N,) is the best labelling seen, component by component; ``asked`` says
     whether it rests on CP-SAT."""
 
@@ -183,7 +185,7 @@ class _Proof:
         pruned, parts = self._split()
         return sum(self._solve_part(part, pruned) for part in parts)
 
-    def _split(self) -> tuple[Pruned, list[_Part]]:
+    def _split(self) -> tuple[Pruned, list[_Component]]:
         """Prunes and splits until no sentence's D falls; sentences in no component get their Viterbi labels."""
         sentences = len(self.problem.potentials.sentence_starts)
         loss = self.local_best - self.problem.score(self.labels).objective
@@ -200,7 +202,7 @@ class _Proof:
                 return pruned, parts
             most_loss = np.minimum(most_loss, smaller)
 
-    def _part(self, sentences: NDArray[np.int64], pruned: Pruned) -> _Part:
+    def _part(self, sentences: NDArray[np.int64], pruned: Pruned) -> _Component:
         """One component, with the better of the incumbent's and Viterbi's labels for it."""
         problem, tokens = part_of(self.problem, sentences, pruned.sentence)
         local = self.problem.viterbi[tokens]
@@ -208,9 +210,9 @@ class _Proof:
         now, other = problem.score(self.labels[tokens]).objective, problem.score(local).objective
         if other > now:
             self.labels[tokens] = local
-        return _Part(problem, sentences, tokens, best, best - max(now, other))
+        return _Component(problem, sentences, tokens, best, best - max(now, other))
 
-    def _solve_part(self, part: _Part, pruned: Pruned) -> float:
+    def _solve_part(self, part: _Component, pruned: Pruned) -> float:
         """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
         if part.loss <= ROUNDING or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
             return 0.0
@@ -262,7 +264,7 @@ class _Proof:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Component:
     """A component: its own problem, its tokens in the document, its local optimum, and D."""
 
     problem: Problem

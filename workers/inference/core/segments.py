@@ -52,7 +52,7 @@ class Segments(NamedTuple):
     kind: Whole
 
 
-class Counts(NamedTuple):
+class SegmentCounts(NamedTuple):
     """How often each score counts, as in `SegmentScores`; ``inside`` leaves the first tokens of segments to ``first``.
 
     Gradient of the loss: expected counts minus gold counts; expected counts alone where there is no gold.
@@ -73,7 +73,7 @@ class Marked(NamedTuple):
     inside: Floats
 
 
-class Room(NamedTuple):
+class SegmentRoom(NamedTuple):
     """What a kernel works in, for sentences of up to n tokens.
 
     ``ended`` (n + 1, K): all before a place where a segment of the label ends, that segment included; ``before``
@@ -91,7 +91,7 @@ class Room(NamedTuple):
     cell: Floats
 
     @classmethod
-    def of(cls, bounds: Ints, scores: SegmentScores) -> Room:
+    def of(cls, bounds: Ints, scores: SegmentScores) -> SegmentRoom:
         """Room for the longest of some sentences."""
         n, (most, width) = int(np.diff(bounds).max(initial=0)), scores.length.shape
         ended, before, opened, after = (np.zeros((size, width)) for size in (n + 1, n, n, n + 1))
@@ -106,28 +106,28 @@ def best_segments(scores: SegmentScores, bounds: Ints) -> tuple[Segments, Floats
     """
     count = int(bounds[-1])
     found, best = Segments(np.zeros(count, np.int32), np.zeros(count, np.int32)), np.zeros(len(bounds) - 1)
-    _find_best(scores, bounds, Room.of(bounds, scores), found, best)
+    _find_best(scores, bounds, SegmentRoom.of(bounds, scores), found, best)
     return found, best
 
 
 def max_marginals(scores: SegmentScores, bounds: Ints) -> Marked:
     """The nats that the best segments of a sentence score among those that have a token so."""
     found = Marked(*(np.full(scores.inside.shape, -np.inf) for _ in range(2)))
-    _mark_best(scores, bounds, Room.of(bounds, scores), found)
+    _mark_best(scores, bounds, SegmentRoom.of(bounds, scores), found)
     return found
 
 
 def marginals(scores: SegmentScores, bounds: Ints) -> Marked:
     """The probability that a token is so. Zeros where no segments of a sentence are possible."""
     shapes = (scores.inside, scores.first, scores.last, scores.length, scores.transition, scores.whole)
-    counts = Counts(*map(np.zeros_like, shapes))
-    _count_all(scores, bounds, Room.of(bounds, scores), counts)
+    counts = SegmentCounts(*map(np.zeros_like, shapes))
+    _count_all(scores, bounds, SegmentRoom.of(bounds, scores), counts)
     return Marked(counts.first, counts.inside)
 
 
-def add_segments(scores: SegmentScores, bounds: Ints, gold: Segments, counts: Counts) -> float:
+def add_segments(scores: SegmentScores, bounds: Ints, gold: Segments, counts: SegmentCounts) -> float:
     """−log p(gold) of some sentences, in nats; adds expected less observed counts. Infinite where all is forbidden."""
-    room = Room.of(bounds, scores)
+    room = SegmentRoom.of(bounds, scores)
     return _count_all(scores, bounds, room, counts) - _take_gold(scores, bounds, gold, room, counts)
 
 
@@ -167,7 +167,7 @@ def _add_inside(scores: SegmentScores, token: int, run: Floats) -> None:
 
 
 @inner_in_place
-def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: Room) -> float:
+def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: SegmentRoom) -> float:
     """Fills ``before`` and ``ended`` for one sentence; the sum over all its segmentations, or the best, in nats."""
     most, width = scores.length.shape
     ended, before, terms, run, cell = room.ended, room.before, room.terms, room.run, room.cell
@@ -194,7 +194,7 @@ def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: Ro
 
 
 @inner_in_place
-def pass_backward(scores: SegmentScores, start: int, end: int, way: int, room: Room) -> None:
+def pass_backward(scores: SegmentScores, start: int, end: int, way: int, room: SegmentRoom) -> None:
     """Fills ``opened`` and ``after`` for one sentence."""
     most, width = scores.length.shape
     opened, after, terms, run, cell = room.opened, room.after, room.terms, room.run, room.cell
@@ -216,7 +216,9 @@ def pass_backward(scores: SegmentScores, start: int, end: int, way: int, room: R
 
 
 @inner_in_place
-def add_expected(scores: SegmentScores, start: int, end: int, total: float, room: Room, counts: Counts) -> None:
+def add_expected(
+    scores: SegmentScores, start: int, end: int, total: float, room: SegmentRoom, counts: SegmentCounts
+) -> None:
     """Adds the expected counts of one sentence, whose ``total`` is finite, after both passes over sums."""
     most, width = scores.length.shape
     terms, run, cell = room.terms, room.run, room.cell
@@ -253,7 +255,7 @@ def add_expected(scores: SegmentScores, start: int, end: int, total: float, room
 
 
 @kernel_in_place
-def _count_all(scores: SegmentScores, bounds: Ints, room: Room, counts: Counts) -> float:
+def _count_all(scores: SegmentScores, bounds: Ints, room: SegmentRoom, counts: SegmentCounts) -> float:
     """Adds the expected counts of all sentences; the sum of the logarithms of their sums, or inf where one is none."""
     every = 0.0
     for s in range(len(bounds) - 1):
@@ -268,7 +270,7 @@ def _count_all(scores: SegmentScores, bounds: Ints, room: Room, counts: Counts) 
 
 
 @kernel_in_place
-def _take_gold(scores: SegmentScores, bounds: Ints, gold: Segments, room: Room, counts: Counts) -> float:
+def _take_gold(scores: SegmentScores, bounds: Ints, gold: Segments, room: SegmentRoom, counts: SegmentCounts) -> float:
     """Takes the segments of all sentences from the counts; the nats that they score."""
     total, run, cell = 0.0, room.run, room.cell
     for s in range(len(bounds) - 1):
@@ -296,7 +298,7 @@ def _take_gold(scores: SegmentScores, bounds: Ints, gold: Segments, room: Room, 
 
 
 @kernel_in_place
-def _find_best(scores: SegmentScores, bounds: Ints, room: Room, found: Segments, best: Floats) -> None:
+def _find_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Segments, best: Floats) -> None:
     width = scores.inside.shape[1]
     for s in range(len(bounds) - 1):
         start, e = bounds[s], bounds[s + 1] - bounds[s]
@@ -316,7 +318,7 @@ def _find_best(scores: SegmentScores, bounds: Ints, room: Room, found: Segments,
 
 
 @inner_in_place
-def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: Room) -> int:
+def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: SegmentRoom) -> int:
     """Tokens of the best segment of a label that ends at e."""
     top, size = -np.inf, 1
     room.run[:] = 0.0
@@ -330,7 +332,7 @@ def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: Room
 
 
 @inner_in_place
-def _best_before(scores: SegmentScores, e: int, label: int, room: Room) -> int:
+def _best_before(scores: SegmentScores, e: int, label: int, room: SegmentRoom) -> int:
     """The label of the segment that ends at e where the next has a label."""
     top, found = -np.inf, 0
     for x in range(len(scores.transition)):
@@ -341,7 +343,7 @@ def _best_before(scores: SegmentScores, e: int, label: int, room: Room) -> int:
 
 
 @kernel_in_place
-def _mark_best(scores: SegmentScores, bounds: Ints, room: Room, found: Marked) -> None:
+def _mark_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Marked) -> None:
     for s in range(len(bounds) - 1):
         pass_forward(scores, bounds[s], bounds[s + 1], BEST, room)
         pass_backward(scores, bounds[s], bounds[s + 1], BEST, room)
@@ -349,7 +351,7 @@ def _mark_best(scores: SegmentScores, bounds: Ints, room: Room, found: Marked) -
 
 
 @inner_in_place
-def _mark_sentence(scores: SegmentScores, start: int, end: int, room: Room, found: Marked) -> None:
+def _mark_sentence(scores: SegmentScores, start: int, end: int, room: SegmentRoom, found: Marked) -> None:
     most, width = scores.length.shape
     terms, run, cell = room.terms, room.run, room.cell
     for s in range(end - start):

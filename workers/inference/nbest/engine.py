@@ -37,7 +37,7 @@ from concord.workers.inference.chains.list_viterbi import list_viterbi
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.nbest.parts import Listed, best_of_part, labellings, together
+from concord.workers.inference.nbest.parts import RankedPart, best_of_part, labellings, together
 from concord.workers.inference.numerics import ROUNDING, TOLERANCE
 from concord.workers.inference.relaxation.relaxation import Narrowing
 
@@ -57,7 +57,7 @@ def n_best(
     steps of `relax`; a node of the search counts `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
     """
     prepared, effort = Prepared.of(problem), Effort(budget)
-    found, narrowing = Found(prepared, start, count), Narrowing(prepared, effort)
+    found, narrowing = BestFound(prepared, start, count), Narrowing(prepared, effort)
     for depth in _DEPTHS if found.answers else (math.inf,):
         _look(found, narrowing, depth, effort)
         if found.complete(tolerance) or effort.spent:
@@ -65,7 +65,7 @@ def n_best(
     return found.ranking(tolerance)
 
 
-class Found:
+class BestFound:
     """The best labellings met so far, the best first, each with what it loses, and whether it is not the start."""
 
     def __init__(self, problem: Prepared, start: Labels, count: int) -> None:
@@ -113,7 +113,7 @@ class Found:
         return Ranking(labels, score, score >= self.bound - tolerance, self.bound)
 
 
-def _look(found: Found, narrowing: Narrowing, depth: float, effort: Effort) -> None:
+def _look(found: BestFound, narrowing: Narrowing, depth: float, effort: Effort) -> None:
     """A round: all labellings that score more than ``depth`` nats below the best known, or the best of them."""
     labels, score = found.best
     lowest = score - depth
@@ -126,7 +126,7 @@ def _look(found: Found, narrowing: Narrowing, depth: float, effort: Effort) -> N
 
 def _parts(
     problem: Prepared, start: Labels, count: int, depth: float, most_loss: float, effort: Effort
-) -> Iterator[Listed]:
+) -> Iterator[RankedPart]:
     """The best labellings of each part; no labelling of interest loses more than ``most_loss`` nats."""
     joined, sentence = _joined(problem, most_loss)
     for place, sentences in enumerate(joined):
@@ -139,7 +139,7 @@ def _parts(
     for s in alone.tolist():
         tokens, found = np.flatnonzero(sentence == s), int(lists.found[s])
         rest = float(lists.loss[s, -1]) if found == count else depth
-        yield Listed(tokens, lists.labels[:found, tokens], lists.loss[s, :found], rest)
+        yield RankedPart(tokens, lists.labels[:found, tokens], lists.loss[s, :found], rest)
 
 
 def _joined(problem: Prepared, most_loss: float) -> tuple[list[Ints], Ints]:

@@ -29,7 +29,7 @@ STEPS_A_NODE = 200
 """Units of work that a node of the tree counts: by time, of those that a relaxation counts."""
 
 
-class Listed(NamedTuple):
+class RankedPart(NamedTuple):
     """The best labellings (M, n) found of a part with n ``tokens``, ``loss`` (M,) nats below its local optimum, rising.
     All others lose at least ``rest`` nats."""
 
@@ -55,7 +55,7 @@ class Together(NamedTuple):
 
 def best_of_part(
     problem: Prepared, tokens: Ints, *, start: Labels, count: int, most_loss: float, effort: Effort, work: int
-) -> Listed:
+) -> RankedPart:
     """The ``count`` best labellings of a part that lose less than ``most_loss`` nats, by depth first search.
 
     Once it has ``count`` of them it leaves what loses no less than the last one. ``work`` is what it may add to the
@@ -88,12 +88,12 @@ def _has_hard(problem: Prepared) -> bool:
     return bool(np.isinf(problem.rows.weight).any()) or any(np.isinf(a.cost).any() for a in problem.agreements)
 
 
-def _listed(tokens: Ints, found: Sequence[tuple[float, bytes]], rest: float) -> Listed:
+def _listed(tokens: Ints, found: Sequence[tuple[float, bytes]], rest: float) -> RankedPart:
     labels = np.frombuffer(b"".join(own for _, own in found), np.int32).reshape(len(found), len(tokens))
-    return Listed(tokens, labels, np.array([loss for loss, _ in found], np.float64), rest - ROUNDING)
+    return RankedPart(tokens, labels, np.array([loss for loss, _ in found], np.float64), rest - ROUNDING)
 
 
-def together(parts: Sequence[Listed], count: int, most_loss: float) -> Together:
+def together(parts: Sequence[RankedPart], count: int, most_loss: float) -> Together:
     """The ``count`` best combinations of parts that lose at most ``most_loss`` nats; equal ones by their picks."""
     picks, loss = np.zeros((1, 0), np.int64), np.zeros(1)
     for part in parts:
@@ -108,7 +108,7 @@ def together(parts: Sequence[Listed], count: int, most_loss: float) -> Together:
     return Together(picks, loss, min([last, most_loss, *others]))
 
 
-def labellings(parts: Sequence[Listed], found: Together, otherwise: Labels) -> Labels:
+def labellings(parts: Sequence[RankedPart], found: Together, otherwise: Labels) -> Labels:
     """(M, N) the combinations, with the labels ``otherwise`` (N,) at tokens of no part."""
     whole = np.repeat(otherwise[None, :], len(found.loss), axis=0)
     for p, part in enumerate(parts):

@@ -24,7 +24,7 @@ from concord.workers.inference.relaxation.relaxation import chains_of
 from concord.workers.inference.sampling.names import Sites
 from concord.workers.inference.sampling.trials import (
     WORK,
-    Trial,
+    DescentTrial,
     better_all,
     close,
     keep_if,
@@ -59,7 +59,7 @@ class _Settling:
         self.search, self.objective, self.groups = search, search.objective, sites.groups
         chains, state = chains_of(problem, sites.spans), problem.empty_state(hard_weight)
         self.descent: Descent = start_at(chains, state, search.labels.astype(np.int32))
-        self.trial: Trial = trial_of(self.descent)
+        self.trial: DescentTrial = trial_of(self.descent)
         self.is_exact = _is_exact(problem)
 
     def run(self) -> None:

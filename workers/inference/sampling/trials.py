@@ -31,7 +31,7 @@ LOCAL, WORK = 0, 1
 """Places in ``numbers``."""
 
 
-class Listed(NamedTuple):
+class SentenceSet(NamedTuple):
     """A set of sentences: the first ``length`` (1,) of ``items`` (S,), which ``held`` (S,) marks."""
 
     items: Ints
@@ -39,7 +39,7 @@ class Listed(NamedTuple):
     held: NDArray[np.bool_]
 
 
-class Trial(NamedTuple):
+class DescentTrial(NamedTuple):
     """What a descent changes, so that it can be taken back; N tokens, S sentences, M candidate spans.
 
     ``readers`` say which tokens read which counts. The first ``size`` (1,) of ``heap`` (S,) are the sentences to solve,
@@ -54,21 +54,21 @@ class Trial(NamedTuple):
     size: Ints
     waiting: NDArray[np.bool_]
     base: Labels
-    changed: Listed
-    looked: Listed
+    changed: SentenceSet
+    looked: SentenceSet
     seen: Floats
     best: Labels
-    better: Listed
+    better: SentenceSet
     old: Labels
     sentence: Ints
     numbers: Floats
 
 
-def trial_of(descent: Descent) -> Trial:
+def trial_of(descent: Descent) -> DescentTrial:
     """A trial from a descent's labels; all sentences that have a choice are still to be solved."""
     bounds = descent.chains.bounds
     count = len(bounds) - 1
-    trial = Trial(
+    trial = DescentTrial(
         readers_for(descent.state),
         np.zeros(count, np.int64),
         np.zeros(1, np.int64),
@@ -87,11 +87,11 @@ def trial_of(descent: Descent) -> Trial:
     return trial
 
 
-def _listed(count: int) -> Listed:
-    return Listed(np.zeros(count, np.int64), np.zeros(1, np.int64), np.zeros(count, np.bool_))
+def _listed(count: int) -> SentenceSet:
+    return SentenceSet(np.zeros(count, np.int64), np.zeros(1, np.int64), np.zeros(count, np.bool_))
 
 
-def types_at(descent: Descent, trial: Trial, places: Ints) -> NDArray[np.int32]:
+def types_at(descent: Descent, trial: DescentTrial, places: Ints) -> NDArray[np.int32]:
     """(P,) the type of the span labelled at each place (P, 2), −1 where none is."""
     kinds = np.full(len(places), -1, np.int32)
     _types_at(descent, trial, places, kinds)
@@ -99,13 +99,13 @@ def types_at(descent: Descent, trial: Trial, places: Ints) -> NDArray[np.int32]:
 
 
 @kernel_in_place
-def value(descent: Descent, trial: Trial) -> float:
+def value(descent: Descent, trial: DescentTrial) -> float:
     """The objective of the labels now, in nats, without rows."""
     return float(trial.numbers[LOCAL] - descent.penalty[0])
 
 
 @kernel_in_place
-def better_all(descent: Descent, trial: Trial) -> None:
+def better_all(descent: Descent, trial: DescentTrial) -> None:
     """Solves every sentence in the heap, and those whose charges that changes, until the heap is empty."""
     sentences = len(trial.heap)
     while trial.size[0] > 0:
@@ -124,7 +124,7 @@ def better_all(descent: Descent, trial: Trial) -> None:
 
 
 @kernel_in_place
-def retype(descent: Descent, trial: Trial, places: Ints, kind: int) -> None:
+def retype(descent: Descent, trial: DescentTrial, places: Ints, kind: int) -> None:
     """Makes the places (P, 2) spans of one type, then solves all sentences whose charges that changes."""
     codec, wanted = descent.chains.codec, trial.old
     for m in range(len(places)):
@@ -142,7 +142,7 @@ def retype(descent: Descent, trial: Trial, places: Ints, kind: int) -> None:
 
 
 @kernel_in_place
-def keep_if(is_better: bool, descent: Descent, trial: Trial) -> None:  # noqa: FBT001 — a kernel takes no keywords
+def keep_if(is_better: bool, descent: Descent, trial: DescentTrial) -> None:  # noqa: FBT001 — a kernel takes no keywords
     """Keeps the labels now as the best tried, if ``is_better``. Called always, so that any document compiles it."""
     if not is_better:
         return
@@ -155,21 +155,21 @@ def keep_if(is_better: bool, descent: Descent, trial: Trial) -> None:  # noqa: F
 
 
 @kernel_in_place
-def undo(descent: Descent, trial: Trial) -> None:
+def undo(descent: Descent, trial: DescentTrial) -> None:
     """Restores the labels from before the trial."""
     for i in range(trial.changed.length[0]):
         _relabel(descent, trial, trial.changed.items[i], trial.base)
 
 
 @kernel_in_place
-def undo_looks(descent: Descent, trial: Trial) -> None:
+def undo_looks(descent: Descent, trial: DescentTrial) -> None:
     """Restores the charges seen before the trial: with the labels of then they are right again."""
     for i in range(trial.looked.length[0]):
         _copy_seen(descent.chains, trial.looked.items[i], trial.seen, descent.seen)
 
 
 @kernel_in_place
-def take_best(descent: Descent, trial: Trial) -> None:
+def take_best(descent: Descent, trial: DescentTrial) -> None:
     """Changes the labels to the best tried, from which further trials start."""
     for i in range(trial.better.length[0]):
         s = trial.better.items[i]
@@ -181,14 +181,14 @@ def take_best(descent: Descent, trial: Trial) -> None:
 
 
 @kernel_in_place
-def close(trial: Trial) -> None:
+def close(trial: DescentTrial) -> None:
     """Ends a trial: nothing has changed since."""
     _clear(trial.changed)
     _clear(trial.looked)
 
 
 @kernel_in_place
-def _open(descent: Descent, trial: Trial) -> None:
+def _open(descent: Descent, trial: DescentTrial) -> None:
     chains = descent.chains
     for s in range(len(chains.bounds) - 1):
         first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -197,7 +197,7 @@ def _open(descent: Descent, trial: Trial) -> None:
 
 
 @kernel_in_place
-def _types_at(descent: Descent, trial: Trial, places: Ints, kinds: Labels) -> None:
+def _types_at(descent: Descent, trial: DescentTrial, places: Ints, kinds: Labels) -> None:
     codec, labels = descent.chains.codec, descent.labels
     trial.numbers[WORK] += len(places)
     for m in range(len(places)):
@@ -209,7 +209,7 @@ def _types_at(descent: Descent, trial: Trial, places: Ints, kinds: Labels) -> No
 
 
 @inner_in_place
-def _relabel(descent: Descent, trial: Trial, s: int, wanted: Labels) -> None:
+def _relabel(descent: Descent, trial: DescentTrial, s: int, wanted: Labels) -> None:
     """Changes the labels of a sentence to those of ``wanted`` (N,), and puts it in the heap."""
     chains, labels = descent.chains, descent.labels
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -230,7 +230,7 @@ def _relabel(descent: Descent, trial: Trial, s: int, wanted: Labels) -> None:
 
 
 @inner_in_place
-def _moved(descent: Descent, trial: Trial, s: int, number: int) -> None:
+def _moved(descent: Descent, trial: DescentTrial, s: int, number: int) -> None:
     """Notes that a sentence whose labels were ``trial.old`` got better ones in pass ``number``."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -241,7 +241,7 @@ def _moved(descent: Descent, trial: Trial, s: int, number: int) -> None:
 
 
 @inner_in_place
-def _mark_readers(descent: Descent, trial: Trial, s: int, old: Labels, new: Labels, number: int) -> None:
+def _mark_readers(descent: Descent, trial: DescentTrial, s: int, old: Labels, new: Labels, number: int) -> None:
     """Puts all sentences in the heap that read counts which the change of sentence s from ``old`` to ``new`` changes.
 
     Those after s come in this pass, ``number``, those before it in the next. −1 is no pass: all come in the first.
@@ -276,7 +276,7 @@ def _changed_part(codec: Codec, old: Labels, new: Labels, first: int, last: int)
 
 
 @inner_in_place
-def _read(descent: Descent, trial: Trial, s: int) -> None:
+def _read(descent: Descent, trial: DescentTrial, s: int) -> None:
     """Notes which counts the charges of a sentence are read from, and keeps the charges seen before."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
@@ -289,7 +289,7 @@ def _read(descent: Descent, trial: Trial, s: int) -> None:
 
 
 @inner_in_place
-def _remember_seen(descent: Descent, trial: Trial, s: int) -> None:
+def _remember_seen(descent: Descent, trial: DescentTrial, s: int) -> None:
     if not trial.looked.held[s]:
         _list(trial.looked, s)
         _copy_seen(descent.chains, s, descent.seen, trial.seen)
@@ -304,7 +304,7 @@ def _copy_seen(chains: Chains, s: int, source: Floats, target: Floats) -> None:
 
 
 @inner_in_place
-def _list(listed: Listed, s: int) -> None:
+def _list(listed: SentenceSet, s: int) -> None:
     if not listed.held[s]:
         listed.held[s] = True
         listed.items[listed.length[0]] = s
@@ -312,14 +312,14 @@ def _list(listed: Listed, s: int) -> None:
 
 
 @inner_in_place
-def _clear(listed: Listed) -> None:
+def _clear(listed: SentenceSet) -> None:
     for i in range(listed.length[0]):
         listed.held[listed.items[i]] = False
     listed.length[0] = 0
 
 
 @inner_in_place
-def _wait(chains: Chains, trial: Trial, s: int, number: int) -> None:
+def _wait(chains: Chains, trial: DescentTrial, s: int, number: int) -> None:
     """Puts a sentence that has a candidate span into the heap, once."""
     if trial.waiting[s] or chains.first[chains.bounds[s]] == chains.first[chains.bounds[s + 1]]:
         return
@@ -328,7 +328,7 @@ def _wait(chains: Chains, trial: Trial, s: int, number: int) -> None:
 
 
 @inner_in_place
-def _push(trial: Trial, code: int) -> None:
+def _push(trial: DescentTrial, code: int) -> None:
     heap, place = trial.heap, trial.size[0]
     trial.size[0] += 1
     while place > 0 and heap[(place - 1) // 2] > code:
@@ -338,7 +338,7 @@ def _push(trial: Trial, code: int) -> None:
 
 
 @inner_in_place
-def _next(trial: Trial) -> int:
+def _next(trial: DescentTrial) -> int:
     """Takes the first sentence of the first pass out of the heap."""
     heap = trial.heap
     code = heap[0]
@@ -358,7 +358,7 @@ def _next(trial: Trial) -> int:
 
 
 @inner_in_place
-def _put_off(trial: Trial, s: int) -> None:
+def _put_off(trial: DescentTrial, s: int) -> None:
     """Leaves sentence s, and all others in the heap, to the first pass of the next descent."""
     size, sentences = trial.size[0], len(trial.heap)
     trial.size[0] = 0

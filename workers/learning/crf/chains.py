@@ -30,7 +30,7 @@ class FeatureRules(NamedTuple):
     possible_transitions: bool
 
 
-class Gold(NamedTuple):
+class GoldChains(NamedTuple):
     """Sentences ``bounds`` (S + 1,) of N tokens, and the gold label (N,) of each, below ``width``."""
 
     bounds: Starts
@@ -51,12 +51,12 @@ class TrainingChains:
     members: Lists
     class_of: Ids
     value: Floats
-    gold: Gold
+    gold: GoldChains
     states: Bools
     transitions: Bools
 
     @classmethod
-    def of(cls, found: Incidence, gold: Gold, rules: FeatureRules) -> TrainingChains:
+    def of(cls, found: Incidence, gold: GoldChains, rules: FeatureRules) -> TrainingChains:
         """TrainingChains of an incidence, with the features that the rules allow."""
         class_of, first = _classes(found)
         alone = np.zeros(len(found.attributes), np.bool_)
@@ -154,7 +154,7 @@ def _allowed(counts: Floats, least: float, everything: bool) -> Bools:  # noqa: 
     return allowed
 
 
-def _state_counts(groups: Lists, members: Lists, classes: int, gold: Gold) -> Floats:
+def _state_counts(groups: Lists, members: Lists, classes: int, gold: GoldChains) -> Floats:
     """(C, L) tokens with a class and a gold label."""
     by_group, by_class = np.zeros((len(members), gold.width)), np.zeros((classes, gold.width))
     _count_labels(*groups, gold.labels, by_group)
@@ -162,7 +162,7 @@ def _state_counts(groups: Lists, members: Lists, classes: int, gold: Gold) -> Fl
     return by_class
 
 
-def transition_counts(gold: Gold, share: Floats | None = None) -> Floats:
+def transition_counts(gold: GoldChains, share: Floats | None = None) -> Floats:
     """(L, L) pairs of neighbouring gold labels; a pair counts by the ``share`` (N,) of its second token, or once."""
     inside = np.ones(len(gold.labels), np.bool_)
     inside[gold.bounds[:-1]] = False

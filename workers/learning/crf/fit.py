@@ -19,11 +19,11 @@ from concord.schemas.settings import FeatureSettings, FittingSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.incidence import Attributes, Ids, incidence
 from concord.workers.features.templates import FeatureSet
-from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.given_features import features_of
 from concord.workers.learning.trainers.trainer import Seen, TrainingError
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
-from concord.workers.models.crf import CrfModel, Learned, load, save
+from concord.workers.models.crf import CrfModel, LearnedCrf, load, save
 from concord.workers.models.folder import begin
 
 
@@ -117,7 +117,7 @@ class Fitting:
         label = np.tile(self.order.astype(np.int32), (len(weights), 1))[states]
         attributes = self.attributes.only(kept)
         write_names(out / ATTRIBUTES_FILE, attributes.names())
-        learned = Learned(
+        learned = LearnedCrf(
             self.labels,
             self.features,
             attributes.weights(self.features, start, label, weights[states]),
@@ -134,12 +134,12 @@ class Fitting:
         )
 
 
-def _gold(batch: Batch, labels: LabelSet, order: Ids) -> Gold:
+def _gold(batch: Batch, labels: LabelSet, order: Ids) -> GoldChains:
     assert batch.labels is not None
     place = np.zeros(len(labels), np.int32)
     place[order] = np.arange(len(order))
     codes, values = batch.labels.codes, labels.encode(list(batch.labels.values))
-    return Gold(batch.sentence_bounds, place[values][codes], len(order))
+    return GoldChains(batch.sentence_bounds, place[values][codes], len(order))
 
 
 def _placed(transitions: Floats, order: Ids, size: int) -> tuple[Floats, NDArray[np.bool_]]:

@@ -28,7 +28,7 @@ PERIOD = 10
 """Iterations over which the decrease is looked at."""
 
 
-class Step(NamedTuple):
+class LbfgsStep(NamedTuple):
     """Where an iteration arrived, the objective there, and its gradient."""
 
     point: Floats
@@ -44,12 +44,12 @@ class Limits(NamedTuple):
     decrease: float = 1e-5
 
 
-def minimise(function: Function, start: Floats, limits: Limits) -> Iterator[Step]:
+def minimise(function: Function, start: Floats, limits: Limits) -> Iterator[LbfgsStep]:
     """``start`` (n,) and the steps from there on; ends at the limits, or where no step along the direction goes down.
 
     Holds 2 · `MEMORY` + 5 vectors of n numbers. The same steps for any number of threads.
     """
-    here = Step(start, *function(start))
+    here = LbfgsStep(start, *function(start))
     yield here
     pairs: deque[_Pair] = deque(maxlen=MEMORY)
     values: deque[float] = deque([here.value], maxlen=PERIOD + 1)
@@ -75,7 +75,7 @@ class _Pair(NamedTuple):
     inverse: float
 
     @classmethod
-    def of(cls, here: Step, there: Step) -> _Pair:
+    def of(cls, here: LbfgsStep, there: LbfgsStep) -> _Pair:
         point, gradient = there.point - here.point, there.gradient - here.gradient
         return cls(point, gradient, 1.0 / dot(point, gradient))
 
@@ -96,14 +96,14 @@ def _direction(gradient: Floats, pairs: deque[_Pair]) -> Floats:
     return direction
 
 
-def _step(function: Function, here: Step, direction: Floats) -> Step | None:
+def _step(function: Function, here: LbfgsStep, direction: Floats) -> LbfgsStep | None:
     """A step that meets both Wolfe conditions, by doubling and halving; None where none was found."""
     slope = dot(here.gradient, direction)
     low, high, length = 0.0, math.inf, 1.0
     for _ in range(MOST_TRIALS):
         point = here.point.copy()
         add(length, direction, point)
-        there = Step(point, *function(point))
+        there = LbfgsStep(point, *function(point))
         if not there.value <= here.value + DECREASE * length * slope:
             high = length
         elif dot(there.gradient, direction) < CURVATURE * slope:

@@ -26,7 +26,7 @@ from concord.workers.learning.crf.chains import Bools, TrainingChains
 BLOCKS = 64
 
 
-class Room(NamedTuple):
+class ChainRoom(NamedTuple):
     """What a kernel works in: p(y_t | tokens up to t) (n, L), one over the sums it was scaled by (n,), messages (L,).
 
     ``joint`` (L, L) adds up p(y_t−1, y_t) / e^transition over all sentences.
@@ -39,7 +39,7 @@ class Room(NamedTuple):
     joint: Floats
 
     @classmethod
-    def of(cls, bounds: Starts, width: int) -> Room:
+    def of(cls, bounds: Starts, width: int) -> ChainRoom:
         """Room for the longest of some sentences."""
         longest = int(np.diff(bounds).max(initial=0))
         rows = np.zeros((longest, width)), np.zeros(longest), np.zeros(width), np.zeros(width)
@@ -78,7 +78,9 @@ class Objective:
         def block(b: int) -> None:
             bounds = gold.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
             scores = (*chains.groups, self._sums.rows, transitions, factors)
-            losses[b] = add_sentences(*scores, gold.labels, bounds, self._tokens, pairs[b], Room.of(bounds, gold.width))
+            losses[b] = add_sentences(
+                *scores, gold.labels, bounds, self._tokens, pairs[b], ChainRoom.of(bounds, gold.width)
+            )
 
         list(pool.map(block, range(BLOCKS)))
         return float(np.cumsum(losses)[-1]), np.cumsum(pairs, axis=0)[-1]
@@ -203,7 +205,7 @@ def add_sentences(
     bounds: Starts,
     tokens: Floats,
     pairs: Floats,
-    room: Room,
+    room: ChainRoom,
 ) -> float:
     """−log p(gold) of some sentences, in nats; the scores of a token are the sum of the rows (·, L) that it names.
 
@@ -233,7 +235,7 @@ def add_sentences(
 
 
 @inner_in_place
-def forward_scaled(scores: Floats, factors: Floats, room: Room) -> float:
+def forward_scaled(scores: Floats, factors: Floats, room: ChainRoom) -> float:
     """Log of the sum over all labellings of one sentence of n tokens, in nats.
 
     Turns ``scores`` (n, L) into e^(score − the token's largest). ``factors`` (L, L) are e^transition.
@@ -269,7 +271,7 @@ def forward_scaled(scores: Floats, factors: Floats, room: Room) -> float:
 
 
 @inner_in_place
-def backward_scaled(scores: Floats, factors: Floats, room: Room) -> None:
+def backward_scaled(scores: Floats, factors: Floats, room: ChainRoom) -> None:
     """Turns what `forward_scaled` left in ``scores`` (n, L) into p(y_t); adds p(y_t−1, y_t) / factor to the joint."""
     width = scores.shape[1]
     forward, scale, after, come, joint = room.forward, room.scale, room.after, room.come, room.joint

@@ -17,7 +17,7 @@ import numpy as np
 
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Ints
-from concord.workers.inference.core.segments import Counts, Segments, SegmentScores, Whole, add_segments
+from concord.workers.inference.core.segments import SegmentCounts, Segments, SegmentScores, Whole, add_segments
 from concord.workers.learning.crf.chains import TrainingChains
 from concord.workers.learning.crf.objective import TokenSums, balanced, squared
 
@@ -129,7 +129,7 @@ class SegmentObjective:
 
         def block(b: int) -> None:
             bounds = chains.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
-            counts = Counts(*self._counts, *blocks[b])
+            counts = SegmentCounts(*self._counts, *blocks[b])
             losses[b] = add_segments(scores, bounds, chains.gold.segments, counts)
 
         list(pool.map(block, range(BLOCKS)))

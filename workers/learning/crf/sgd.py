@@ -21,7 +21,7 @@ from concord.schemas.settings import SgdSettings
 from concord.workers.compiling.kernel import kernel_in_place
 from concord.workers.features.incidence import Ids, Lists, Starts
 from concord.workers.learning.crf.chains import Bools, TrainingChains, score_tokens
-from concord.workers.learning.crf.objective import Room, backward_scaled, forward_scaled
+from concord.workers.learning.crf.objective import ChainRoom, backward_scaled, forward_scaled
 
 CERTAIN = 1e-4
 """A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""
@@ -65,7 +65,7 @@ def run_passes(
     gold = chains.gold
     states, transitions = chains.parts(start)
     count = len(gold.bounds) - 1
-    room = Room.of(gold.bounds, gold.width)
+    room = ChainRoom.of(gold.bounds, gold.width)
     scores = np.zeros((len(room.forward), gold.width))
     factors = np.zeros((gold.width, gold.width))
     value, noise = chains.value / (1.0 - rates.dropout), rng.spawn(1)[0]
@@ -104,7 +104,7 @@ def _pass(
     transitions: Floats,
     scores: Floats,
     factors: Floats,
-    room: Room,
+    room: ChainRoom,
 ) -> tuple[float, float]:
     """One pass; afterwards every coordinate is the factor returned times what its array holds."""
     width = states.shape[1]

@@ -16,7 +16,7 @@ from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import RowTemplate
 from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from concord.workers.learning.logic.search import Learned, LogicSettings
+from concord.workers.learning.logic.search import LearnedClause, LogicSettings
 from concord.workers.learning.logic.templates import Unsaid, template_of
 from concord.workers.learning.mining import Tried, any_implies, chance_of, unimplied
 from concord.workers.learning.rule_counts import BILLION
@@ -25,7 +25,7 @@ from concord.workers.learning.rule_counts import BILLION
 class TriedClause(NamedTuple):
     """A clause in n held-out documents where it binds, b of which break it; by chance the share ``chance`` holds."""
 
-    learned: Learned
+    learned: LearnedClause
     n: int
     broken: int
     chance: float
@@ -41,7 +41,7 @@ class TriedClause(NamedTuple):
         return chance_of(self)
 
 
-def tried(clauses: Sequence[Learned], counts: ClauseCounts) -> list[TriedClause]:
+def tried(clauses: Sequence[LearnedClause], counts: ClauseCounts) -> list[TriedClause]:
     """Those that bind anywhere in held-out documents."""
     if counts.table is None:
         return []
@@ -63,7 +63,7 @@ def implies(one: TriedClause, other: TriedClause) -> bool:
     return same or (first.wanted and not second.wanted and first.label != second.label)
 
 
-class Written(NamedTuple):
+class WrittenClauses(NamedTuple):
     """Clauses that constraints say, these constraints, and the clauses that none says, each with the reason."""
 
     clauses: list[TriedClause]
@@ -71,13 +71,13 @@ class Written(NamedTuple):
     unsaid: list[tuple[TriedClause, str]]
 
 
-def written(kept: Sequence[TriedClause], labels: LabelSet) -> Written:
+def written(kept: Sequence[TriedClause], labels: LabelSet) -> WrittenClauses:
     """Clauses as constraints that weigh `UNWEIGHED` nats. Raises `ConstraintError` for names of labels that fail."""
     said = [(one, template_of(one.learned.clause, labels)) for one in kept]
     rows = [(one, template) for one, template in said if isinstance(template, RowTemplate)]
     unsaid = [(one, template.reason) for one, template in said if isinstance(template, Unsaid)]
     constraints = DeclaredConstraints(tuple(template for _, template in rows)).bind(labels)
-    return Written([one for one, _ in rows], constraints, unsaid)
+    return WrittenClauses([one for one, _ in rows], constraints, unsaid)
 
 
 def found_by(one: TriedClause) -> str:
@@ -93,7 +93,7 @@ def unsaid_report(one: Tried, reason: str) -> UnsaidClause:
 
 
 def remarks_on(
-    samples: OpeningCounts, counts: ClauseCounts, clauses: Sequence[Learned], settings: LogicSettings
+    samples: OpeningCounts, counts: ClauseCounts, clauses: Sequence[LearnedClause], settings: LogicSettings
 ) -> Iterator[str]:
     """What was looked at, and what is proven."""
     proven = sum(one.proven for one in clauses)

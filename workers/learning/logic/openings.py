@@ -67,7 +67,7 @@ NOWHERE, UNSEEN = -1, -2
 """The codes of a run or token that the sentence does not have, and of a mark that no sample has."""
 
 
-class Side(StrEnum):
+class LiteralSide(StrEnum):
     """What of a document a literal looks at."""
 
     OPENING = "opening"
@@ -81,14 +81,14 @@ class Side(StrEnum):
 
 
 SIDES = {
-    Place.BEFORE: Side.OPENING,
-    Place.MARK_BEFORE: Side.OPENING,
-    Place.MARK_FIRST: Side.OPENING,
-    Place.AFTER: Side.CLOSING,
-    Place.MARK_LAST: Side.CLOSING,
-    Place.MARK_AFTER: Side.CLOSING,
-    Place.EARLIER: Side.EARLIER,
-    **dict.fromkeys((Place.BEGINS, Place.ENDS, Place.FIRST, Place.LAST), Side.DOCUMENT),
+    Place.BEFORE: LiteralSide.OPENING,
+    Place.MARK_BEFORE: LiteralSide.OPENING,
+    Place.MARK_FIRST: LiteralSide.OPENING,
+    Place.AFTER: LiteralSide.CLOSING,
+    Place.MARK_LAST: LiteralSide.CLOSING,
+    Place.MARK_AFTER: LiteralSide.CLOSING,
+    Place.EARLIER: LiteralSide.EARLIER,
+    **dict.fromkeys((Place.BEGINS, Place.ENDS, Place.FIRST, Place.LAST), LiteralSide.DOCUMENT),
 }
 
 

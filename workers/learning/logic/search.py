@@ -24,7 +24,7 @@ from concord.workers.constraints.rows import Mask
 from concord.workers.inference.cpsat.draft import ModelDraft
 from concord.workers.inference.cpsat.engine import sound_solver
 from concord.workers.learning.logic.clauses import Clause, OpeningCounts
-from concord.workers.learning.logic.openings import SIDES, Literal, Openings, Side
+from concord.workers.learning.logic.openings import SIDES, Literal, LiteralSide, Openings
 from concord.workers.learning.mining import KeptSettings
 
 Counts = NDArray[np.int64]
@@ -61,7 +61,7 @@ class LogicSettings(KeptSettings):
     )
 
 
-class Learned(NamedTuple):
+class LearnedClause(NamedTuple):
     """A clause, the samples of its class that it was the first to cover, those of others, and the proof."""
 
     clause: Clause
@@ -70,7 +70,7 @@ class Learned(NamedTuple):
     proven: bool
 
 
-class Chosen(NamedTuple):
+class ChosenLiterals(NamedTuple):
     """The literals of a clause, by place among P, and whether it is proven that none costs less."""
 
     literals: tuple[int, ...]
@@ -115,7 +115,7 @@ class Samples(NamedTuple):
         return kept
 
 
-def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> Chosen:
+def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> ChosenLiterals:
     """One to ``settings.literals`` literals of least `Samples.cost`; there is one literal at least."""
     truth, weight = samples.truth, samples.right - samples.price * samples.wrong
     start = _greedy(samples, settings)
@@ -141,10 +141,10 @@ def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> Cho
     solver.parameters.max_deterministic_time = settings.deterministic_seconds
     status = solver.solve(draft.finish())
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Chosen(start, proven=False)
+        return ChosenLiterals(start, proven=False)
     solution = solver.response_proto.solution
     chosen = tuple(j for j, variable in enumerate(literals.tolist()) if solution[variable] == 1)
-    return Chosen(chosen, status == cp_model.OPTIMAL)
+    return ChosenLiterals(chosen, status == cp_model.OPTIMAL)
 
 
 def _greedy(samples: Samples, settings: LogicSettings) -> tuple[int, ...]:
@@ -160,7 +160,9 @@ def _greedy(samples: Samples, settings: LogicSettings) -> tuple[int, ...]:
     return chosen
 
 
-def clauses_of(counts: OpeningCounts, names: Sequence[str], settings: LogicSettings, *, seed: int) -> Iterator[Learned]:
+def clauses_of(
+    counts: OpeningCounts, names: Sequence[str], settings: LogicSettings, *, seed: int
+) -> Iterator[LearnedClause]:
     """The clauses of all classes as they are found, those of one class in falling power.
 
     They do not speak of types and marks at a place where fewer than ``settings.support`` runs have them.
@@ -181,7 +183,7 @@ def clauses_of(counts: OpeningCounts, names: Sequence[str], settings: LogicSetti
         return
     truth = np.stack([samples.truth(one) for one in literals], axis=1)
     costs = np.array([settings.literal + (not one.holds) for one in literals])
-    sides = np.array([list(Side).index(SIDES[one.place]) for one in literals])
+    sides = np.array([list(LiteralSide).index(SIDES[one.place]) for one in literals])
     for name, own in zip(names, of_type, strict=True):
         for wanted, right in ((True, own), (False, every - own)):
             wrong = every - right
@@ -192,7 +194,7 @@ def clauses_of(counts: OpeningCounts, names: Sequence[str], settings: LogicSetti
                     yield step.learned(literals, name, wanted=wanted)
 
 
-class _Step(NamedTuple):
+class _ClauseStep(NamedTuple):
     """A clause by its literals' places; how many samples it covers first, and how many of others; is it proven?"""
 
     literals: Counts
@@ -200,13 +202,13 @@ class _Step(NamedTuple):
     wrong: int
     proven: bool
 
-    def learned(self, literals: Sequence[Literal], label: str, *, wanted: bool) -> Learned:
+    def learned(self, literals: Sequence[Literal], label: str, *, wanted: bool) -> LearnedClause:
         """The clause with its names."""
         clause = Clause(tuple(literals[j] for j in self.literals.tolist()), label, wanted)
-        return Learned(clause, self.covered, self.wrong, self.proven)
+        return LearnedClause(clause, self.covered, self.wrong, self.proven)
 
 
-def _sequence(left: Samples, settings: LogicSettings, seed: int) -> Iterator[_Step]:
+def _sequence(left: Samples, settings: LogicSettings, seed: int) -> Iterator[_ClauseStep]:
     """One clause after the other about what is left, until one covers too little or costs more than it covers."""
     for _ in range(settings.clauses):
         useful = left.useful(settings.support)
@@ -218,5 +220,5 @@ def _sequence(left: Samples, settings: LogicSettings, seed: int) -> Iterator[_St
         right, wrong = int(rest.right[covered].sum()), int(rest.wrong[covered].sum())
         if right < settings.support or rest.cost(literals, settings) >= rest.right.sum():
             return
-        yield _Step(useful[list(literals)], right, wrong, proven)
+        yield _ClauseStep(useful[list(literals)], right, wrong, proven)
         left = left._replace(right=np.where(covered, 0, left.right))

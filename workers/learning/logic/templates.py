@@ -37,7 +37,7 @@ from concord.workers.constraints.templates.template import (
 )
 from concord.workers.constraints.templates.words import ShouldBeTagged
 from concord.workers.learning.logic.clauses import Clause
-from concord.workers.learning.logic.openings import MARKS, SIDES, Literal, Place, Side, names_of
+from concord.workers.learning.logic.openings import MARKS, SIDES, Literal, LiteralSide, Place, names_of
 from concord.workers.learning.mining import UNWEIGHED
 
 REST = r"[\s\S]"
@@ -200,8 +200,8 @@ def _without(names: Iterable[str], others: Names) -> Names:
 
 
 TEMPLATES = {
-    Side.OPENING: lambda rule: _border(rule, Place.BEFORE, opens=True),
-    Side.CLOSING: lambda rule: _border(rule, Place.AFTER, opens=False),
-    Side.DOCUMENT: _of_document,
-    Side.EARLIER: _of_earlier,
+    LiteralSide.OPENING: lambda rule: _border(rule, Place.BEFORE, opens=True),
+    LiteralSide.CLOSING: lambda rule: _border(rule, Place.AFTER, opens=False),
+    LiteralSide.DOCUMENT: _of_document,
+    LiteralSide.EARLIER: _of_earlier,
 }

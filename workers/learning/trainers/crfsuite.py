@@ -19,7 +19,7 @@ from concord.workers.features.scorer import compile_weights
 from concord.workers.features.templates import FeatureSet
 from concord.workers.learning.given_features import features_of
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
-from concord.workers.models.crf import CrfModel, Learned, save
+from concord.workers.models.crf import CrfModel, LearnedCrf, save
 from concord.workers.models.crfsuite_file import ModelFileError, read_crfsuite
 from concord.workers.models.folder import ModelError, begin
 
@@ -95,7 +95,7 @@ def _run(optimiser: _Optimiser, settings: CrfSettings, path: Path) -> None:
     optimiser.train(str(path))
 
 
-def _learned(path: Path, features: FeatureSet, labels: LabelSet) -> Learned:
+def _learned(path: Path, features: FeatureSet, labels: LabelSet) -> LearnedCrf:
     """CRFsuite's weights in the order of the label set."""
     raw = read_crfsuite(path)
     order = labels.encode(raw.labels)
@@ -104,4 +104,4 @@ def _learned(path: Path, features: FeatureSet, labels: LabelSet) -> Learned:
     missing = np.ones(len(labels), np.bool_)
     missing[order] = False
     weights = compile_weights(features, raw.attributes, raw.source, order[raw.target], raw.weight)
-    return Learned(labels, features, weights, transition, missing)
+    return LearnedCrf(labels, features, weights, transition, missing)

@@ -19,9 +19,9 @@ from concord.schemas.settings import HmmSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.features.extractors import shape
-from concord.workers.learning.crf.chains import Gold
-from concord.workers.learning.expectation import Words, improved
-from concord.workers.learning.hmm_counts import Counts, counted, estimated
+from concord.workers.learning.crf.chains import GoldChains
+from concord.workers.learning.expectation import ExpectedWords, improved
+from concord.workers.learning.hmm_counts import HmmCounts, counted, estimated
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen, TrainingError
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm import HmmModel, Tables, save
@@ -36,9 +36,9 @@ class Read(NamedTuple):
     words: list[str]
     shapes: list[str]
     shape_of: Ints
-    gold: Gold
+    gold: GoldChains
     word: Ints
-    unlabelled: Words
+    unlabelled: ExpectedWords
 
 
 def train(
@@ -88,9 +88,9 @@ def read_words(labelled: list[Document], others: list[Document], labels: LabelSe
     strings = batch.columns[TOKENS].strings() + beside.columns[TOKENS].strings()
     words, place = np.unique(strings, return_inverse=True)
     shapes, kind = np.unique([shape(word) for word in words], return_inverse=True)
-    gold = Gold(batch.sentence_bounds, labels.encode(batch.labels.strings()), len(labels))
+    gold = GoldChains(batch.sentence_bounds, labels.encode(batch.labels.strings()), len(labels))
     own, rest = np.split(place, [batch.token_count])
-    return Read(words.tolist(), shapes.tolist(), kind, gold, own, Words(beside.sentence_bounds, rest))
+    return Read(words.tolist(), shapes.tolist(), kind, gold, own, ExpectedWords(beside.sentence_bounds, rest))
 
 
 def _words_alone(document: Document) -> Document:
@@ -98,7 +98,7 @@ def _words_alone(document: Document) -> Document:
 
 
 def _maximised(
-    counts: Counts, read: Read, labels: LabelSet, settings: HmmSettings, progress: Progress | None
+    counts: HmmCounts, read: Read, labels: LabelSet, settings: HmmSettings, progress: Progress | None
 ) -> tuple[Tables, dict[str, Any]]:
     """The last model, and figures of it."""
     losses = []

@@ -14,7 +14,7 @@ from concord.schemas.document import TOKENS, Document
 from concord.schemas.potentials import Floats
 from concord.schemas.settings import Hmm2Settings, HmmSettings
 from concord.workers.inference.core.second_order import earlier
-from concord.workers.learning.crf.chains import Gold
+from concord.workers.learning.crf.chains import GoldChains
 from concord.workers.learning.hmm_counts import shares, witten_bell
 from concord.workers.learning.trainers import hmm
 from concord.workers.learning.trainers.trainer import Progress, Seen
@@ -39,7 +39,7 @@ def train(
     return save(out, first, after_two(gold, np.exp(first.tables.transition)), settings=settings, training=training)
 
 
-def after_two(gold: Gold, after_one: Floats) -> Floats:
+def after_two(gold: GoldChains, after_one: Floats) -> Floats:
     """(L + 1, L, L) log p of a label, last, after two others; ``after_one`` (L, L) is p of it after the later one."""
     size = gold.width
     before = earlier(gold.labels, gold.bounds, size)

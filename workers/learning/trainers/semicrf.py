@@ -17,13 +17,13 @@ from concord.workers.features.incidence import Attributes, Incidence, incidence
 from concord.workers.features.scorer import FeatureWeights
 from concord.workers.features.segments import WholeSegments, first_features, last_features
 from concord.workers.features.templates import FeatureSet
-from concord.workers.learning.crf.chains import FeatureRules, Gold, TrainingChains
+from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.crf.fit import Given
 from concord.workers.learning.crf.lbfgs import Limits, minimise
 from concord.workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
 from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingError
 from concord.workers.models.folder import begin
-from concord.workers.models.semicrf import Learned, SemiCrfModel, save
+from concord.workers.models.semicrf import LearnedSemiCrf, SemiCrfModel, save
 
 NAME = "semicrf"
 ALL = FeatureRules(0.0, possible_states=True, possible_transitions=True)
@@ -71,7 +71,7 @@ def segments_of(given: Given, gold: GoldSegments, least: int) -> WholeSegments:
 def chains_of(given: Given, gold: GoldSegments, found: list[Incidence], segments: WholeSegments) -> SegmentChains:
     """What the objective sees of the documents, and of their features inside, first and last in a segment."""
     bounds = given.batch.sentence_bounds
-    tokens = Gold(bounds, gold.segments.kind, gold.width)
+    tokens = GoldChains(bounds, gold.segments.kind, gold.width)
     inside, first, last = (TrainingChains.of(part, tokens, ALL) for part in found)
     rows = segments.found(given.batch, gold.longest)
     return SegmentChains((inside, first, last), bounds, gold, rows, len(segments), len(given.labels.types))
@@ -84,7 +84,7 @@ def learned_of(
     attributes: list[Attributes],
     segments: WholeSegments,
     point: Floats,
-) -> Learned:
+) -> LearnedSemiCrf:
     """What a point means by name. Raises `TrainingError` where it is none."""
     if not np.abs(point).max() <= LARGEST_WEIGHT:
         raise TrainingError("the weights grew beyond all numbers; give a higher c2")
@@ -92,7 +92,7 @@ def learned_of(
     parts = zip(features, attributes, chains.parts, views, strict=False)
     weights = tuple(_named(one, names, part, states) for one, names, part, states in parts)
     length, transition, whole = (view.copy() for view in views[3:])
-    return Learned(given.labels, given.features, weights, length, transition, whole, segments)
+    return LearnedSemiCrf(given.labels, given.features, weights, length, transition, whole, segments)
 
 
 def _named(features: FeatureSet, attributes: Attributes, part: TrainingChains, states: Floats) -> FeatureWeights:

@@ -13,7 +13,7 @@ import numpy as np
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Ints
-from concord.schemas.trigram import TrigramSettings, Weighting, Window
+from concord.schemas.trigram import TrigramSettings, TrigramWindow, Weighting
 from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.features.windows import COLUMNS, Windows, gains, values_of
 from concord.workers.learning.given_features import entities_of
@@ -55,7 +55,7 @@ def label_set(inferred: LabelSet, settings: TrigramSettings) -> LabelSet:
 
 def entities_for(documents: list[Document], settings: TrigramSettings) -> Gazetteer | None:
     """What windows of names are told of: the entities of these documents."""
-    if settings.windows is not Window.NAMES:
+    if settings.windows is not TrigramWindow.NAMES:
         return None
     entities = Gazetteer.of(entities_of(documents))
     return entities if settings.held_out else entities.for_all

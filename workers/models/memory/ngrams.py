@@ -46,7 +46,7 @@ class Grams(NamedTuple):
         return Grams(self.start[which], self.labels[which], self.weight[which])
 
 
-class Ground(NamedTuple):
+class GroundNgrams(NamedTuple):
     """What n-grams come to: unary scores (N, L), −inf for what is no candidate, and the n-grams of several labels that
     not all choices of candidates keep."""
 
@@ -99,7 +99,7 @@ def neighbour_grams(found: Neighbourhoods, classes: Ints) -> Grams:
     return summed([Grams(found.instance, own, found.share)])
 
 
-def ground(grams: Grams, count: int, labels: LabelSet, *, legal: bool) -> Ground:
+def ground(grams: Grams, count: int, labels: LabelSet, *, legal: bool) -> GroundNgrams:
     """Of ``count`` tokens. Where the result is to be ``legal`` B- is a candidate beside each I-, so that it can be."""
     single = grams.length == 1
     unary, domain = np.zeros((count, len(labels))), np.zeros((count, len(labels)), np.bool_)
@@ -108,7 +108,7 @@ def ground(grams: Grams, count: int, labels: LabelSet, *, legal: bool) -> Ground
     if legal and labels.scheme is not Scheme.PLAIN:
         domain[:, labels.opening] |= domain[:, labels.inside]
     several = grams.chosen(~single)
-    return Ground(np.where(domain, unary, -np.inf), several.chosen(~_always(several, domain)))
+    return GroundNgrams(np.where(domain, unary, -np.inf), several.chosen(~_always(several, domain)))
 
 
 def _always(grams: Grams, domain: NDArray[np.bool_]) -> NDArray[np.bool_]:
