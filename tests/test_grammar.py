@@ -214,6 +214,13 @@ def test_of_settings_the_command_line_comes_first_and_the_file_is_named(tmp_path
         'sampler.sweeps="7"',
         "work=null",
     ]
+    trained, learned = ["--corpus", "c", "--out", "o", "--config", str(file)], LEAVES["train"]
+    file.write_text("set: {features: rich}\n")
+    assert params(learned, [*trained, "--features", "core"])["set_"] == []
+    assert params(learned, [*trained])["set_"] == ['features="rich"']
+    file.write_text("features: rich\n")
+    found = params(learned, [*trained, "--set", "features=core"])
+    assert (found["features"], found["set_"]) == (None, ["features=core"])
     file.write_text("set: {swoops: 3}\n")
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "manifest.json").write_text("{}")

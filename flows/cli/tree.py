@@ -97,14 +97,28 @@ class Command(TyperCommand):
         return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer's; of settings those of the file are taken that the command line does not have."""
+        """As Typer's; of settings those of the file are taken that the command line does not have.
+
+        Some settings have an option of their own, such as ``--features``: it counts like ``--set features=`` there.
+        """
         rest: list[str] = super().parse_args(ctx, args)
         parameter = self.options.get(SET)
-        if parameter is not None and (kept := ctx.meta.get(FROM_FILE)):
-            given = ctx.params[parameter.name] or []
-            names = {name_of(pair) for pair in given}
-            ctx.params[parameter.name] = [*given, *(pair for pair in kept if name_of(pair) not in names)]
+        if parameter is None or FROM_FILE not in ctx.meta:
+            return rest
+        given = ctx.params[parameter.name] or []
+        names = {name_of(pair) for pair in given}
+        typed = {name for name, option in self.options.items() if _source(ctx, option) == "COMMANDLINE"}
+        ctx.params[parameter.name] = [*given, *(p for p in ctx.meta[FROM_FILE] if name_of(p) not in names | typed)]
+        for name in names & self.options.keys():
+            if _source(ctx, self.options[name]) == "DEFAULT_MAP":
+                ctx.params[self.options[name].name] = self.options[name].default
         return rest
+
+
+def _source(ctx: Any, option: TyperOption) -> str:
+    """Where the value of an option is from: COMMANDLINE, DEFAULT_MAP (the file), DEFAULT and so on."""
+    source = ctx.get_parameter_source(option.name)
+    return "" if source is None else str(source.name)
 
 
 def _place(parameter: Any) -> int:
