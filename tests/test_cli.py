@@ -47,6 +47,7 @@ from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.ingestion import ingest
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
@@ -97,6 +98,7 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
     "trainers": {name: trainer.settings for name, trainer in TRAINERS.items()},
     "features": dict.fromkeys(SUMMARIES, Settings),
     "readers": {name: entry.settings for name, entry in READERS.items()},
+    "tokenizers": dict.fromkeys(TOKENIZERS, Settings),
     "templates": {**TEMPLATES},
     "measures": dict.fromkeys(MEASURES, Settings),
     "penalties": {name: entry.settings for name, entry in PENALTIES.items()},

@@ -63,6 +63,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told))
     monkeypatch.setattr(concord.flows.label_corpus, "open_model", lambda *_: opened)
     monkeypatch.setattr(concord.flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
+    monkeypatch.setattr(concord.flows.label_corpus, "cutting", lambda _opened, text: text)
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here()))
     return told
 
