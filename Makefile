@@ -5,11 +5,20 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # A second interpreter for the tests of parts; pyenv, where that is what starts it, is told which of its versions.
 SECOND ?= PYENV_VERSION=3.13 python3.13
+under_313 = @if $(SECOND) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null; \
+	then nice -n 19 $(MAKE) VENV=.venv-3.13 PYTHON='$(SECOND)' $(1); \
+	else echo "no Python 3.13 here, so its tests are left out; name one: make $@ SECOND=/path/to/python3.13"; fi
+
+# Tests of parts, and of these the ones that are about what Pythons differ in and need no kernel.
+UNITS := tests/test_*.py
+EDGES := aside cli columns constraint_files constraint_writer deaths environment files grammar guard internals jobs \
+	locks marked_readers messages one_meaning parts patience pool prefect_server private_flow public ray_watch \
+	reader_contract readers runfolder scratch secrets terminal tokenizers
 
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test tests kernels units units-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture clean
+.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -39,18 +48,20 @@ kernels: $(READY)  ## compile all kernels, once for all tests
 
 # They only compute, and leave the processors to tests beside them, which wait for servers and for deadlines.
 units: $(READY)  ## tests of parts, without real services, on all cores
-	nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30 tests/test_*.py
+	nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30 $(UNITS)
 
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
 units-313:  ## tests of parts under Python 3.13, in an environment of its own, where that is found
-	@if $(SECOND) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null; \
-	then nice -n 19 $(MAKE) VENV=.venv-3.13 PYTHON='$(SECOND)' units-once-compiled; \
-	else echo "no Python 3.13 here, so its tests are left out; name one: make units-313 SECOND=/path/to/python3.13"; fi
+	$(call under_313,units-once-compiled)
 
 units-once-compiled: kernels
 	$(MAKE) units
+
+# All of them take 15 minutes of a processor, with their kernels; what Pythons differ in needs few of these.
+edges-313:  ## those under Python 3.13 that are about signals, threads, imports, text, files and the command line
+	$(call under_313,units UNITS="$(EDGES:%=tests/test_%.py)")
 
 test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow, Prefect and Ray that go away
 	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations 15
