@@ -202,7 +202,7 @@ from concord.schemas.labels import LabelSet
 from concord.workers.features.scorer import compile_weights
 from concord.workers.features.templates import feature_set
 from concord.workers.learning.trainers.trainer import Seen
-from concord.workers.models.crf import Learned, save
+from concord.workers.models.crf import LearnedCrf, save
 from concord.workers.models.folder import begin
 
 NAME = "transitions"
@@ -222,7 +222,7 @@ def train(documents, *, settings, out, progress=None):
     transition = np.log(counts / counts.sum(axis=1, keepdims=True))
     begin(out)
     missing = np.zeros(len(labels), np.bool_)
-    return save(out, Learned(labels, features, weights, transition, missing), settings=settings, training=training)
+    return save(out, LearnedCrf(labels, features, weights, transition, missing), settings=settings, training=training)
 ''',
     (
         (
