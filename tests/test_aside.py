@@ -67,23 +67,26 @@ def test_a_signal_is_handled_at_once_by_the_handler_that_is_there(number: signal
 
 def interrupted(thread: Aside, steps: int) -> bool:
     """Waits for a call without an end, until a handler raises after so many steps; had the wait begun by then?"""
-    left, early = iter(range(steps)), False
+    left, early, unsent = iter(range(steps)), False, threading.Lock()
 
     def trace(frame: FrameType, _event: str, _given: object) -> Any:
         nonlocal early
         frame.f_trace_opcodes = True
-        # Time is up for a wait that has begun: its own signal is on its way, or has come.
-        if next(left, None) is None and not early and late.is_alive():
+        if next(left, None) is None and unsent.acquire(blocking=False):
             early = True
             os.kill(os.getpid(), signal.SIGUSR1)
         return trace
+
+    def send_late() -> None:
+        if unsent.acquire(blocking=False):
+            os.kill(os.getpid(), signal.SIGUSR1)
 
     def without_end() -> None:
         while True:
             time.sleep(0.001)
             thread.check()
 
-    late = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+    late = threading.Timer(0.5, send_late)
     late.start()
     sys.settrace(trace)
     try:
