@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings
@@ -23,18 +22,22 @@ from concord.workers.synthesis.made_up import synthesize
 MODEL = "lbfgs"
 """The trainer whose model the engines label with."""
 
+SHARED = "viterbi"
+"""The engine that needs next to nothing of its own: with confidences and rankings, what engines have in common."""
+
 MORE: dict[str, tuple[dict[str, str], ...]] = {"trigram": ({"metric": "mvdm"},)}
 """Options of trainers that need other kernels than the defaults; Jeffrey's divergence has MVDM's."""
 
 
 def main() -> None:
-    """Warms up every trainer and every engine, on all cores."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool,
-    ):
-        list(pool.map(partial(train, Path(folder)), TRAINERS))
-        list(pool.map(partial(decode, Path(folder) / MODEL), SOLVERS))
+    """Warms up what all engines share in one process, and every trainer and engine in another, then in both."""
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(2) as pool:
+        train(Path(folder), MODEL)
+        shared = pool.submit(decode, Path(folder) / MODEL, SHARED, confidence="marginal", n_best=3)
+        rest = [pool.submit(train, Path(folder), name) for name in TRAINERS if name != MODEL]
+        rest += [pool.submit(decode, Path(folder) / MODEL, name) for name in SOLVERS]
+        for job in (shared, *rest):
+            job.result()
 
 
 def train(folder: Path, name: str) -> None:
@@ -45,13 +48,13 @@ def train(folder: Path, name: str) -> None:
         model.potentials(Batch.of(documents))
 
 
-def decode(folder: Path, engine: str) -> None:
-    """Compiles what an engine needs with the model in ``folder``."""
+def decode(folder: Path, engine: str, **settings: Any) -> None:
+    """Compiles what an engine, and the settings beside it, need with the model in ``folder``."""
     model, documents = load(folder), corpus()
     consistency = LabelConsistency(PairCounts.of(documents, model.labels))
     constraints = JoinedConstraints((consistency, DeclaredConstraints((Legality(weight=1.0),))))
-    settings = check_settings(RunSettings(engine=engine, seconds=20.0, confidence="marginal", n_best=3))
-    warm(documents[0], model=model, constraints=constraints, settings=settings)
+    checked = check_settings(RunSettings(engine=engine, seconds=20.0, **settings))
+    warm(documents[0], model=model, constraints=constraints, settings=checked)
 
 
 def corpus() -> list[Document]:
