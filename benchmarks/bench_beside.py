@@ -31,16 +31,17 @@ from concord.schemas.settings import CitationSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.corpus.readers.citations import read_citations
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.learned_weights import learn_weights
-from concord.workers.learning.penalties import LearnedSettings, with_weights
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.trainer import gold_of
-from concord.workers.learning.unseen import Unseen
+from concord.workers.learning.weights.learned_weights import learn_weights
+from concord.workers.learning.weights.penalties import LearnedSettings
+from concord.workers.learning.weights.unseen import Unseen
 
 TRAINERS = ("lbfgs", "sgd")
 FACTORS = (0.5, 1.0, 2.0, 4.0)

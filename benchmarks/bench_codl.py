@@ -35,8 +35,8 @@ from concord.workers.corpus.readers.citations import read_citations
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.learning.codl import Weights
-from concord.workers.learning.codl_learners import Learner, learner_of
+from concord.workers.learning.little_gold.codl import Weights
+from concord.workers.learning.little_gold.codl_learners import Learner, learner_of
 from concord.workers.learning.trainers.trainer import gold_of
 
 PUBLISHED = {

@@ -26,9 +26,9 @@ from concord.schemas.document import Document
 from concord.schemas.settings import PerceptronSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
-from concord.workers.learning.penalties import OddsSettings
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.weights.penalties import OddsSettings
 
 FEATURES = "fields"
 STRENGTH = 12.0

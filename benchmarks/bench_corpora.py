@@ -21,9 +21,9 @@ from concord.schemas.document import Document
 from concord.schemas.settings import FeatureSettings
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.learning.selection import FOLDS, cross_validated
 from concord.workers.learning.trainers.registry import DEFAULT as TRAINER
 from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.trainers.selection import FOLDS, cross_validated
 
 DEFAULT = FeatureSettings().features
 ADDED = "mentions+entities"

@@ -39,9 +39,9 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.progressive import TrialTally, rounds, sizes_of
+from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers import trigram
-from concord.workers.learning.trigram_trials import Sample, chosen_of, grid, together, tried
+from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, together, tried
 from concord.workers.models.memory.neighbourhoods import Neighbourhoods
 from concord.workers.models.memory.ngrams import voted
 from concord.workers.models.model import LocalScores

@@ -36,10 +36,10 @@ from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained, build_problems
 from concord.workers.inference.core.chain import sentence_bounds, sum_messages
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.folds import is_held_out
-from concord.workers.learning.mining import MiningSettings
+from concord.workers.learning.mining.mining import MiningSettings
+from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers import sgd, trigram
-from concord.workers.learning.tuning import tune_scales
+from concord.workers.learning.weights.consistency_scales import tune_scales
 from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.models.memory.ngrams import voted
 from concord.workers.models.model import Model

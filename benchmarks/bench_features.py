@@ -18,8 +18,8 @@ from concord.schemas.settings import Validation
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.features.templates import CLUSTERS
-from concord.workers.learning.selection import cross_validated
 from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.trainers.selection import cross_validated
 
 SETS = (
     "rich",

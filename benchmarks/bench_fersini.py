@@ -38,6 +38,7 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
@@ -47,11 +48,11 @@ from concord.workers.evaluation.measures import tokens as by_field
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.registry import Decoder
 from concord.workers.labelling.report import with_gold
-from concord.workers.learning.folds import fold_of, is_held_out
-from concord.workers.learning.mining import MiningSettings, Rule, declared, in_documents
-from concord.workers.learning.penalties import PENALTIES, count_rows, with_weights
-from concord.workers.learning.rule_counts import RuleKind
+from concord.workers.learning.mining.mining import MiningSettings, Rule, declared, in_documents
+from concord.workers.learning.mining.rule_counts import RuleKind
+from concord.workers.learning.search.folds import fold_of, is_held_out
 from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.weights.penalties import PENALTIES, count_rows
 from concord.workers.models.model import Model
 from concord.workers.models.semicrf import SemiCrfModel
 

@@ -27,7 +27,7 @@ from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.known_weights import known_weights
+from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, viterbi_labels
 

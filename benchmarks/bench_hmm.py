@@ -33,9 +33,9 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.readers.citations import read_citations
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.learning.folds import fold_of
-from concord.workers.learning.penalties import OddsSettings
+from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.weights.penalties import OddsSettings
 from concord.workers.models.hmm2 import Hmm2Model
 from concord.workers.models.model import Model, viterbi_labels
 

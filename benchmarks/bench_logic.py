@@ -26,13 +26,14 @@ from problems import citations
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.constraints.templates.registry import TEMPLATES
-from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from concord.workers.learning.logic.kept import TriedClause, WrittenClauses, kept_clauses, tried, written
-from concord.workers.learning.logic.openings import names_of, part_of
-from concord.workers.learning.logic.search import LogicSettings, clauses_of
-from concord.workers.learning.mining import MiningSettings, in_documents, passing
-from concord.workers.learning.penalties import COUNTED, count_rows, with_weights
+from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.mining.logic.kept import TriedClause, WrittenClauses, kept_clauses, tried, written
+from concord.workers.learning.mining.logic.openings import names_of, part_of
+from concord.workers.learning.mining.logic.search import LogicSettings, clauses_of
+from concord.workers.learning.mining.mining import MiningSettings, in_documents, passing
+from concord.workers.learning.weights.penalties import COUNTED, count_rows
 from concord.workers.models.model import Model
 
 COST = COUNTED["odds"]

@@ -30,7 +30,7 @@ from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import Unit, plan
 from concord.workers.learning.trainers import sgd, trigram
-from concord.workers.learning.trigram_trials import Sample
+from concord.workers.learning.trainers.trigram_trials import Sample
 from concord.workers.models.loaders import load_model
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.label import LABEL, LabelParts

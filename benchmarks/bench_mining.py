@@ -34,19 +34,20 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.folds import fold_of
-from concord.workers.learning.mined_here import MiningWay
-from concord.workers.learning.mining import KeptSettings
-from concord.workers.learning.penalties import COUNTED, with_weights
-from concord.workers.learning.rule_counts import RuleKind
+from concord.workers.learning.mining.mined_here import MiningWay
+from concord.workers.learning.mining.mining import KeptSettings
+from concord.workers.learning.mining.rule_counts import RuleKind
+from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.trainer import gold_of
+from concord.workers.learning.weights.penalties import COUNTED
 
 KINDS = (
     *(RuleKind.STARTS, RuleKind.ENDS, RuleKind.FOLLOWED, RuleKind.APART, RuleKind.ORDER),

@@ -33,7 +33,7 @@ from concord.workers.evaluation.measures import Pair, tokens
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.folds import fold_of
+from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import trainer_named
 
 FOLDS, SEEDS, SWEEPS = 5, range(10), 100

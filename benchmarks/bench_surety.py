@@ -44,7 +44,7 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.span_marginals import span_marginals
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.trainers.registry import trainer_named
-from concord.workers.learning.tuning import tune_scales
+from concord.workers.learning.weights.consistency_scales import tune_scales
 from concord.workers.models.model import Model
 
 SURE = 0.97

@@ -30,7 +30,7 @@ from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.learning.folds import held_out, place_of
+from concord.workers.learning.search.folds import held_out, place_of
 from concord.workers.learning.trainers.registry import DEFAULT as TRAINER
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import gold_of

@@ -24,15 +24,16 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels
 from concord.schemas.settings import CrfSettings
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import declared_weights, with_weights
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.measures import Pair, labels
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.folds import is_held_out
-from concord.workers.learning.penalties import PENALTIES, TunedSettings, count_rows, declared_weights, with_weights
+from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers import crfsuite
-from concord.workers.learning.tuned_weights import TunedWeights, tune_weights
+from concord.workers.learning.weights.penalties import PENALTIES, TunedSettings, count_rows
+from concord.workers.learning.weights.tuned_weights import TunedWeights, tune_weights
 
 HELD_OUT = 0.2
 BASES = ("odds", "fersini")

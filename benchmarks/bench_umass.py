@@ -31,18 +31,21 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.learned_weights import LearnedWeights, PassDone, learn_weights
-from concord.workers.learning.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
-from concord.workers.learning.penalties import LearnedSettings, with_weights
-from concord.workers.learning.rule_counts import RuleCounts, RuleKind
-from concord.workers.learning.selection import SettingsTrial, cross_validated
+from concord.workers.learning.mining.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
+from concord.workers.learning.mining.rule_counts import RuleCounts, RuleKind
+from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
-from concord.workers.learning.unseen import Unseen
+from concord.workers.learning.trainers.selection import cross_validated
+from concord.workers.learning.weights.learned_weights import LearnedWeights, PassDone, learn_weights
+from concord.workers.learning.weights.penalties import LearnedSettings
+from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.model import Model
 
 SOURCE = REAL / "umass"
@@ -126,7 +129,8 @@ def _trials(train: Sequence[Document]) -> dict[str, float]:
     if not kept.is_file():
         given = {name: trainer.settings.model_validate({"features": name}) for name in FEATURES}
         found = {
-            n: SettingsTrial(s, cross_validated(train, trainer.train, s, folds=FOLDS)).f1 for n, s in given.items()
+            n: Trial(s, cross_validated(train, trainer.train, s, folds=FOLDS), f1_of_counts).value
+            for n, s in given.items()
         }
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(found))

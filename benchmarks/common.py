@@ -24,7 +24,7 @@ from concord.schemas.document import Batch
 from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
-from concord.workers.learning.saved_consistency import saved_consistency
+from concord.workers.models.saved_consistency import saved_consistency
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT.parent / "shared" / "data"

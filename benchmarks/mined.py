@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.learning import mined_here
-from concord.workers.learning.mining import MiningSettings, Rule, declared
-from concord.workers.learning.penalties import COUNTED
-from concord.workers.learning.rule_counts import RuleCounts
+from concord.workers.learning.mining import mined_here
+from concord.workers.learning.mining.mining import MiningSettings, Rule, declared
+from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.weights.penalties import COUNTED
 
 
 def mined(documents: Sequence[Document], labels: LabelSet, settings: MiningSettings) -> list[Rule]:

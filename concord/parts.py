@@ -11,7 +11,7 @@ from __future__ import annotations
 from concord.schemas.columns import Misfit, Reject
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.document import Batch, Column, Document
-from concord.schemas.errors import CorpusError, DocumentError, InputError
+from concord.schemas.errors import CorpusError, DocumentError, InputError, TrainingError
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, SpanAgreement
@@ -34,8 +34,8 @@ from concord.workers.features.templates import Conjunction, Single, Source, Wind
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import UNLIMITED, Solver, proven
 from concord.workers.inference.core.incumbent import Search
-from concord.workers.learning.penalties import By, Penalty, PenaltySettings
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen, Trainer, TrainingError
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen, Trainer
+from concord.workers.learning.weights.penalties import By, Penalty, PenaltySettings
 from concord.workers.models.folder import (
     Manifest,
     ModelError,

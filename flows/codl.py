@@ -41,11 +41,11 @@ def codl(
     """
     chosen = settings or CodlSettings()
     if chosen.em == "soft" and not labelling.n_best:
-        from concord.workers.learning.trainers.trainer import TrainingError
+        from concord.schemas.errors import TrainingError
 
         raise TrainingError("em=soft weighs the best labellings against each other: give --n-best as well")
     if validation is not None and not tune:
-        from concord.workers.learning.trainers.trainer import TrainingError
+        from concord.schemas.errors import TrainingError
 
         raise TrainingError("--validation says which documents judge what --tune chooses: give --tune as well")
     places = [corpus_place(given) for given in (corpus, pool, held_out) if given is not None]

@@ -17,18 +17,19 @@ import numpy as np
 from concord.flows.progress import meter
 from concord.schemas.codl import CodlSettings, GammaTrial
 from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.labelling.labelled import Labelled, label_batch
-from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
-from concord.workers.learning.codl_learners import Learner, LearningWay, ModelParts, learner_of
-from concord.workers.learning.folds import place_of, rounds
-from concord.workers.learning.trainers.trainer import TrainingError, gold_of
+from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, ways_of
+from concord.workers.learning.little_gold.codl_learners import Learner, LearningWay, ModelParts, learner_of
+from concord.workers.learning.search.folds import place_of, rounds
+from concord.workers.learning.search.trials import Trial
+from concord.workers.learning.trainers.trainer import gold_of
 from concord.workers.storage.scratch import scratch_folder
 
 
@@ -68,8 +69,9 @@ def choose_gamma(
                 found[go.judged] = _right(own, weights, sample, outside, labelling)
                 bar.advance(note=f"gamma {gamma:g}")
     judged = sorted(i for go in goes for i in go.judged)
-    careful = counts[max(counts)][judged]
-    return tuple(_trial(gamma, found[judged], careful) for gamma, found in counts.items())
+    trials = [Trial(gamma, found[judged], recall) for gamma, found in counts.items()]
+    careful = max(trials, key=lambda trial: trial.setting)
+    return tuple(_row(trial, careful) for trial in trials)
 
 
 def best_gamma(trials: Sequence[GammaTrial]) -> float:
@@ -129,8 +131,6 @@ def _right(
     return np.array([[[len(own), len(own), hits]] for own, hits in zip(gold, right, strict=True)], np.int64)
 
 
-def _trial(gamma: float, counts: Counts, careful: Counts) -> GammaTrial:
-    rng = np.random.default_rng(0)
-    gain = paired_bootstraps(careful, counts, {"accuracy": recall}, rng=rng)["accuracy"]
-    accuracy = float(recall(counts.sum(axis=0)))
-    return GammaTrial(gamma=gamma, accuracy=accuracy, gain=gain.difference, low=gain.low, high=gain.high)
+def _row(trial: Trial[float], careful: Trial[float]) -> GammaTrial:
+    gain = trial.gain(careful)
+    return GammaTrial(gamma=trial.setting, accuracy=trial.value, gain=gain.difference, low=gain.low, high=gain.high)

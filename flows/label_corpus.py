@@ -56,7 +56,7 @@ from concord.workers.corpus.shards import Shard
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
 from concord.workers.evaluation.named_counts import MatchCounts
-from concord.workers.learning.known_weights import known_weights
+from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.model import score_column
 
 if TYPE_CHECKING:

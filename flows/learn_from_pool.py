@@ -30,6 +30,7 @@ from concord.flows.tracking.tracking import MODEL_FOLDER, PARENT, Outcome, Run, 
 from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
 from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
 from concord.schemas.settings import Settings, Validation
 from concord.workers.compiling.code import code_digest
@@ -41,9 +42,8 @@ from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
 from concord.workers.labelling.output import remove
-from concord.workers.learning.codl import Ranked, Weights, changed, ways_of
-from concord.workers.learning.codl_learners import Learner, LearningWay, learner_of
-from concord.workers.learning.trainers.trainer import TrainingError
+from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, ways_of
+from concord.workers.learning.little_gold.codl_learners import Learner, LearningWay, learner_of
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_whole
 

@@ -18,11 +18,11 @@ from concord.workers.constraints.declared import JoinedConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.learning.corpus_agreement import SUFFIX, read_agreement
-from concord.workers.learning.saved_consistency import saved_consistency
+from concord.workers.models.corpus_agreement import SUFFIX, read_agreement
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
+from concord.workers.models.saved_consistency import saved_consistency
 
 
 class ModelRegistry(Protocol):

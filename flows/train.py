@@ -32,9 +32,9 @@ def train(
     """Trains a model on a labelled corpus and saves it as the folder ``out``.
 
     With ``tune``, those of the features, the prior, the cut-off and dropout that are not among the ``options`` are
-    chosen by cross-validation over documents first, see `workers.learning.selection`; those of memory-based n-grams
-    by wrapped progressive sampling on a Ray cluster (``ray``, ``workers``), of at most ``largest_sample`` tokens, see
-    `workers.learning.progressive`. The same call again goes on with that where it stopped.
+    chosen by cross-validation over documents first, see `workers.learning.trainers.selection`; those of memory-based
+    n-grams by wrapped progressive sampling on a Ray cluster (``ray``, ``workers``), of at most ``largest_sample``
+    tokens, see `workers.learning.search.progressive`. The same call again goes on with that where it stopped.
     With ``consistency`` a second model is trained without the share ``held_out_share`` of the documents
     first, and the scales of the label consistency are tuned on that share. ``validation`` says which documents judge
     either: random ones, or the last ones of the corpus. ``trainer`` is one of

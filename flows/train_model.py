@@ -26,6 +26,7 @@ from concord.flows.tracking.tracking import (
 )
 from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
 from concord.schemas.settings import Settings, TrainerSettings, Validation
@@ -35,14 +36,15 @@ from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.learning.folds import held_out
-from concord.workers.learning.known_weights import known_weights_text
-from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
-from concord.workers.learning.selection import SettingsTrial, best_of, select
+from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
-from concord.workers.learning.trainers.trainer import Iteration, TrainingError, Tunes
+from concord.workers.learning.trainers.selection import chosen_of, select
+from concord.workers.learning.trainers.trainer import Iteration, Tunes
+from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
 from concord.workers.models.model import Model
+from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
 
@@ -68,7 +70,7 @@ class _Choice(NamedTuple):
     """The settings to train with, and by what they were chosen, if they were."""
 
     settings: TrainerSettings
-    trials: Sequence[SettingsTrial] = ()
+    trials: Sequence[Trial[TrainerSettings]] = ()
     samples: Sequence[SampleRow] = ()
 
 
@@ -134,7 +136,7 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
         return _Choice(settings)
     if _tunes(request) is Tunes.FOLDS:
         trials = _select(request, documents)
-        return _Choice(best_of(trials).settings, trials)
+        return _Choice(best_of(trials).setting, trials)
     searched = cast("TrigramSettings", settings)
     kept = Kept(Path(request.out), corpus, searched)
     told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}))
@@ -142,13 +144,13 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
     return _Choice(best, samples=samples)
 
 
-def _select(request: TrainRequest, documents: Sequence[Document]) -> list[SettingsTrial]:
+def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
     """Cross-validates what is not given."""
     with meter("cross-validation", None) as bar:
 
-        def show(trial: SettingsTrial) -> None:
-            given = ", ".join(f"{name} {value}" for name, value in trial.chosen.items())
-            bar.advance(note=f"{given}: F1 {trial.f1:.2%}")
+        def show(trial: Trial[TrainerSettings]) -> None:
+            given = ", ".join(f"{name} {value}" for name, value in chosen_of(trial.setting).items())
+            bar.advance(note=f"{given}: F1 {trial.value:.2%}")
 
         train = trainer_named(request.trainer).train
         return select(documents, train, request.settings, validation=request.validation, progress=show)
@@ -255,6 +257,6 @@ def _report(
     )
 
 
-def _row(trial: SettingsTrial, base: SettingsTrial) -> SelectionRow:
-    gain = trial.against(base)
-    return SelectionRow(chosen=trial.chosen, f1=trial.f1, gain=gain.difference, low=gain.low, high=gain.high)
+def _row(trial: Trial[TrainerSettings], base: Trial[TrainerSettings]) -> SelectionRow:
+    gain, chosen = trial.gain(base), chosen_of(trial.setting)
+    return SelectionRow(chosen=chosen, f1=trial.value, gain=gain.difference, low=gain.low, high=gain.high)

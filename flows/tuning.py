@@ -9,7 +9,7 @@ from concord.flows.progress import meter
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
-from concord.workers.learning.tuning import ScaleTrial, tune_scales
+from concord.workers.learning.weights.consistency_scales import ScaleTrial, tune_scales
 from concord.workers.models.model import Model
 
 

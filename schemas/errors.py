@@ -57,6 +57,10 @@ class DocumentError(InputError):
         self.doc_id = doc_id
 
 
+class TrainingError(InputError):
+    """Documents that nothing can be learned from, or settings that do not go with them."""
+
+
 class ServiceError(_MaskedError):
     """Ray, Prefect or MLflow cannot be started or reached."""
 

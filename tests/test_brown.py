@@ -11,7 +11,7 @@ from scipy import sparse
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.settings import BrownSettings
-from concord.workers.learning.brown import bigrams, bigrams_of, brown_clusters, merged
+from concord.workers.features.clustering.brown import bigrams, bigrams_of, brown_clusters, merged
 
 Parts = list[list[int]]
 Times = NDArray[np.int64]

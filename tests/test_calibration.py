@@ -20,15 +20,15 @@ from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError, LabelSet
 from concord.schemas.settings import CalibrationSettings, ScoresSettings, SgdSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
-from concord.workers.learning.calibration import calibrate
-from concord.workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from concord.workers.learning.trainers.calibration import calibrate
 from concord.workers.learning.trainers.sgd import train
-from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
+from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, label_set, save, unary
 from tests.support.made_corpora import corpus
 from tests.support.scored import scored, written

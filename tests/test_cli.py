@@ -52,8 +52,8 @@ from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
 from concord.workers.labelling.output import MARKERS
-from concord.workers.learning.penalties import PENALTIES, penalty_named
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
+from concord.workers.learning.weights.penalties import PENALTIES, penalty_named
 from concord.workers.storage.files import write_whole
 from tests.support.made_predictions import predictions
 

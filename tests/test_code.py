@@ -13,89 +13,36 @@ from concord.workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, PACK
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from tests.support.copied import copied
 
+ROOMS_OUT = {
+    "workers/learning/": "learns: what it makes is in the model's digest, or in constraints, which are in the key",
+    "workers/features/clustering/": "groups words: the clusters are in the model's digest",
+    "workers/remote/": "hands shards to `workers.labelling.shard`, or learns and counts",
+    "workers/verification/": "checks a run that is there",
+    "workers/synthesis/": "makes a corpus, whose rows are in the key",
+    "workers/audit/": "looks at constraints before a run",
+}
+"""Folders of which labelling imports nothing, and what they are for."""
+
 OUT = {
+    "workers/constraints/declared_weights.py": "weighs constraints, which are in the key",
     "schemas/audit.py": "reports of `concord constraints check`",
     "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
     "schemas/visible.py": "how text is shown at a terminal",
-    "workers/audit/auditing.py": "looks at constraints before a run",
-    "workers/audit/conflicts.py": "looks at constraints before a run",
     "workers/evaluation/bootstrap.py": "scores what is labelled",
     "workers/evaluation/label_ids.py": "scores what is labelled",
     "workers/evaluation/tally.py": "scores what is labelled",
     "workers/inference/sampling/diagnostics.py": "figures of `concord chains`",
-    "workers/audit/__init__.py": "looks at constraints before a run",
-    "workers/synthesis/__init__.py": "makes a corpus, whose rows are in the key",
     "workers/corpus/plan.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/row_runs.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/repeated_ids.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
-    "workers/learning/penalties.py": "weighs constraints, which are in the key",
-    "workers/learning/tuned_weights.py": "weighs constraints, which are in the key",
-    "workers/learning/learned_weights.py": "weighs constraints, which are in the key",
-    "workers/learning/unseen.py": "weighs and mines constraints, which are in the key",
-    "workers/learning/pools.py": "mines constraints, which are in the key",
-    "workers/learning/judgement.py": "mines constraints, which are in the key",
-    "workers/learning/mined_here.py": "mines constraints, which are in the key",
     "workers/evaluation/randomization.py": "mines constraints, which are in the key",
-    "workers/learning/known_weights.py": "says what constraints cost, which are in the key",
-    "workers/learning/climbing.py": "trains: what it finds is in the model's digest, or in constraints",
-    "workers/learning/mining.py": "mines constraints, which are in the key",
-    "workers/learning/fields.py": "mines constraints, which are in the key",
-    "workers/learning/rule_counts.py": "mines constraints, which are in the key",
-    "workers/learning/logic/openings.py": "mines constraints, which are in the key",
-    "workers/learning/logic/clauses.py": "mines constraints, which are in the key",
-    "workers/learning/logic/search.py": "mines constraints, which are in the key",
-    "workers/learning/logic/templates.py": "mines constraints, which are in the key",
-    "workers/learning/logic/kept.py": "mines constraints, which are in the key",
-    "workers/learning/logic/__init__.py": "mines constraints, which are in the key",
-    "workers/learning/run_order.py": "mines constraints, which are in the key",
-    "workers/remote/mining.py": "mines constraints, which are in the key",
     "workers/constraints/constraint_writer.py": "writes constraints, which are in the key",
     "workers/features/attributes.py": "trains: what it learns is in the model's digest",
-    "workers/learning/calibration.py": "trains: what it learns is in the model's digest",
-    "workers/learning/tuning.py": "trains: what it learns is in the model's digest",
-    "workers/learning/selection.py": "trains: what it chooses is in the model",
-    "workers/learning/progressive.py": "trains: what it chooses is in the model",
-    "workers/learning/trigram_trials.py": "trains: what it chooses is in the model",
-    "workers/learning/given_features.py": "trains: what it learns is in the model's digest",
-    "workers/learning/folds.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/stacked.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/trigram.py": "trains: what it learns is in the model's digest",
-    "workers/learning/vectors.py": "trains: the clusters are in the model's digest",
-    "workers/learning/codl.py": "trains: what it learns is in the model's digest",
-    "workers/learning/codl_learners.py": "trains: what it learns is in the model's digest",
     "schemas/codl.py": "settings of training, which are in the model's digest",
-    "workers/learning/brown.py": "trains: the clusters are in the model's digest",
-    "workers/learning/word_clusters.py": "trains: the clusters are in the model's digest",
-    "workers/learning/word_counts.py": "trains: the clusters are in the model's digest",
-    "workers/remote/trials.py": "trains: what it chooses is in the model",
-    "workers/remote/words.py": "counts words for clusters, which are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/__init__.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/chains.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/fit.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/lbfgs.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/objective.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/segments.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/sgd.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/crfsuite_writer.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/export.py": "writes a model for other programs",
-    "workers/learning/crf/constrained.py": "trains: what it learns is in the model's digest",
-    "workers/learning/crf/perceptron.py": "trains: what it learns is in the model's digest",
-    "workers/learning/hmm_counts.py": "trains: what it learns is in the model's digest",
-    "workers/learning/expectation.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/hmm2.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/hmm.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/perceptron.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/lbfgs.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/semicrf.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/sgd.py": "trains: what it learns is in the model's digest",
     "workers/models/attribute_names.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/__init__.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/crfsuite.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/registry.py": "trains: what it learns is in the model's digest",
-    "workers/learning/trainers/trainer.py": "trains: what it learns is in the model's digest",
     "workers/corpus/readers/citations.py": "read at ingestion",
     "workers/corpus/readers/addresses.py": "read at ingestion",
     "workers/corpus/readers/fields.py": "read at ingestion",
@@ -107,31 +54,9 @@ OUT = {
     "workers/corpus/readers/lines.py": "read at ingestion",
     "workers/corpus/readers/registry.py": "read at ingestion",
     "workers/evaluation/corpus_counts.py": "counts what is in a corpus",
-    "workers/remote/__init__.py": "hands shards to `workers.labelling.shard`",
-    "workers/remote/actor.py": "hands shards to `workers.labelling.shard`",
-    "workers/remote/answers.py": "counts answers, which are in the key as constraints",
-    "workers/remote/count.py": "counts what is in a corpus",
-    "workers/remote/label.py": "hands shards to `workers.labelling.shard`",
-    "workers/remote/memory.py": "says what a worker asks Ray for",
-    "workers/remote/registry.py": "hands shards to `workers.labelling.shard`",
-    "workers/remote/task.py": "hands shards to `workers.labelling.shard`",
-    "workers/synthesis/made_up.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis/citations.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis/names.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis/news.py": "makes a corpus, whose rows are in the key",
-    "workers/synthesis/text.py": "makes a corpus, whose rows are in the key",
-    "workers/verification/__init__.py": "checks a run that is there",
-    "workers/verification/claims.py": "checks a run that is there",
-    "workers/verification/plain_chain.py": "checks a run that is there",
-    "workers/verification/plain_crf.py": "checks a run that is there",
-    "workers/verification/second_path.py": "checks a run that is there",
-    "workers/verification/shard.py": "checks a run that is there",
     "workers/labelling/warming.py": "compiles, and throws away what it labels",
 }
-"""Files that labelling does not import, and what they are for."""
-
-CERTIFICATES = "workers/certificates/"
-"""Proofs written and checked beside the predictions, which they leave as they are."""
+"""Other files that labelling does not import, and what they are for."""
 
 PARSERS = {"pydantic", "yaml"}
 """Libraries whose results, settings and constraints, are in the key themselves."""
@@ -143,7 +68,9 @@ def test_what_labelling_does_not_import_is_known() -> None:
     """A new file is either in the digest or stands above with its reason."""
     every = {path for package in ("schemas", "workers") for path in (ROOT / package).rglob("*.py")}
     apart = {path.relative_to(ROOT).as_posix() for path in every - set(files_behind(LABELLING))}
-    assert {name for name in apart if not name.startswith(CERTIFICATES)} == set(OUT)
+    assert {name for name in apart if not name.startswith(tuple(ROOMS_OUT))} == set(OUT)
+    for room in ROOMS_OUT:
+        assert {path.relative_to(ROOT).as_posix() for path in (ROOT / room).rglob("*.py")} <= apart, room
 
 
 def test_labelling_imports_nothing_that_the_files_do_not_show() -> None:

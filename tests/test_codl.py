@@ -33,23 +33,28 @@ from concord.flows.tracking.tracking import Outcome
 from concord.schemas.codl import CodlReport, CodlSettings, GammaTrial
 from concord.schemas.columns import PREDICTIONS
 from concord.schemas.document import Batch, Column, Document
-from concord.schemas.errors import CorpusError
+from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import HmmSettings, PerceptronSettings
 from concord.workers.constraints.constraint_file import parse_constraints
+from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
-from concord.workers.learning.codl import Ranked, Weights, changed, counted_weights, ways_of
-from concord.workers.learning.codl_learners import HmmLearner, LearningWay, ModelParts, PerceptronLearner, straight
-from concord.workers.learning.expectation import improved
-from concord.workers.learning.folds import place_of
-from concord.workers.learning.hmm_counts import counted, mixed
-from concord.workers.learning.penalties import declared_weights
+from concord.workers.learning.estimation.expectation import improved
+from concord.workers.learning.estimation.hmm_counts import counted, mixed
+from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, counted_weights, ways_of
+from concord.workers.learning.little_gold.codl_learners import (
+    HmmLearner,
+    LearningWay,
+    ModelParts,
+    PerceptronLearner,
+    straight,
+)
+from concord.workers.learning.search.folds import place_of
 from concord.workers.learning.trainers.registry import trainer_named
-from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.hmm import HmmModel, Tables
 from concord.workers.models.loaders import load_model

@@ -14,8 +14,8 @@ from concord.schemas.potentials import Potentials
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales, document_keys
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.learning.saved_consistency import consistency_extra
-from concord.workers.learning.tuning import ScaleTrial, tune_scales
+from concord.workers.learning.weights.consistency_scales import ScaleTrial, tune_scales
+from concord.workers.models.saved_consistency import consistency_extra
 
 LABELS = LabelSet.bio(["PER", "LOC", "ORG", "MISC"])
 TRAINING = Path(__file__).parents[2] / "shared/data/conll2003/eng.train"

@@ -15,13 +15,13 @@ from concord.schemas.potentials import Floats
 from concord.schemas.settings import PerceptronSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import row_weights, with_weights
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import Template
 from concord.workers.inference.registry import Decoder, EngineError
-from concord.workers.learning.crf.chains import Bools, TrainingChains
-from concord.workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
-from concord.workers.learning.crf.perceptron import run_passes
-from concord.workers.learning.penalties import row_weights, with_weights
+from concord.workers.learning.estimation.chains import Bools, TrainingChains
+from concord.workers.learning.estimation.constrained import ConstrainedPerceptron, Point, grounded
+from concord.workers.learning.estimation.perceptron import run_passes
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.folder import ModelError

@@ -25,7 +25,7 @@ from concord.schemas.potentials import Potentials
 from concord.schemas.settings import AgreementSettings
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.inference.core.chain import viterbi
-from concord.workers.learning.corpus_agreement import (
+from concord.workers.models.corpus_agreement import (
     About,
     AgreementFileError,
     AnswerCounts,

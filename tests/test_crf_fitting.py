@@ -31,14 +31,14 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.incidence import Lists, incidence
 from concord.workers.features.templates import feature_set
-from concord.workers.learning.crf import objective as module
-from concord.workers.learning.crf import perceptron, sgd
-from concord.workers.learning.crf.chains import FeatureRules, TrainingChains
-from concord.workers.learning.crf.fit import Fitting
-from concord.workers.learning.crf.lbfgs import LbfgsStep, Limits, minimise
-from concord.workers.learning.crf.objective import Objective
-from concord.workers.learning.selection import cross_validated
+from concord.workers.learning.estimation import objective as module
+from concord.workers.learning.estimation import perceptron, sgd
+from concord.workers.learning.estimation.chains import FeatureRules, TrainingChains
+from concord.workers.learning.estimation.lbfgs import LbfgsStep, Limits, minimise
+from concord.workers.learning.estimation.objective import Objective
+from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.trainers.selection import cross_validated
 from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models.attribute_names import read_names
 from concord.workers.models.crf import load

@@ -22,8 +22,8 @@ from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.features.templates import SUMMARIES
 from concord.workers.inference.registry import SOLVERS
-from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.weights.penalties import PENALTIES
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")

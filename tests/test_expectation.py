@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from concord.schemas.document import TOKENS, Batch, Document
-from concord.schemas.errors import CorpusError
+from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.settings import HmmSettings
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi
-from concord.workers.learning.expectation import EXPECT, ExpectedWords, added, improved
-from concord.workers.learning.hmm_counts import Evidence, HmmCounts, evidence, likeliest
+from concord.workers.learning.estimation.expectation import EXPECT, ExpectedWords, added, improved
+from concord.workers.learning.estimation.hmm_counts import Evidence, HmmCounts, evidence, likeliest
 from concord.workers.learning.trainers import hmm
-from concord.workers.learning.trainers.trainer import Iteration, TrainingError
+from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.hmm import HmmModel, Tables, load
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.settings import CrfSettings, FeatureSettings
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries, read_gazetteer, write_gazetteer
@@ -31,10 +32,9 @@ from concord.workers.features.gazetteers import (
 from concord.workers.features.incidence import incidence
 from concord.workers.features.scorer import Scorer, compile_weights
 from concord.workers.features.templates import FeatureSetError, feature_set
-from concord.workers.learning.given_features import features_of
 from concord.workers.learning.trainers import crfsuite
+from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.registry import TRAINERS
-from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.feature_files import LIST_FILES
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from concord.schemas.document import Batch, Document
 from concord.schemas.settings import HmmSettings
 from concord.workers.features.extractors import shape
-from concord.workers.learning.crf.chains import GoldChains
-from concord.workers.learning.hmm_counts import counted, estimated
+from concord.workers.learning.estimation.chains import GoldChains
+from concord.workers.learning.estimation.hmm_counts import counted, estimated
 from concord.workers.learning.trainers import hmm
 from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.models.hmm import STRINGS_FILE, HmmModel, load, save

@@ -16,12 +16,12 @@ from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.settings import Hmm2Settings
 from concord.testing.problems import LABEL_SETS, all_labellings
 from concord.workers.inference.core.chain import best_labels
-from concord.workers.inference.core.second_order import best_second_order, earlier
-from concord.workers.learning.crf.chains import GoldChains
+from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.trainers import hmm2
 from concord.workers.learning.trainers.hmm2 import after_two
 from concord.workers.models.folder import ModelError
 from concord.workers.models.hmm2 import SECOND_FILE, Hmm2Model, load, save
+from concord.workers.models.second_order import best_second_order, earlier
 from tests.support.model_mutations import mend_hashes
 
 

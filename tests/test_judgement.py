@@ -28,11 +28,11 @@ from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.randomization import chances_of_best
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.crf.constrained import degrees
-from concord.workers.learning.judgement import JudgedSettings, Judgement, WeightSource, judged
-from concord.workers.learning.pools import Pools
+from concord.workers.learning.estimation.constrained import degrees
+from concord.workers.learning.mining.judgement import JudgedSettings, Judgement, WeightSource, judged
+from concord.workers.learning.mining.pools import Pools
 from concord.workers.learning.trainers import sgd
-from concord.workers.learning.unseen import Unseen, UnseenAnswers
+from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.made_fields import COUNTED, LABELS, RULES, unseen_of

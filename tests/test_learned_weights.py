@@ -30,12 +30,12 @@ from concord.workers.constraints.templates.presence import MustAppear, StartsWit
 from concord.workers.constraints.templates.runs import AppearsOnce
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.crf.constrained import degrees
-from concord.workers.learning.learned_weights import PassDone, PenaltyPerceptron, learn_weights
-from concord.workers.learning.penalties import LearnedSettings
+from concord.workers.learning.estimation.constrained import degrees
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.trainer import Progress
-from concord.workers.learning.unseen import Unseen, UnseenAnswers
+from concord.workers.learning.weights.learned_weights import PassDone, PenaltyPerceptron, learn_weights
+from concord.workers.learning.weights.penalties import LearnedSettings
+from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 from concord.workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)

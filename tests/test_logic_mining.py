@@ -27,16 +27,16 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates import template
 from concord.workers.constraints.templates.template import RowTemplate, Site, TokenTest, Vocabulary
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.folds import is_held_out
-from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
-from concord.workers.learning.logic.kept import TriedClause, implies, kept_clauses, remarks_on, tried, written
-from concord.workers.learning.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
-from concord.workers.learning.logic.search import LearnedClause, LogicSettings, Samples, cheapest, clauses_of
-from concord.workers.learning.logic.templates import Unsaid, other_than, template_of
-from concord.workers.learning.mined_here import MiningWay
-from concord.workers.learning.mining import passing
-from concord.workers.learning.penalties import COUNTED
-from concord.workers.learning.run_order import Runs
+from concord.workers.learning.mining.logic.clauses import Clause, ClauseCounts, OpeningCounts
+from concord.workers.learning.mining.logic.kept import TriedClause, implies, kept_clauses, remarks_on, tried, written
+from concord.workers.learning.mining.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
+from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings, Samples, cheapest, clauses_of
+from concord.workers.learning.mining.logic.templates import Unsaid, other_than, template_of
+from concord.workers.learning.mining.mined_here import MiningWay
+from concord.workers.learning.mining.mining import passing
+from concord.workers.learning.mining.run_order import Runs
+from concord.workers.learning.search.folds import is_held_out
+from concord.workers.learning.weights.penalties import COUNTED
 from tests.support.in_process import Here
 from tests.support.made_sequences import ANY, BIO, NESTED, in_order, plain_runs, plainly, shuffled_corpus, spelled
 

@@ -25,7 +25,7 @@ from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.templates.template import levels
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.mining import (
+from concord.workers.learning.mining.mining import (
     DEALT,
     MiningSettings,
     Rule,
@@ -37,9 +37,9 @@ from concord.workers.learning.mining import (
     kept_of,
     significant,
 )
-from concord.workers.learning.penalties import COUNTED
-from concord.workers.learning.rule_counts import RuleCounts, RuleKind, order_verdicts
-from concord.workers.learning.run_order import Runs
+from concord.workers.learning.mining.rule_counts import RuleCounts, RuleKind, order_verdicts
+from concord.workers.learning.mining.run_order import Runs
+from concord.workers.learning.weights.penalties import COUNTED
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.made_sequences import (

@@ -16,8 +16,8 @@ from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.inference.registry import SOLVERS
-from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.weights.penalties import PENALTIES
 from concord.workers.parts import Group, PartError, Registry, a_class, a_function, an_entry
 from concord.workers.remote.actor import CodeMismatchError, check_code
 from tests.support.registries import REGISTRIES

@@ -19,6 +19,7 @@ from concord.schemas.potentials import Potentials
 from concord.testing import check_penalty
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import declared_weights, with_weights
 from concord.workers.constraints.templates.features import TokenFeature
 from concord.workers.constraints.templates.order import Adjacency
 from concord.workers.constraints.templates.presence import StartsWith
@@ -31,22 +32,20 @@ from concord.workers.constraints.templates.repeats import (
 from concord.workers.constraints.templates.runs import AppearsOnce
 from concord.workers.constraints.templates.template import TokenTest
 from concord.workers.constraints.templates.words import Lexicon, OnlyIn, ShouldBeTagged
-from concord.workers.learning.climbing import alike, climb
-from concord.workers.learning.known_weights import known_weights
-from concord.workers.learning.penalties import (
+from concord.workers.learning.search.climbing import alike, climb
+from concord.workers.learning.weights.known_weights import known_weights
+from concord.workers.learning.weights.penalties import (
     PENALTIES,
     OddsSettings,
     PenaltySettings,
     RowCounts,
     TunedSettings,
     count_rows,
-    declared_weights,
     fersini,
     odds,
     wilson,
-    with_weights,
 )
-from concord.workers.learning.tuned_weights import tune_weights
+from concord.workers.learning.weights.tuned_weights import tune_weights
 from tests.support.oracle import naive_spans
 
 LABELS = LabelSet(("author", "date", "title"), Scheme.PLAIN)

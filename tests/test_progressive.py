@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.trigram import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
 from concord.workers.inference.core.engine import document_rng
-from concord.workers.learning.folds import fold_of
-from concord.workers.learning.progressive import (
+from concord.workers.learning.search.folds import fold_of
+from concord.workers.learning.search.progressive import (
     LEAST,
     SampleRound,
     TrialTally,
@@ -28,8 +29,7 @@ from concord.workers.learning.progressive import (
     survivors,
 )
 from concord.workers.learning.trainers import trigram
-from concord.workers.learning.trainers.trainer import TrainingError
-from concord.workers.learning.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
+from concord.workers.learning.trainers.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
 from tests.support.made_samples import DOCUMENTS, plain
 
 needs_timbl = pytest.mark.skipif(

@@ -31,7 +31,7 @@ from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import U
 from concord.workers.labelling.output import REJECTS
-from concord.workers.learning.known_weights import known_weights
+from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.remote.task import P, R, Task
 from concord.workers.storage.files import OutputError
 from concord.workers.synthesis.made_up import synthesize

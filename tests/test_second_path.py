@@ -24,12 +24,12 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
-from concord.workers.learning.saved_consistency import EXTRA, consistency_extra
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.models.crf import KIND
 from concord.workers.models.folder import update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import local_scores as model_scores
+from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 from concord.workers.verification.second_path import second_path
 from tests.support.made_corpora import corpus

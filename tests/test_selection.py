@@ -14,15 +14,17 @@ import pyarrow as pa
 import pytest
 
 from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings, Validation
 from concord.workers.evaluation.conlleval import EntityCounts
 from concord.workers.features.clusters import Clusters, write_clusters
 from concord.workers.inference.core.chain import viterbi
-from concord.workers.learning.folds import fold_of, held_out, is_held_out, rounds
-from concord.workers.learning.selection import FOLDS, SettingsTrial, best_of, cross_validated, select
-from concord.workers.learning.trainers.trainer import Progress, TrainingError
+from concord.workers.learning.search.folds import fold_of, held_out, is_held_out, rounds
+from concord.workers.learning.search.trials import Trial, best_of
+from concord.workers.learning.trainers.selection import FOLDS, chosen_of, cross_validated, select
+from concord.workers.learning.trainers.trainer import Progress
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS
 
@@ -121,21 +123,23 @@ def test_the_best_of_what_is_tried_is_chosen(
 ) -> None:
     start = CrfSettings()
     school = School(documents, best_at(features, start.c2 * factor, min_freq))
-    told: list[SettingsTrial] = []
+    told: list[Trial[TrainerSettings]] = []
     trials = select(documents, school.train, start, folds=2, progress=told.append)
     assert trials == told
-    assert best_of(trials).f1 == max(trial.f1 for trial in trials)
-    chosen = best_of(trials).chosen
+    assert best_of(trials).value == max(trial.value for trial in trials)
+    chosen = chosen_of(best_of(trials).setting)
     assert (chosen["features"], chosen["min_freq"]) == (features, min_freq)
     assert chosen["c2"] == pytest.approx(start.c2 * factor)
-    assert not any("pos" in str(trial.chosen["features"]) for trial in trials)  # these documents have no tags
-    assert len({str(trial.chosen) for trial in trials}) == len(trials)
+    assert not any(
+        "pos" in str(chosen_of(trial.setting)["features"]) for trial in trials
+    )  # these documents have no tags
+    assert len({str(chosen_of(trial.setting)) for trial in trials}) == len(trials)
 
 
 def test_what_is_given_stays(documents: list[Document]) -> None:
     school = School(documents, lambda given: 0.1 + given.c2)
     trials = select(documents, school.train, CrfSettings(features="fields", c2=0.7), folds=2)
-    assert [trial.chosen for trial in trials] == [
+    assert [chosen_of(trial.setting) for trial in trials] == [
         {"features": "fields", "c2": 0.7, "min_freq": 0.0},
         {"features": "fields", "c2": 0.7, "min_freq": 2.0},
     ]
@@ -149,12 +153,12 @@ def test_passes_are_chosen_where_there_is_no_prior(documents: list[Document], be
 
     school = School(documents, share)
     trials = select(documents, school.train, PerceptronSettings(features="core"), folds=2)
-    assert [trial.chosen["passes"] for trial in trials] == [10, *tried]
-    assert best_of(trials).chosen == {"features": "core", "min_freq": 0.0, "passes": best}
+    assert [chosen_of(trial.setting)["passes"] for trial in trials] == [10, *tried]
+    assert chosen_of(best_of(trials).setting) == {"features": "core", "min_freq": 0.0, "passes": best}
     given = select(documents, school.train, PerceptronSettings(features="core", passes=3), folds=2)
-    assert {trial.chosen["passes"] for trial in given} == {3}
+    assert {chosen_of(trial.setting)["passes"] for trial in given} == {3}
     with_prior = select(documents, School(documents, lambda _: 0.1).train, SgdSettings(features="core"), folds=2)
-    assert not any("passes" in trial.chosen for trial in with_prior)
+    assert not any("passes" in chosen_of(trial.setting) for trial in with_prior)
 
 
 @pytest.mark.parametrize(("best", "tried"), [(0.3, [0.3, 0.0, 0.5]), (0.0, [0.3, 0.0, 0.5]), (0.5, [0.3, 0.0, 0.5])])
@@ -164,10 +168,10 @@ def test_no_dropout_and_more_are_tried(documents: list[Document], best: float, t
         return 0.1 + 0.2 * abs(given.dropout - best) + 0.1 * (given.min_freq > 0) + 0.1 * abs(math.log(given.c2 / 0.03))
 
     trials = select(documents, School(documents, share).train, SgdSettings(features="core", passes=4), folds=2)
-    assert list(dict.fromkeys(trial.chosen["dropout"] for trial in trials)) == tried
-    assert best_of(trials).settings == SgdSettings(features="core", passes=4, dropout=best)
+    assert list(dict.fromkeys(chosen_of(trial.setting)["dropout"] for trial in trials)) == tried
+    assert best_of(trials).setting == SgdSettings(features="core", passes=4, dropout=best)
     none = select(documents, School(documents, share).train, SgdSettings(features="core", dropout=0), folds=2)
-    assert {trial.chosen.get("dropout") for trial in none} == {0.0}
+    assert {chosen_of(trial.setting).get("dropout") for trial in none} == {0.0}
 
 
 def test_later_documents_are_judged_by_models_of_those_before(documents: list[Document]) -> None:
@@ -213,7 +217,7 @@ def test_the_choice_is_by_later_documents_where_that_is_asked_for(documents: lis
 
     given = CrfSettings(c2=1.0, min_freq=0.0)
     trials = {v: select(documents, train, given, validation=v)[:2] for v in Validation}
-    chosen = {v: best_of(found).chosen["features"] for v, found in trials.items()}
+    chosen = {v: chosen_of(best_of(found).setting)["features"] for v, found in trials.items()}
     assert chosen == {Validation.RANDOM: "core", Validation.LATER: "fields"}
 
 
@@ -232,10 +236,10 @@ def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document],
     write_clusters(table, Clusters(pa.array(["a"]), ("2",), np.zeros((1, 1), np.int32)))
     school = School(documents, best_at("core+clusters", 0.1, 0.0))
     trials = select(documents, school.train, CrfSettings(clusters=str(table)), folds=2)
-    assert best_of(trials).settings.model_dump()["clusters"] == str(table)
-    assert best_of(trials).chosen["features"] == "core+clusters"
-    with_table = [trial for trial in trials if trial.settings.model_dump()["clusters"] is not None]
-    assert all("clusters" in str(trial.chosen["features"]).split("+") for trial in with_table)
+    assert best_of(trials).setting.model_dump()["clusters"] == str(table)
+    assert chosen_of(best_of(trials).setting)["features"] == "core+clusters"
+    with_table = [trial for trial in trials if trial.setting.model_dump()["clusters"] is not None]
+    assert all("clusters" in str(chosen_of(trial.setting)["features"]).split("+") for trial in with_table)
 
 
 def test_lists_are_families_the_users_where_there_is_a_file(documents: list[Document], tmp_path: Path) -> None:
@@ -244,10 +248,10 @@ def test_lists_are_families_the_users_where_there_is_a_file(documents: list[Docu
     for files, wanted in (((), "core+entities"), ((str(phrases),), "core+entities+gazetteer")):
         school = School(documents, best_at("core+entities+gazetteer", 0.1, 0.0))
         trials = select(documents, school.train, CrfSettings(gazetteers=files), folds=2)
-        assert best_of(trials).chosen["features"] == wanted
-        assert best_of(trials).settings.model_dump()["gazetteers"] == files
-        with_files = [trial for trial in trials if trial.settings.model_dump()["gazetteers"]]
-        assert all("gazetteer" in str(trial.chosen["features"]).split("+") for trial in with_files)
+        assert chosen_of(best_of(trials).setting)["features"] == wanted
+        assert best_of(trials).setting.model_dump()["gazetteers"] == files
+        with_files = [trial for trial in trials if trial.setting.model_dump()["gazetteers"]]
+        assert all("gazetteer" in str(chosen_of(trial.setting)["features"]).split("+") for trial in with_files)
 
 
 def test_what_cannot_be_searched_is_one_line(documents: list[Document]) -> None:

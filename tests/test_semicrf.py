@@ -22,7 +22,15 @@ from concord.workers.features.incidence import Attributes, incidence
 from concord.workers.features.segments import WholeSegments, first_features, last_features
 from concord.workers.features.templates import PATTERN, FeatureSet, Single
 from concord.workers.inference.core import chain
-from concord.workers.inference.core.segments import (
+from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
+from concord.workers.learning.estimation.objective import Objective
+from concord.workers.learning.estimation.segments import GoldSegments, SegmentChains, SegmentObjective
+from concord.workers.learning.trainers import semicrf
+from concord.workers.learning.trainers.fit import Given
+from concord.workers.models.arrays_file import read_arrays, write_arrays
+from concord.workers.models.folder import ModelError
+from concord.workers.models.model import viterbi_labels
+from concord.workers.models.segments import (
     SegmentCounts,
     Segments,
     SegmentScores,
@@ -31,14 +39,6 @@ from concord.workers.inference.core.segments import (
     marginals,
     max_marginals,
 )
-from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
-from concord.workers.learning.crf.fit import Given
-from concord.workers.learning.crf.objective import Objective
-from concord.workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
-from concord.workers.learning.trainers import semicrf
-from concord.workers.models.arrays_file import read_arrays, write_arrays
-from concord.workers.models.folder import ModelError
-from concord.workers.models.model import viterbi_labels
 from concord.workers.models.semicrf import ARRAYS, WEIGHTS_FILE, SemiCrfModel, load
 from tests.support.made_corpora import corpus
 from tests.support.model_mutations import mend_hashes

@@ -24,9 +24,9 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.plan import distinct, plan
 from concord.workers.corpus.shards import Shard, split
-from concord.workers.learning.logic.clauses import Clause
-from concord.workers.learning.logic.openings import Literal, Place
-from concord.workers.learning.word_counts import Contexts
+from concord.workers.features.clustering.word_counts import Contexts
+from concord.workers.learning.mining.logic.clauses import Clause
+from concord.workers.learning.mining.logic.openings import Literal, Place
 from concord.workers.remote.answers import AnswersParts
 from concord.workers.remote.count import CountParts
 from concord.workers.remote.label import LabelParts

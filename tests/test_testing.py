@@ -37,9 +37,9 @@ from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Items, Measure, Pair, Places
 from concord.workers.features.extractors import EXTRACTORS
 from concord.workers.features.templates import AttributeTemplate, Single, Source
-from concord.workers.learning.penalties import Penalty, PenaltySettings
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration, Trainer
+from concord.workers.learning.weights.penalties import Penalty, PenaltySettings
 from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
 

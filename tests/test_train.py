@@ -34,12 +34,12 @@ from concord.schemas.settings import (
 )
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.learning.known_weights import known_weights
-from concord.workers.learning.saved_consistency import saved_consistency
-from concord.workers.learning.selection import FOLDS, cross_validated
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
+from concord.workers.learning.trainers.selection import FOLDS, cross_validated
 from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
+from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
+from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel
 from tests.support.made_tracking import untracked

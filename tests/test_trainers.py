@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.errors import InputError
+from concord.schemas.errors import InputError, TrainingError
 from concord.testing import trainers as promises
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS, TrainerError, trainer_named
-from concord.workers.learning.trainers.trainer import TrainingError
 from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import LinearRows, Problem
@@ -30,8 +31,7 @@ from concord.workers.features.derived import ColumnError
 from concord.workers.features.windows import BEYOND, NUMBER, Windows, gains, sign
 from concord.workers.inference.registry import SOLVERS, Decoder
 from concord.workers.learning.trainers import trigram as trainer
-from concord.workers.learning.trainers.trainer import TrainingError
-from concord.workers.learning.unseen import Unseen
+from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import ModelError
 from concord.workers.models.memory.nearest import NEAR, Nearest, Vote
 from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked, told_once

@@ -25,20 +25,21 @@ from concord.schemas.document import Document
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import IngestSettings, SgdSettings, Validation
 from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.shards import Shard
-from concord.workers.learning.codl_learners import learner_of
-from concord.workers.learning.folds import held_out
-from concord.workers.learning.judgement import JudgedSettings, WeightSource, judged
-from concord.workers.learning.learned_weights import learn_weights
-from concord.workers.learning.logic.search import LogicSettings
-from concord.workers.learning.mined_here import MiningWay, clause_rules
-from concord.workers.learning.penalties import COUNTED as PENALTIES
-from concord.workers.learning.penalties import LearnedSettings, declared_weights
+from concord.workers.learning.little_gold.codl_learners import learner_of
+from concord.workers.learning.mining.judgement import JudgedSettings, WeightSource, judged
+from concord.workers.learning.mining.logic.search import LogicSettings
+from concord.workers.learning.mining.mined_here import MiningWay, clause_rules
+from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.trainer import Progress
-from concord.workers.learning.unseen import Unseen
+from concord.workers.learning.weights.learned_weights import learn_weights
+from concord.workers.learning.weights.penalties import COUNTED as PENALTIES
+from concord.workers.learning.weights.penalties import LearnedSettings
+from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.remote.mining import HeldOut
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from concord.testing.expect import expect, expect_same
-from concord.workers.learning.penalties import Penalty, PenaltySettings, RowCounts
+from concord.workers.learning.weights.penalties import Penalty, PenaltySettings, RowCounts
 
 ROWS = (0, 1, 2, 3, 10, 97, 10_000)
 

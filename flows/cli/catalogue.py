@@ -22,8 +22,8 @@ from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
-from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.weights.penalties import PENALTIES
 
 
 def engines() -> list[EngineReport]:

@@ -15,7 +15,7 @@ from concord.schemas.settings import AgreementSettings, TextSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
-from concord.workers.learning.corpus_agreement import SUFFIX, About, AnswerCounts, write_agreement
+from concord.workers.models.corpus_agreement import SUFFIX, About, AnswerCounts, write_agreement
 from concord.workers.models.model import score_column
 from concord.workers.remote.answers import ANSWERS, AnswersParts
 

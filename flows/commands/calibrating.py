@@ -12,15 +12,16 @@ from concord.flows.progress import meter
 from concord.flows.sources import LateRegistry, OpenModel, open_model, read_documents
 from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.settings import CalibrationSettings
 from concord.workers.constraints.consistency import PairCounts
 from concord.workers.corpus.plan import plan
-from concord.workers.learning.calibration import Calibrated, calibrate
-from concord.workers.learning.saved_consistency import EXTRA, consistency_extra, saved_consistency
-from concord.workers.learning.trainers.trainer import Seen, TrainingError
+from concord.workers.learning.trainers.calibration import Calibrated, calibrate
+from concord.workers.learning.trainers.trainer import Seen
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model, score_column
+from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, save
 from concord.workers.storage.files import copy, staged
 

@@ -16,11 +16,11 @@ from concord.schemas.reports import ClusterReport
 from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
+from concord.workers.features.clustering.brown import bigrams_of, brown_clusters
+from concord.workers.features.clustering.vectors import read_vectors
+from concord.workers.features.clustering.word_clusters import clustered, frequent_words, vectors
+from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts, contexts_of
 from concord.workers.features.clusters import Clusters, write_clusters
-from concord.workers.learning.brown import bigrams_of, brown_clusters
-from concord.workers.learning.vectors import read_vectors
-from concord.workers.learning.word_clusters import clustered, frequent_words, vectors
-from concord.workers.learning.word_counts import ContextCounts, Contexts, WordCounts, contexts_of
 from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
 
 

@@ -10,11 +10,11 @@ from concord.flows.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.learning.folds import first_answered, first_judged, parts_of, round_of
-from concord.workers.learning.judgement import Judgement, judged
-from concord.workers.learning.mined_here import MineHere, MiningWay
-from concord.workers.learning.mining import KeptSettings
-from concord.workers.learning.unseen import Unseen
+from concord.workers.learning.mining.judgement import Judgement, judged
+from concord.workers.learning.mining.mined_here import MineHere, MiningWay
+from concord.workers.learning.mining.mining import KeptSettings
+from concord.workers.learning.search.folds import first_answered, first_judged, parts_of, round_of
+from concord.workers.learning.weights.unseen import Unseen
 
 
 class Miner(NamedTuple):

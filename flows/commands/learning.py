@@ -15,11 +15,11 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.evaluation.measures import MEASURES, check_measures
-from concord.workers.learning.learned_weights import PassDone, learn_weights
-from concord.workers.learning.penalties import LearnedSettings, PenaltyError
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Trainer
-from concord.workers.learning.unseen import Unseen
+from concord.workers.learning.weights.learned_weights import PassDone, learn_weights
+from concord.workers.learning.weights.penalties import LearnedSettings, PenaltyError
+from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import MANIFEST, parse_manifest
 
 DIGITS = 3

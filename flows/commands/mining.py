@@ -21,17 +21,18 @@ from concord.schemas.names import unknown
 from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import TooLarge
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
 from concord.workers.evaluation.corpus_counts import CorpusCounts
-from concord.workers.learning.logic.clauses import ClauseCounts, OpeningCounts
-from concord.workers.learning.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
-from concord.workers.learning.logic.openings import names_of
-from concord.workers.learning.logic.search import LearnedClause, LogicSettings, clauses_of
-from concord.workers.learning.mined_here import MineHere, MiningWay, clause_rules, counted_rules
-from concord.workers.learning.mining import (
+from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.mining.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
+from concord.workers.learning.mining.logic.openings import names_of
+from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings, clauses_of
+from concord.workers.learning.mining.mined_here import MineHere, MiningWay, clause_rules, counted_rules
+from concord.workers.learning.mining.mining import (
     KeptSettings,
     MiningSettings,
     Tried,
@@ -43,8 +44,8 @@ from concord.workers.learning.mining import (
     passing,
     significant,
 )
-from concord.workers.learning.penalties import By, Penalty, PenaltyError, penalty_named, with_weights
-from concord.workers.learning.rule_counts import RuleCounts
+from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.weights.penalties import By, Penalty, PenaltyError, penalty_named
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.mining import (
     CLAUSES,

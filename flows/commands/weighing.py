@@ -22,9 +22,10 @@ from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import declared_weights, with_weights
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
-from concord.workers.learning.penalties import (
+from concord.workers.learning.weights.penalties import (
     PENALTIES,
     By,
     LearnedSettings,
@@ -34,11 +35,9 @@ from concord.workers.learning.penalties import (
     RowCounts,
     TunedSettings,
     count_rows,
-    declared_weights,
     penalty_named,
-    with_weights,
 )
-from concord.workers.learning.tuned_weights import FactorTrial, families, tune_weights
+from concord.workers.learning.weights.tuned_weights import FactorTrial, families, tune_weights
 from concord.workers.models.model import score_column
 from concord.workers.storage.files import write_whole
 

@@ -7,7 +7,7 @@ import numpy as np
 from concord.schemas.document import Batch, Document
 from concord.workers.features.incidence import incidence
 from concord.workers.features.templates import feature_set
-from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
+from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 
 EVERYTHING = FeatureRules(0.0, possible_states=True, possible_transitions=True)
 

@@ -8,11 +8,11 @@ from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.constraints.templates.order import Adjacency, ShouldNotPrecede
 from concord.workers.constraints.templates.presence import MustAppear, StartsWith
 from concord.workers.constraints.templates.runs import AppearsOnce
-from concord.workers.learning.penalties import with_weights
-from concord.workers.learning.unseen import Unseen
+from concord.workers.learning.weights.unseen import Unseen
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
 RULES = DeclaredConstraints(

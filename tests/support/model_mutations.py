@@ -25,11 +25,11 @@ from concord.schemas.run import RunSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.declared import JoinedConstraints
 from concord.workers.labelling.labelled import check_settings, label_batch
-from concord.workers.learning.saved_consistency import saved_consistency
 from concord.workers.models.arrays_file import read_arrays, write_arrays
 from concord.workers.models.crf import ARRAYS, WEIGHTS_FILE
 from concord.workers.models.folder import MANIFEST, file_digest
 from concord.workers.models.loaders import load_model
+from concord.workers.models.saved_consistency import saved_consistency
 
 WORDS = [["Ada", "Byron", "said", "Basel"], ["Ems", "Öl", "AG", "in", "1996"], ["Byron"]]
 SAMPLE = Batch.of([Document.build(f"d{i}", WORDS[i:], pos=[["X"] * len(s) for s in WORDS[i:]]) for i in range(3)])

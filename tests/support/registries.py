@@ -10,8 +10,8 @@ from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.templates import FEATURE_SETS
 from concord.workers.inference.registry import SOLVERS
-from concord.workers.learning.penalties import PENALTIES
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.weights.penalties import PENALTIES
 from concord.workers.models.loaders import LOADERS
 from concord.workers.parts import Group, Registry
 

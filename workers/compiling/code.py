@@ -25,8 +25,8 @@ COMPILED = ("schemas", "workers")
 LABELLING = (
     "concord.workers.labelling.shard",
     "concord.workers.constraints.constraint_file",
-    "concord.workers.learning.corpus_agreement",
-    "concord.workers.learning.saved_consistency",
+    "concord.workers.models.corpus_agreement",
+    "concord.workers.models.saved_consistency",
     "concord.workers.models.loaders",
 )
 """Labels documents; makes the constraints and the models that are handed to it. Flows only move data about."""

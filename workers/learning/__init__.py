@@ -1,1 +1,1 @@
-"""Learning of penalties and of models under constraints."""
+"""What is learned from documents: models, weights of constraints, and constraints themselves."""

@@ -1,7 +1,7 @@
 """A semi-Markov CRF: segments of a sentence are labelled, not its tokens (Sarawagi & Cohen 2004).
 
 A segment is one token outside of all spans, or up to M tokens of one type; what it scores is in
-`workers.inference.core.segments`, what its features see in `workers.features.segments`. Its exact answer is that of
+`workers.models.segments`, what its features see in `workers.features.segments`. Its exact answer is that of
 nested Viterbi, `SemiCrfModel.best`.
 
 Engines work on labels of tokens, so what they are given is made of it. By ``best`` a label of a token gets the nats
@@ -30,7 +30,11 @@ from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
 from concord.workers.features.segments import WholeSegments, first_features, last_features
 from concord.workers.features.templates import FeatureSet
-from concord.workers.inference.core.segments import (
+from concord.workers.models import crf
+from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
+from concord.workers.models.feature_files import read_features, write_features
+from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.segments import (
     HOPELESS,
     Marked,
     Segments,
@@ -39,10 +43,6 @@ from concord.workers.inference.core.segments import (
     marginals,
     max_marginals,
 )
-from concord.workers.models import crf
-from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.feature_files import read_features, write_features
-from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
 
 KIND = "semicrf"
 WEIGHTS_FILE = "weights.bin"

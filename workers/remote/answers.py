@@ -9,7 +9,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from concord.workers.learning.corpus_agreement import AnswerCounts
+from concord.workers.models.corpus_agreement import AnswerCounts
 from concord.workers.models.model import Model, text_tokenizer
 from concord.workers.remote.task import Task, itself
 

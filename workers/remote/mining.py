@@ -11,11 +11,11 @@ from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import TooLarge, largest
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from concord.workers.learning.folds import first_held_out
-from concord.workers.learning.logic.clauses import Clause, ClauseCounts, OpeningCounts
-from concord.workers.learning.logic.openings import part_of
-from concord.workers.learning.penalties import RowCounts, count_rows
-from concord.workers.learning.rule_counts import RuleCounts
+from concord.workers.learning.mining.logic.clauses import Clause, ClauseCounts, OpeningCounts
+from concord.workers.learning.mining.logic.openings import part_of
+from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.search.folds import first_held_out
+from concord.workers.learning.weights.penalties import RowCounts, count_rows
 from concord.workers.remote.task import Task, itself, nothing
 
 

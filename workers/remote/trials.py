@@ -8,14 +8,14 @@ from typing import NamedTuple
 from concord.schemas.settings import TextSettings
 from concord.schemas.trigram import Metric, TrigramSettings
 from concord.workers.corpus.shards import DEFAULT_TEXT
-from concord.workers.learning.progressive import TrialTally
-from concord.workers.learning.trigram_trials import Sample, chosen_of, tried
+from concord.workers.learning.search.progressive import TrialTally
+from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, tried
 from concord.workers.models.trigram import NEAREST
 from concord.workers.remote.task import Task
 
 
 class TrialGroup(NamedTuple):
-    """A group of settings (`workers.learning.trigram_trials.together`) on so many tokens; see `Unit`."""
+    """A group of settings (`workers.learning.trainers.trigram_trials.together`) on so many tokens; see `Unit`."""
 
     group: tuple[TrigramSettings, ...]
     tokens: int

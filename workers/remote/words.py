@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from concord.workers.learning.word_counts import ContextCounts, Contexts, WordCounts
+from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
 from concord.workers.remote.task import Task, itself, nothing
 
 

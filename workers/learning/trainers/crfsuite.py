@@ -17,7 +17,7 @@ from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import compile_weights
 from concord.workers.features.templates import FeatureSet
-from concord.workers.learning.given_features import features_of
+from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.crf import CrfModel, LearnedCrf, save
 from concord.workers.models.crfsuite_file import ModelFileError, read_crfsuite

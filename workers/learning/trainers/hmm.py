@@ -1,7 +1,7 @@
 """A hidden Markov model by counting, and by expectation maximisation: learned in no time, and from few documents.
 
-Counts are smoothed as in `workers.learning.hmm_counts`. Documents without labels can be learned from as well, see
-`workers.learning.expectation`.
+Counts are smoothed as in `workers.learning.estimation.hmm_counts`. Documents without labels can be learned
+from as well, see `workers.learning.estimation.expectation`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Ints
 from concord.schemas.settings import HmmSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.features.extractors import shape
-from concord.workers.learning.crf.chains import GoldChains
-from concord.workers.learning.expectation import ExpectedWords, improved
-from concord.workers.learning.hmm_counts import HmmCounts, counted, estimated
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen, TrainingError
+from concord.workers.learning.estimation.chains import GoldChains
+from concord.workers.learning.estimation.expectation import ExpectedWords, improved
+from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, estimated
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm import HmmModel, Tables, save
 

@@ -1,6 +1,7 @@
 """A second-order hidden Markov model by counting: a label after two others, words as in the first order.
 
-After two labels it backs off to what follows the later one, by Witten and Bell, see `workers.learning.hmm_counts`.
+After two labels it backs off to what follows the later one, by Witten and Bell, see
+`workers.learning.estimation.hmm_counts`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import numpy as np
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.potentials import Floats
 from concord.schemas.settings import Hmm2Settings, HmmSettings
-from concord.workers.inference.core.second_order import earlier
-from concord.workers.learning.crf.chains import GoldChains
-from concord.workers.learning.hmm_counts import shares, witten_bell
+from concord.workers.learning.estimation.chains import GoldChains
+from concord.workers.learning.estimation.hmm_counts import shares, witten_bell
 from concord.workers.learning.trainers import hmm
 from concord.workers.learning.trainers.trainer import Progress, Seen
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm2 import FIRST, Hmm2Model, save
+from concord.workers.models.second_order import earlier
 
 NAME = "hmm2"
 

@@ -12,11 +12,11 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.settings import PerceptronSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
+from concord.workers.constraints.declared_weights import row_weights, with_weights
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.crf.constrained import ConstrainedPerceptron, Point, grounded
-from concord.workers.learning.crf.fit import Fitting
-from concord.workers.learning.crf.perceptron import run_passes
-from concord.workers.learning.penalties import row_weights, with_weights
+from concord.workers.learning.estimation.constrained import ConstrainedPerceptron, Point, grounded
+from concord.workers.learning.estimation.perceptron import run_passes
+from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
 from concord.workers.storage.files import write_whole

@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from concord.schemas.document import Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats
 from concord.schemas.settings import SemiCrfSettings
 from concord.workers.features.incidence import Attributes, Incidence, incidence
 from concord.workers.features.scorer import FeatureWeights
 from concord.workers.features.segments import WholeSegments, first_features, last_features
 from concord.workers.features.templates import FeatureSet
-from concord.workers.learning.crf.chains import FeatureRules, GoldChains, TrainingChains
-from concord.workers.learning.crf.fit import Given
-from concord.workers.learning.crf.lbfgs import Limits, minimise
-from concord.workers.learning.crf.segments import GoldSegments, SegmentChains, SegmentObjective
-from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingError
+from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
+from concord.workers.learning.estimation.lbfgs import Limits, minimise
+from concord.workers.learning.estimation.segments import GoldSegments, SegmentChains, SegmentObjective
+from concord.workers.learning.trainers.fit import Given
+from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.folder import begin
 from concord.workers.models.semicrf import LearnedSemiCrf, SemiCrfModel, save
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from concord.schemas.document import Document
 from concord.schemas.settings import SgdSettings
-from concord.workers.learning.crf.fit import Fitting
-from concord.workers.learning.crf.objective import Objective
-from concord.workers.learning.crf.sgd import Rates, run_passes
+from concord.workers.learning.estimation.objective import Objective
+from concord.workers.learning.estimation.sgd import Rates, run_passes
+from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
 

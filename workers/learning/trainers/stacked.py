@@ -9,10 +9,10 @@ from pathlib import Path
 from concord.schemas.document import Batch, Document
 from concord.schemas.settings import SgdSettings, StackedSettings
 from concord.workers.features.derived import needed_columns
-from concord.workers.learning.crf.sgd import passes_over
-from concord.workers.learning.folds import fold_of
-from concord.workers.learning.given_features import features_of
+from concord.workers.learning.estimation.sgd import passes_over
+from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers import sgd
+from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin

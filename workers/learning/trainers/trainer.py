@@ -10,13 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from concord.schemas.document import Document
-from concord.schemas.errors import InputError
+from concord.schemas.errors import TrainingError
 from concord.schemas.settings import Settings, TrainerSettings
 from concord.workers.models.model import Model
-
-
-class TrainingError(InputError):
-    """Documents that nothing can be learned from, or settings that do not go with them."""
 
 
 class Iteration(NamedTuple):

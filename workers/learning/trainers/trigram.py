@@ -16,7 +16,7 @@ from concord.schemas.potentials import Ints
 from concord.schemas.trigram import TrigramSettings, TrigramWindow, Weighting
 from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.features.windows import COLUMNS, Windows, gains, values_of
-from concord.workers.learning.given_features import entities_of
+from concord.workers.learning.trainers.given_features import entities_of
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.folder import begin
 from concord.workers.models.memory.neighbourhoods import Codes

@@ -1,0 +1,247 @@
+"""Word clusters of Brown et al. (1992): a tree of words by which a class bigram model loses least information.
+
+With n(c, d) the times that a word of class c stands before one of d, and o(c), i(d) the times of c as first and of d as
+second word, the model's log likelihood is, but for a constant,
+
+    Q = Σ_{c,d} f(n(c, d)) − Σ_c out(c) · log o(c) − Σ_d in(d) · log i(d),     f(n) = n · log n,
+
+where out(c) = Σ_d n(c, d) and in(d) = Σ_c n(c, d) run over the classes that there are. As in Liang (2005), words come
+one at a time, the most frequent first, each as a class of its own; whenever there is one class more than wanted, the
+two are merged that lower Q least. In the end the classes are merged on into one, and the tree of these merges gives
+each word a string of bits, of which the first few name larger clusters.
+
+What merging a and b costs in the first sum, beside the four counts between them, is Σ_d g(n(a, d), n(b, d)) and the
+same of n(d, a), n(d, b), with g(x, y) = f(x) + f(y) − f(x + y), which is zero where either is: ``shared`` (K, K) keeps
+that sum, and a new or merged class d changes it at pairs of its own neighbours alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import BrownSettings
+from concord.workers.compiling.kernel import kernel, kernel_in_place
+from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
+from concord.workers.features.clusters import Clusters
+
+Mask = NDArray[np.bool_]
+AFTER = (1,)
+"""The place whose words are counted."""
+
+
+STEPS = 200
+"""Words after which progress is told."""
+
+
+def ignored(_words: int) -> None:
+    """Progress that nobody looks at."""
+
+
+class Bigrams(NamedTuple):
+    """Entries k from start[w] up to start[w + 1] say that word w stands ``times[k]`` times beside ``word[k]``."""
+
+    start: Ints
+    word: Ints
+    times: Ints
+
+
+class Classes(NamedTuple):
+    """K slots for classes: ``times`` (K, K) of their bigrams, ``first`` and ``second`` (K,) times in those with any
+    word, and ``shared`` (K, K), see above, in nats; ``used`` (K,) are the slots that hold a class."""
+
+    times: Floats
+    first: Floats
+    second: Floats
+    shared: Floats
+    used: Mask
+
+
+def bigrams_of(words: Sequence[str]) -> Contexts:
+    """What is counted for these words, the most frequent first: which of them stands after each."""
+    return Contexts(words, len(words), AFTER)
+
+
+def brown_clusters(
+    counts: ContextCounts,
+    contexts: Contexts,
+    settings: BrownSettings,
+    advanced: Callable[[int], object] = ignored,
+) -> Clusters:
+    """A clustering for each length of prefix; words with the same first bits, or as many as they have, are together.
+
+    ``advanced`` is told, now and then, how many words came to classes since it was told last.
+    """
+    words = contexts.words
+    first, second = counts.pair // contexts.shape[1], counts.pair % contexts.shape[1]
+    inside = second < len(words)
+    table = sparse.csr_array(
+        (counts.times[inside], (first[inside], second[inside])), shape=(len(words), len(words)), dtype=np.int64
+    )
+    member, merges = merged(bigrams(table), bigrams(table.T.tocsr()), settings.clusters, advanced)
+    bits = _bits(merges, settings.clusters)
+    codes = [[_prefix(bits[slot], length) for slot in member.tolist()] for length in settings.prefixes]
+    names = tuple(f"brown-{length}" for length in settings.prefixes)
+    return Clusters(pa.array(words, pa.string()), names, np.array(codes, np.int32).T)
+
+
+def bigrams(table: sparse.csr_array) -> Bigrams:
+    """The rows of a table (V, V) of times."""
+    table.sort_indices()
+    return Bigrams(table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
+
+
+def _bits(merges: Ints, clusters: int) -> list[str]:
+    """The path from the root to each slot's class; merge t put the class of merges[t, 1] into that of merges[t, 0]."""
+    bits = [""] * (clusters + 1)
+    for kept, gone in reversed(merges.tolist()):
+        bits[gone] = bits[kept] + "1"
+        bits[kept] += "0"
+    return bits
+
+
+def _prefix(bits: str, length: int) -> int:
+    """The first bits as a number that says how many they are."""
+    return int("1" + bits[:length], 2)
+
+
+def merged(
+    after: Bigrams, before: Bigrams, clusters: int, advanced: Callable[[int], object] = ignored
+) -> tuple[Ints, Ints]:
+    """(V,) the slot of each word's class, and (C − 1, 2) the merges of the C classes into one, in their order.
+
+    ``after`` are the words after each of V ≥ C words, ``before`` those before it; ``advanced`` as in `brown_clusters`.
+    """
+    size = clusters + 1
+    classes = Classes(
+        np.zeros((size, size)), np.ones(size), np.ones(size), np.zeros((size, size)), np.zeros(size, np.bool_)
+    )
+    member = np.full(len(after.start) - 1, -1, np.int64)
+    for word in range(len(member)):
+        slot = int(np.argmin(classes.used))
+        _enter(word, slot, member, after, before, classes)
+        if classes.used.all():
+            _merge_cheapest(member, classes)
+        if word % STEPS == STEPS - 1:
+            advanced(STEPS)
+    advanced(len(member) % STEPS)
+    merges = [_merge_cheapest(member.copy(), classes) for _ in range(clusters - 1)]
+    return member, np.array(merges, np.int64).reshape(-1, 2)
+
+
+def _merge_cheapest(member: Ints, classes: Classes) -> tuple[int, int]:
+    kept, gone = cheapest(classes)
+    _merge(kept, gone, member, classes)
+    return kept, gone
+
+
+@kernel_in_place
+def _enter(word: int, slot: int, member: Ints, after: Bigrams, before: Bigrams, classes: Classes) -> None:
+    """A word becomes a class of its own."""
+    member[word] = slot
+    classes.used[slot] = True
+    first = second = 0
+    for k in range(after.start[word], after.start[word + 1]):
+        first += after.times[k]
+        other = member[after.word[k]]
+        if other >= 0:
+            classes.times[slot, other] += after.times[k]
+    for k in range(before.start[word], before.start[word + 1]):
+        second += before.times[k]
+        other = member[before.word[k]]
+        if other >= 0 and other != slot:
+            classes.times[other, slot] += before.times[k]
+    classes.first[slot], classes.second[slot] = max(1, first), max(1, second)
+    _share(slot, 1.0, classes)
+    _compare(slot, classes)
+
+
+@kernel_in_place
+def _merge(kept: int, gone: int, member: Ints, classes: Classes) -> None:
+    """The class of one slot goes into that of another."""
+    times = classes.times
+    for slot in (kept, gone):
+        _share(slot, -1.0, classes)
+        classes.used[slot] = False
+    for d in range(len(times)):
+        times[kept, d] += times[gone, d]
+        times[gone, d] = 0.0
+    for d in range(len(times)):
+        times[d, kept] += times[d, gone]
+        times[d, gone] = 0.0
+    classes.first[kept] += classes.first[gone]
+    classes.second[kept] += classes.second[gone]
+    classes.used[kept] = True
+    _share(kept, 1.0, classes)
+    _compare(kept, classes)
+    for word in range(len(member)):
+        if member[word] == gone:
+            member[word] = kept
+
+
+@kernel_in_place
+def _share(slot: int, sign: float, classes: Classes) -> None:
+    """Adds what a class has in common with pairs of others, or takes it away."""
+    times, shared, used = classes.times, classes.shared, classes.used
+    size = len(used)
+    for a in range(size):
+        if a == slot or not used[a] or (times[a, slot] == 0.0 and times[slot, a] == 0.0):
+            continue
+        for b in range(a):
+            if b != slot and used[b]:
+                both = _common(times[a, slot], times[b, slot]) + _common(times[slot, a], times[slot, b])
+                shared[a, b] += sign * both
+
+
+@kernel_in_place
+def _compare(slot: int, classes: Classes) -> None:
+    """What a class shares with each other one, anew."""
+    times, shared, used = classes.times, classes.shared, classes.used
+    for other in range(len(used)):
+        if other == slot or not used[other]:
+            continue
+        total = 0.0
+        for d in range(len(used)):
+            if d not in (slot, other) and used[d]:
+                total += _common(times[slot, d], times[other, d]) + _common(times[d, slot], times[d, other])
+        shared[max(slot, other), min(slot, other)] = total
+
+
+@kernel
+def cheapest(classes: Classes) -> tuple[int, int]:
+    """The two classes, the lower slot first, that lose least when they are merged; ties go to the lowest slots."""
+    times, used = classes.times, classes.used
+    out, into = times.sum(axis=1), times.sum(axis=0)
+    log_first, log_second = np.log(classes.first), np.log(classes.second)
+    best, kept, gone = np.inf, 0, 0
+    for a in range(len(used)):
+        for b in range(a):
+            if not (used[a] and used[b]):
+                continue
+            loss = classes.shared[a, b] + _times_log(times[a, a]) + _times_log(times[b, b])
+            loss += _times_log(times[a, b]) + _times_log(times[b, a])
+            loss -= _times_log(times[a, a] + times[b, b] + times[a, b] + times[b, a])
+            loss += (out[a] + out[b]) * np.log(classes.first[a] + classes.first[b])
+            loss += (into[a] + into[b]) * np.log(classes.second[a] + classes.second[b])
+            loss -= out[a] * log_first[a] + out[b] * log_first[b] + into[a] * log_second[a] + into[b] * log_second[b]
+            if loss < best:
+                best, kept, gone = loss, b, a
+    return kept, gone
+
+
+@kernel_in_place
+def _common(x: float, y: float) -> float:
+    if x == 0.0 or y == 0.0:
+        return 0.0
+    return float(x * np.log(x) + y * np.log(y) - (x + y) * np.log(x + y))
+
+
+@kernel_in_place
+def _times_log(x: float) -> float:
+    return float(x * np.log(x)) if x > 0.0 else 0.0

@@ -1,0 +1,91 @@
+"""Word clusters from unlabelled text: positive pointwise mutual information, truncated SVD, and k-means.
+
+With p the shares of the counts of words w and contexts c (`workers.features.clustering.word_counts`), those of contexts
+raised to 3/4 so that rare ones do not stand out (Levy, Goldberg & Dagan 2015),
+
+    M[w, c] = max(0, log p(w, c) / (p(w) · p(c))) ≈ U · S · Vᵀ,
+
+and a word's vector is its row of U · √S at length 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.utils.extmath import randomized_svd
+
+from concord.schemas.errors import InputError
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
+from concord.workers.features.clusters import Clusters
+
+SMOOTHING = 0.75
+ROUNDS = 60
+"""Of k-means, at most."""
+SAMPLE = 4096
+"""Words a step of k-means."""
+
+
+class FewWordsError(InputError):
+    """Text with too few words to be put into so many clusters."""
+
+
+def frequent_words(counts: Mapping[str, int], *, least_count: int, most: int, clusters: int) -> list[str]:
+    """The words that get clusters, the most frequent first, equals in the order of their letters.
+
+    Raises `FewWordsError` where they are fewer than the clusters.
+    """
+    words = [word for word, count in counts.items() if count >= least_count]
+    words.sort(key=lambda word: (-counts[word], word))
+    return _enough(words[:most], clusters)
+
+
+def _enough(words: list[str], clusters: int) -> list[str]:
+    if len(words) < clusters:
+        raise FewWordsError(
+            f"there are {len(words)} words for {clusters} clusters; give more text, or fewer --set clusters"
+        )
+    return words
+
+
+def vectors(counts: ContextCounts, contexts: Contexts, settings: CoOccurrenceSettings) -> Floats:
+    """(V, d) the words' vectors, of length 1 or, without a context that says anything, 0."""
+    pairs = _table(counts.times, counts.pair // contexts.shape[1], counts.pair % contexts.shape[1], contexts).tocoo()
+    word = np.asarray(pairs.sum(axis=1)).ravel()
+    context = np.asarray(pairs.sum(axis=0)).ravel() ** SMOOTHING
+    information = np.log(pairs.data / word[pairs.row] / (context[pairs.col] / context.sum()))
+    keep = information > 0
+    table = _table(information[keep], pairs.row[keep], pairs.col[keep], contexts)
+    size = min(settings.dimensions, min(table.shape) - 1)
+    left, weight, _ = randomized_svd(table, size, n_iter=3, random_state=settings.seed)
+    found: Floats = left * np.sqrt(weight)
+    return found
+
+
+def _table(values: NDArray[Any], word: Ints, context: Ints, contexts: Contexts) -> sparse.csr_array:
+    return sparse.csr_array((values, (word, context)), shape=contexts.shape)
+
+
+def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -> Clusters:
+    """The clusterings of words by their vectors (V, d), of whose direction alone is looked at.
+
+    Raises `FewWordsError` where there are fewer words than clusters.
+    """
+    _enough(list(words), max(settings.clusters))
+    length = np.linalg.norm(points, axis=1, keepdims=True)
+    unit = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
+    codes = [_k_means(unit, size, settings.seed) for size in settings.clusters]
+    return Clusters(pa.array(words, pa.string()), tuple(map(str, settings.clusters)), np.stack(codes, axis=1))
+
+
+def _k_means(points: Floats, size: int, seed: int) -> NDArray[np.int32]:
+    learner = MiniBatchKMeans(size, random_state=seed, n_init=1, batch_size=SAMPLE, max_iter=ROUNDS)
+    codes: NDArray[np.int32] = learner.fit(points).labels_.astype(np.int32)
+    return codes

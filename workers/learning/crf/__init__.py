@@ -1,1 +1,0 @@
-"""The weights of a linear-chain CRF: its data as arrays, its objective, and the ways down it."""

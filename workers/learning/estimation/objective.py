@@ -1,0 +1,290 @@
+"""The objective of a linear-chain CRF: −log p(gold | tokens) + c2 · Σ w², in nats, and its gradient.
+
+Lafferty et al. (2001); sums over labellings by the forward-backward recursions in probabilities, scaled to 1 at
+each token (Rabiner 1989 §V.A), so that few logarithms are taken.
+
+Sentences are cut into a fixed number of blocks, whose sums are added up in their order; everything else is computed
+for each group and class by itself. So threads take what comes next, and any number of them makes the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concord.schemas.potentials import Floats
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.features.incidence import Ids, Starts
+from concord.workers.learning.estimation.chains import Bools, TrainingChains
+
+BLOCKS = 64
+
+
+class ChainRoom(NamedTuple):
+    """What a kernel works in: p(y_t | tokens up to t) (n, L), one over the sums it was scaled by (n,), messages (L,).
+
+    ``joint`` (L, L) adds up p(y_t−1, y_t) / e^transition over all sentences.
+    """
+
+    forward: Floats
+    scale: Floats
+    after: Floats
+    come: Floats
+    joint: Floats
+
+    @classmethod
+    def of(cls, bounds: Starts, width: int) -> ChainRoom:
+        """Room for the longest of some sentences."""
+        longest = int(np.diff(bounds).max(initial=0))
+        rows = np.zeros((longest, width)), np.zeros(longest), np.zeros(width), np.zeros(width)
+        return cls(*rows, np.zeros((width, width)))
+
+
+class Objective:
+    """Called with a point (size,) of `TrainingChains`, gives the objective there and its gradient (size,).
+
+    It holds a row of L numbers for each token and each group beside the chains and their turned lists.
+    """
+
+    def __init__(self, chains: TrainingChains, c2: float, *, threads: int | None = None) -> None:
+        self._chains = chains
+        self._c2 = c2
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._sums = TokenSums(chains)
+        self._tokens = np.zeros((len(chains.gold.labels), chains.gold.width))
+        self._cuts = balanced(chains.gold.bounds)
+
+    def __call__(self, point: Floats) -> tuple[float, Floats]:
+        """Objective in nats, and gradient; the objective is infinite where exponents leave the range of numbers."""
+        with ThreadPoolExecutor(self._threads) as pool:
+            self._sums.score_groups(pool, self._chains.parts(point)[0])
+            loss, pairs = self._sentences(pool, point)
+            gradient = self._gradient(pool, point, pairs)
+        return loss + self._c2 * squared(point), gradient
+
+    def _sentences(self, pool: Executor, point: Floats) -> tuple[float, Floats]:
+        """−log p(gold), and expected less observed pairs of labels (L, L); leaves the same of labels in the tokens."""
+        chains, gold = self._chains, self._chains.gold
+        _, transitions = chains.parts(point)
+        transitions, factors = transitions.copy(), np.exp(transitions)
+        losses, pairs = np.zeros(BLOCKS), np.zeros((BLOCKS, gold.width, gold.width))
+
+        def block(b: int) -> None:
+            bounds = gold.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
+            scores = (*chains.groups, self._sums.rows, transitions, factors)
+            losses[b] = add_sentences(
+                *scores, gold.labels, bounds, self._tokens, pairs[b], ChainRoom.of(bounds, gold.width)
+            )
+
+        list(pool.map(block, range(BLOCKS)))
+        return float(np.cumsum(losses)[-1]), np.cumsum(pairs, axis=0)[-1]
+
+    def _gradient(self, pool: Executor, point: Floats, pairs: Floats) -> Floats:
+        chains = self._chains
+        gradient = np.empty_like(point)
+        (states, transitions), parts = chains.parts(gradient), chains.parts(point)
+        decay = 2.0 * self._c2
+        self._sums.gradient(pool, self._tokens, parts[0], decay, states)
+        transitions[:] = np.where(chains.transitions, pairs + decay * parts[1], 0.0)
+        return gradient
+
+
+class TokenSums:
+    """From weights of classes to scores of tokens, and back from what tokens have to gradients of classes.
+
+    ``rows`` (G, L) are what the classes of each group are worth.
+    """
+
+    def __init__(self, chains: TrainingChains) -> None:
+        self._chains = chains
+        self.rows = np.zeros((len(chains.members), chains.gold.width))
+
+    def score_groups(self, pool: Executor, states: Floats) -> None:
+        """Fills the rows from ``states`` (C, L)."""
+        chains = self._chains
+        _each(pool, len(self.rows), partial(_score_groups, *chains.members, states, chains.value, self.rows))
+
+    def score_tokens(self, pool: Executor, states: Floats, tokens: Floats) -> None:
+        """Writes what each token's classes are worth to ``tokens`` (N, L)."""
+        self.score_groups(pool, states)
+        _each(pool, len(tokens), partial(_sum_lists, *self._chains.groups, self.rows, tokens))
+
+    def gradient(self, pool: Executor, tokens: Floats, states: Floats, decay: float, gradient: Floats) -> None:
+        """Writes what classes have of ``tokens`` (N, L), and ``decay`` of the states, to ``gradient`` (C, L).
+
+        The rows are lost.
+        """
+        chains = self._chains
+        _each(pool, len(self.rows), partial(_sum_lists, *chains.tokens_of, tokens, self.rows))
+        sums = (*chains.groups_of, self.rows, chains.value, decay)
+        _each(pool, len(states), partial(_sum_groups, *sums, states, chains.states, gradient))
+
+
+def squared(point: Floats) -> float:
+    """Σ x². Not by BLAS, whose sums depend on its threads."""
+    return float(np.einsum("i,i->", point, point))
+
+
+def balanced(bounds: NDArray[np.int64], blocks: int = BLOCKS) -> NDArray[np.int64]:
+    """(blocks + 1,) cuts of the sentences into blocks of about as many tokens."""
+    return np.searchsorted(bounds, np.linspace(0, bounds[-1], blocks + 1)).astype(np.int64)
+
+
+def _each(pool: Executor, count: int, share: Callable[[int, int], Any]) -> None:
+    """Calls ``share`` on ranges that make up all of ``count``."""
+    cuts = np.linspace(0, count, BLOCKS + 1).astype(int).tolist()
+    list(pool.map(share, cuts[:-1], cuts[1:]))
+
+
+@inner_in_place
+def _sum_rows(rows: Floats, ids: Ids, first: int, last: int, total: Floats) -> None:
+    """Writes to ``total`` (L,) the sum of the rows that ids[first] to ids[last − 1] name."""
+    total[:] = 0.0
+    for k in range(first, last):
+        for y in range(len(total)):
+            total[y] += rows[ids[k], y]
+
+
+@kernel_in_place
+def _score_groups(start: Starts, ids: Ids, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
+    """Writes to rows[g] (L,) the score that the classes of group g give each label."""
+    width = rows.shape[1]
+    for g in range(first, last):
+        row = rows[g]
+        row[:] = 0.0
+        for k in range(start[g], start[g + 1]):
+            c = ids[k]
+            x = value[c]
+            for y in range(width):
+                row[y] += x * states[c, y]
+
+
+@kernel_in_place
+def _sum_lists(start: Starts, ids: Ids, rows: Floats, sums: Floats, first: int, last: int) -> None:
+    """Writes to sums[i] (L,) the sum of the rows of list i."""
+    for i in range(first, last):
+        _sum_rows(rows, ids, start[i], start[i + 1], sums[i])
+
+
+@kernel_in_place
+def _sum_groups(
+    start: Starts,
+    ids: Ids,
+    rows: Floats,
+    value: Floats,
+    decay: float,
+    states: Floats,
+    allowed: Bools,
+    gradient: Floats,
+    first: int,
+    last: int,
+) -> None:
+    """Writes to gradient[c] (L,) the sum over the groups of class c, and the prior's share."""
+    width = rows.shape[1]
+    for c in range(first, last):
+        row = gradient[c]
+        _sum_rows(rows, ids, start[c], start[c + 1], row)
+        for y in range(width):
+            row[y] = value[c] * row[y] + decay * states[c, y] if allowed[c, y] else 0.0
+
+
+@kernel_in_place
+def add_sentences(
+    start: Starts,
+    ids: Ids,
+    rows: Floats,
+    transitions: Floats,
+    factors: Floats,
+    gold: Ids,
+    bounds: Starts,
+    tokens: Floats,
+    pairs: Floats,
+    room: ChainRoom,
+) -> float:
+    """−log p(gold) of some sentences, in nats; the scores of a token are the sum of the rows (·, L) that it names.
+
+    Writes expected less observed labels to ``tokens`` (N, L), and adds the same of pairs of labels to ``pairs`` (L, L).
+    """
+    width = tokens.shape[1]
+    loss = 0.0
+    for s in range(len(bounds) - 1):
+        first, last = bounds[s], bounds[s + 1]
+        for t in range(first, last):
+            _sum_rows(rows, ids, start[t], start[t + 1], tokens[t])
+            loss -= tokens[t, gold[t]]
+            if t > first:
+                loss -= transitions[gold[t - 1], gold[t]]
+                pairs[gold[t - 1], gold[t]] -= 1.0
+        total = forward_scaled(tokens[first:last], factors, room)
+        if total == np.inf:
+            return np.inf
+        loss += total
+        backward_scaled(tokens[first:last], factors, room)
+        for t in range(first, last):
+            tokens[t, gold[t]] -= 1.0
+    for x in range(width):
+        for y in range(width):
+            pairs[x, y] += room.joint[x, y] * factors[x, y]
+    return loss
+
+
+@inner_in_place
+def forward_scaled(scores: Floats, factors: Floats, room: ChainRoom) -> float:
+    """Log of the sum over all labellings of one sentence of n tokens, in nats.
+
+    Turns ``scores`` (n, L) into e^(score − the token's largest). ``factors`` (L, L) are e^transition.
+    """
+    width = scores.shape[1]
+    forward, scale = room.forward, room.scale
+    total = 0.0
+    for t in range(len(scores)):
+        row, now = scores[t], forward[t]
+        top = row[0]
+        for y in range(1, width):
+            top = max(top, row[y])
+        total += top
+        for y in range(width):
+            row[y] = np.exp(row[y] - top)
+            now[y] = 1.0 if t == 0 else 0.0
+        if t > 0:
+            for x in range(width):
+                before = forward[t - 1, x]
+                for y in range(width):
+                    now[y] += before * factors[x, y]
+        mass = 0.0
+        for y in range(width):
+            now[y] *= row[y]
+            mass += now[y]
+        if not 0.0 < mass < np.inf:
+            return np.inf
+        scale[t] = 1.0 / mass
+        for y in range(width):
+            now[y] *= scale[t]
+        total += np.log(mass)
+    return total
+
+
+@inner_in_place
+def backward_scaled(scores: Floats, factors: Floats, room: ChainRoom) -> None:
+    """Turns what `forward_scaled` left in ``scores`` (n, L) into p(y_t); adds p(y_t−1, y_t) / factor to the joint."""
+    width = scores.shape[1]
+    forward, scale, after, come, joint = room.forward, room.scale, room.after, room.come, room.joint
+    after[:] = 1.0
+    for t in range(len(scores) - 1, -1, -1):
+        row = scores[t]
+        for y in range(width):
+            come[y] = row[y] * after[y] * scale[t]
+            row[y] = forward[t, y] * after[y]
+        if t > 0:
+            for x in range(width):
+                before, total = forward[t - 1, x], 0.0
+                for y in range(width):
+                    joint[x, y] += before * come[y]
+                    total += factors[x, y] * come[y]
+                after[x] = total

@@ -1,0 +1,150 @@
+"""The objective of a semi-Markov CRF: −log p(gold segments | tokens) + c2 · Σ w², in nats, and its gradient.
+
+Sarawagi & Cohen (2004). Features of the tokens inside, first and last are those of a chain, three times over, in
+classes as `workers.learning.estimation.chains` has them; beside them stand the weights of whole segments, of lengths
+and of transitions. Sentences are cut into blocks as in `workers.learning.estimation.objective`: any number of threads
+makes the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints
+from concord.workers.learning.estimation.chains import TrainingChains
+from concord.workers.learning.estimation.objective import TokenSums, balanced, squared
+from concord.workers.models.segments import SegmentCounts, Segments, SegmentScores, Whole, add_segments
+
+BLOCKS = 16
+"""Fewer than a chain's: each has sums of its own for all whole segments."""
+
+
+class GoldSegments(NamedTuple):
+    """The segments of N tokens that labels stand for, by K labels: the types in order, then outside if it is there.
+
+    ``cut`` of them were longer than ``longest``.
+    """
+
+    segments: Segments
+    width: int
+    longest: int
+    cut: int
+
+    @classmethod
+    def of(cls, labels: LabelSet, ids: Labels, sentence_starts: Ints, most: int) -> GoldSegments:
+        """Spans of labels (N,), cut after every ``most`` tokens; a token outside of them is a segment by itself."""
+        spans = labels.spans(ids, sentence_starts)
+        length = spans.end - spans.start
+        longest = min(most, int(length.max(initial=1)))
+        size, kind = np.ones(len(ids), np.int32), np.full(len(ids), len(labels.types), np.int32)
+        member = np.repeat(np.arange(len(spans)), length)
+        offset = np.arange(len(member)) - np.searchsorted(member, member)
+        place = spans.start[member] + offset
+        kind[place] = spans.type[member]
+        size[place] = np.where(offset % longest == 0, np.minimum(longest, length[member] - offset), 0)
+        width = len(labels.types) + bool((labels.type_of[ids] < 0).any())
+        return cls(Segments(size, kind), width, longest, int((length > longest).sum()))
+
+
+class Views(NamedTuple):
+    """What a point is made of: classes of the three parts (C, K), then what `SegmentScores` names so."""
+
+    inside: Floats
+    first: Floats
+    last: Floats
+    length: Floats
+    transition: Floats
+    whole: Floats
+
+
+class SegmentChains(NamedTuple):
+    """Tokens and gold segments as the objective sees them: chains for tokens inside, first and last in a segment.
+
+    ``rows`` (F, N, M) are those of whole segments, below ``whole``; ``spanning`` as in `SegmentScores`.
+    """
+
+    parts: tuple[TrainingChains, TrainingChains, TrainingChains]
+    bounds: Ints
+    gold: GoldSegments
+    rows: Whole
+    whole: int
+    spanning: int
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates of a point."""
+        return sum(rows * columns for rows, columns in self._shapes())
+
+    def views(self, point: Floats) -> Views:
+        """Parts of a point (size,), as views."""
+        found, at = [], 0
+        for rows, columns in self._shapes():
+            found.append(point[at : at + rows * columns].reshape(rows, columns))
+            at += rows * columns
+        return Views(*found)
+
+    def _shapes(self) -> Iterator[tuple[int, int]]:
+        width = self.gold.width
+        yield from ((len(part.value), width) for part in self.parts)
+        yield from ((self.gold.longest, width), (width, width), (self.whole, width))
+
+
+class SegmentObjective:
+    """Called with a point (size,) of `SegmentChains`, gives the objective there and its gradient (size,)."""
+
+    def __init__(self, chains: SegmentChains, c2: float, *, threads: int | None = None) -> None:
+        self._chains = chains
+        self._c2 = c2
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._sums = [TokenSums(part) for part in chains.parts]
+        shape = (int(chains.bounds[-1]), chains.gold.width)
+        self._scores, self._counts = ([np.zeros(shape) for _ in chains.parts] for _ in range(2))
+        self._cuts = balanced(chains.bounds, BLOCKS)
+
+    def __call__(self, point: Floats) -> tuple[float, Floats]:
+        """Objective in nats, and gradient; the objective is infinite where scores leave the range of numbers."""
+        views = self._chains.views(point)
+        with ThreadPoolExecutor(self._threads) as pool:
+            for sums, states, tokens in zip(self._sums, views, self._scores, strict=False):
+                sums.score_tokens(pool, states, tokens)
+            loss, counts = self._sentences(pool, views)
+            gradient = self._gradient(pool, views, counts)
+        return loss + self._c2 * squared(point), gradient
+
+    def _sentences(self, pool: Executor, views: Views) -> tuple[float, list[Floats]]:
+        """−log p(gold), and counts of lengths, transitions and whole segments; leaves those of tokens in place."""
+        chains, losses = self._chains, np.zeros(BLOCKS)
+        inside, first, last = self._scores
+        shared = length, transition, whole = views[3:]
+        scores = SegmentScores(inside, first, last, length, transition, whole, chains.rows, chains.spanning)
+        blocks = [[np.zeros_like(part) for part in shared] for _ in range(BLOCKS)]
+        for tokens in self._counts:
+            tokens[:] = 0.0
+
+        def block(b: int) -> None:
+            bounds = chains.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
+            counts = SegmentCounts(*self._counts, *blocks[b])
+            losses[b] = add_segments(scores, bounds, chains.gold.segments, counts)
+
+        list(pool.map(block, range(BLOCKS)))
+        for part in blocks[1:]:
+            for total, own in zip(blocks[0], part, strict=True):
+                total += own
+        return float(np.cumsum(losses)[-1]), blocks[0]
+
+    def _gradient(self, pool: Executor, views: Views, counts: list[Floats]) -> Floats:
+        gradient, decay = np.empty(self._chains.size), 2.0 * self._c2
+        parts = self._chains.views(gradient)
+        inside, first, last = self._counts
+        inside += first
+        for k, tokens in enumerate((inside, first, last)):
+            self._sums[k].gradient(pool, tokens, views[k], decay, parts[k])
+        for share, weights, count in zip(parts[3:], views[3:], counts, strict=True):
+            share[:] = count + decay * weights
+        return gradient

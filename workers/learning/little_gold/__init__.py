@@ -1,0 +1,1 @@
+"""Learning from few labelled documents, a pool without labels, and constraints."""

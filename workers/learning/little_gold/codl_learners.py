@@ -1,0 +1,175 @@
+"""What learns on from a pool: a model of labelled documents, mixed with one of the pool as it was labelled.
+
+The pool's words are known from the start to both. A hidden Markov model mixes probabilities or their logarithms. A
+perceptron mixes weights in one space, of the features that labelled documents or the pool have: one that only the pool
+has weighs 0 in the first model, and what is learned of it is what the pool is for. Features that are made of labels
+(`entities`, `seen`) are those of labelled documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from concord.schemas.codl import CodlSettings
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats
+from concord.schemas.settings import HmmSettings, PerceptronSettings
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.incidence import Ids, Starts, incidence
+from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
+from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, estimated, mixed
+from concord.workers.learning.estimation.perceptron import run_passes
+from concord.workers.learning.trainers.fit import Fitting
+from concord.workers.learning.trainers.given_features import features_of
+from concord.workers.learning.trainers.hmm import Read, read_words
+from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.models.crf import CrfModel
+from concord.workers.models.folder import begin
+from concord.workers.models.hmm import HmmModel, Tables, save
+
+NAME = "codl"
+
+ModelParts = tuple[Floats, ...]
+"""A model as arrays that can be mixed."""
+
+
+class LearningWay(NamedTuple):
+    """One labelling (N,) of the pool, and what each of its tokens counts for (N,)."""
+
+    labels: Labels
+    share: Floats
+
+
+def straight(first: Floats, learned: Floats, gamma: float) -> Floats:
+    """The mixture as it is printed, of logarithms or weights."""
+    return gamma * first + (1.0 - gamma) * learned
+
+
+MIXED = {"probabilities": mixed, "logarithms": straight}
+
+
+@dataclass(frozen=True)
+class HmmLearner:
+    """The words of labelled documents and of the pool, and the model of the former."""
+
+    labels: LabelSet
+    read: Read
+    first: ModelParts
+    seen: Seen
+    settings: CodlSettings
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> HmmLearner:
+        """Raises `TrainingError` where a labelled document has no labels."""
+        seen = _seen(documents, pool, (TOKENS,))
+        labels = LabelSet.infer(seen.names.union(settings.labels))
+        read = read_words(list(documents), list(pool), labels)
+        first = estimated(counted(read.gold, read.word, len(read.words)), read.shape_of)
+        return cls(labels, read, first, seen, settings)
+
+    def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
+        """The mixture of the first model and that of the pool, labelled in one or more ways."""
+        words, size, labels = self.read.unlabelled, len(self.read.words), len(self.labels)
+        found = [counted(GoldChains(words.bounds, way.labels, labels), words.word, size, way.share) for way in ways]
+        new = estimated(HmmCounts(*(sum(parts) for parts in zip(*found, strict=True))), self.read.shape_of)
+        mix, gamma = MIXED[self.settings.mixing], self.settings.gamma
+        return tuple(mix(*pair, gamma) for pair in zip(self.first, new, strict=True))
+
+    def save(self, parts: ModelParts, folder: Path) -> HmmModel:
+        """The model of these parts as a folder. Raises `OutputError`."""
+        training: dict[str, Any] = self.seen.training(NAME, self.settings.mixture)
+        begin(folder)
+        words, shapes, settings = self.read.words, self.read.shapes, HmmSettings(labels=self.labels.names)
+        return save(folder, self.labels, words, shapes, Tables(*parts), settings=settings, training=training)
+
+
+@dataclass(frozen=True)
+class PerceptronLearner:
+    """Labelled documents and the pool as chains in one feature space, and the weights of the former.
+
+    The first ``tokens`` and ``sentences`` of the chains are those of labelled documents; the pool's labels there mean
+    nothing.
+    """
+
+    labels: LabelSet
+    fitting: Fitting
+    tokens: int
+    sentences: int
+    first: ModelParts
+    seen: Seen
+    settings: CodlSettings
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> PerceptronLearner:
+        """Raises `TrainingError`, `ColumnError`, and `FeatureSetError` for features that are not there."""
+        chosen = PerceptronSettings(features=settings.features, passes=settings.passes)
+        features = features_of(chosen, documents)
+        columns = needed_columns(features)
+        seen = _seen(documents, pool, columns)
+        labels = LabelSet.infer(seen.names.union(settings.labels))
+        order = np.sort(labels.encode(sorted(seen.names.union(settings.labels))))
+        batch = Batch.of([_only(document, columns) for document in (*documents, *pool)])
+        own = labels.encode([label for d in documents if d.labels is not None for label in d.labels.strings()])
+        gold = np.zeros(batch.token_count, np.int32)
+        gold[: len(own)] = np.searchsorted(order, own)
+        found = incidence(batch, features)
+        rules = FeatureRules(chosen.min_freq, chosen.all_possible_states, chosen.all_possible_transitions)
+        chains = TrainingChains.of(found, GoldChains(batch.sentence_bounds, gold, len(order)), rules)
+        fitting = Fitting(features, chosen, {}, found.attributes, chains, labels, order)
+        sentences = sum(len(document.sentence_starts) for document in documents)
+        first = _weights(fitting, batch.sentence_bounds[: sentences + 1], gold)
+        return cls(labels, fitting, len(own), sentences, (first,), seen, settings)
+
+    def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
+        """The mixture of the first weights and those of the pool, the mean where it is labelled in several ways."""
+        gold, order = self.fitting.chains.gold, self.fitting.order
+        bounds, own = gold.bounds[self.sentences :], gold.labels[: self.tokens]
+        found = [np.concatenate([own, np.searchsorted(order, way.labels)]).astype(np.int32) for way in ways]
+        mean = np.mean([_weights(self.fitting, bounds, labels) for labels in found], axis=0)
+        return (straight(self.first[0], mean, self.settings.gamma),)
+
+    def save(self, parts: ModelParts, folder: Path) -> CrfModel:
+        """The model of these parts as a folder. Raises `OutputError`."""
+        training = self.seen.training(NAME, self.settings.mixture)
+        begin(folder)
+        return replace(self.fitting, training=training).save(folder, *parts)
+
+
+Learner = HmmLearner | PerceptronLearner
+
+LEARNERS: dict[str, type[Learner]] = {"hmm": HmmLearner, "perceptron": PerceptronLearner}
+
+
+def learner_of(documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> Learner:
+    """What learns from these, see ``of`` of each of `LEARNERS`."""
+    return LEARNERS[settings.trainer].of(documents, pool, settings)
+
+
+def _seen(documents: Sequence[Document], pool: Sequence[Document], columns: tuple[str, ...]) -> Seen:
+    seen = Seen(columns)
+    for document in documents:
+        seen.gold(document)
+    for document in pool:
+        seen.beside(document)
+    return seen
+
+
+def _only(document: Document, columns: Sequence[str]) -> Document:
+    there = {name: document.columns[name] for name in columns if name in document.columns}
+    return Document(document.doc_id, document.sentence_starts, there)
+
+
+def _weights(fitting: Fitting, bounds: Starts, labels: Ids) -> Floats:
+    """The averaged perceptron of the sentences with these bounds, under these labels of all tokens."""
+    assert isinstance(fitting.settings, PerceptronSettings)
+    chains = replace(fitting.chains, gold=GoldChains(bounds, labels, fitting.chains.gold.width))
+    point = np.zeros(chains.size)
+    for _ in run_passes(chains, point, fitting.settings.passes, np.random.default_rng(fitting.settings.seed)):
+        pass
+    return point

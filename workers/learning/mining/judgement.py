@@ -1,0 +1,400 @@
+"""Which rules help a model on documents that neither it nor their counting has seen.
+
+That a rule holds more often than chance lets it says nothing of its use beside a model that knows it already. Documents
+are cut into folds; each is answered by a model of the other folds under rules that were mined and weighed on the other
+folds. Weights are tried of three sources, each times several scales:
+
+    counted   what gold says, as in a mined file
+    beyond    what gold says beyond the model: log odds of documents that break the rule among the model's own answers
+              to unseen documents, less those among gold; the penalty that mends one constraint by itself (Chang et al.
+              2008 §4 counts gold alone)
+    learned   by the perceptron of `workers.learning.weights.learned_weights`, pass by pass until the figure no longer
+              rises
+
+What a set of weights answers is taken from pools of labellings (`workers.learning.mining.pools`), to which the exact
+answers under the best set are added until there is nothing new. From the best set the rules are taken away, one after
+the other, whose absence costs nothing or gains: the worst first. What is left stays if it is better than no rule by
+more than luck gives to the best of all sets that were tried (`workers.evaluation.randomization`); if not, no rule
+helps.
+Weights in the end are those of the same source, passes and scale on all documents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from concord.schemas.decoded import Budget
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import Settings, Validation
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import declared_weights
+from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES, Figure
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.evaluation.randomization import chances_of_best
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.estimation.constrained import stepped
+from concord.workers.learning.mining.pools import Pools
+from concord.workers.learning.search.folds import first_judged
+from concord.workers.learning.weights.learned_weights import Patience
+from concord.workers.learning.weights.penalties import PRIOR
+from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
+
+MACRO = "macro_"
+"""How the figures begin that are means over names."""
+
+Scale = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+
+
+class WeightSource(StrEnum):
+    """Where weights come from."""
+
+    COUNTED = "counted"
+    BEYOND = "beyond"
+    LEARNED = "learned"
+
+
+class JudgedSettings(Settings):
+    """How it is judged which rules help."""
+
+    folds: int = Field(
+        5, ge=2, description="Number of parts of the documents, each answered by a model and rules of the others."
+    )
+    level: float = Field(
+        0.2, gt=0, le=1, description="Largest probability that luck alone gains as much as the best rules do."
+    )
+    measure: str = Field("spans", description="Measure by which rules are judged; `concord list measures` has them.")
+    figure: str = Field("f1", description="Figure of that measure, such as f1 or macro_f1.")
+    sources: tuple[WeightSource, ...] = Field(
+        (WeightSource.BEYOND, WeightSource.LEARNED), min_length=1, description="Weights that are tried."
+    )
+    scales: tuple[Scale, ...] = Field((0.5, 1.0, 2.0), min_length=1, description="Factors of weights that are tried.")
+    rate: float = Field(
+        0.1, gt=0.0, allow_inf_nan=False, description="Nats by which a unit of degree moves a learned weight."
+    )
+    passes: int = Field(30, ge=1, description="Largest number of passes over the documents to learn weights.")
+    patience: int = Field(
+        3, ge=1, description="Number of passes in which the figure may fail to rise before learning ends."
+    )
+    rounds: int = Field(
+        4, ge=1, description="Largest number of times that exact answers under the best weights are added."
+    )
+    engine: str = Field("certify", description="Engine that answers meanwhile.")
+    work: int = Field(
+        2_000_000,
+        ge=1,
+        description="Limit of work for an answer, in the engine's unit; the best one found then counts.",
+    )
+
+
+class RuleGain(NamedTuple):
+    """What a rule is worth beside the others that help: documents that it changes, and the figure with it less that
+    without it, on documents that neither counting nor model saw."""
+
+    documents: int
+    gain: Comparison
+
+
+class Judgement(NamedTuple):
+    """Weights (nats) and gains of the rules that help, by name; none where ``p`` is above the level.
+
+    ``before`` and ``after`` are the figure (a fraction) without rules and under the best of the ``tried`` sets, which
+    has ``best`` rules, weights of ``source``, after ``passes`` where they are learned, times ``scale``. ``gain`` was
+    chosen by; ``p`` is how likely luck gives the best of all as much.
+    """
+
+    weights: dict[str, float]
+    gains: dict[str, RuleGain]
+    source: WeightSource
+    passes: int
+    scale: float
+    tried: int
+    best: int
+    before: float
+    after: float
+    gain: Comparison
+    p: float
+
+
+class _RuleSet(NamedTuple):
+    """Weights (F, K) by fold, the rows of `Pools` (D,) chosen under them, and their counts (D, R, 3)."""
+
+    source: WeightSource
+    passes: int
+    scale: float
+    weights: Floats
+    rows: Ints
+    counts: Counts
+
+
+Told = Callable[[str], None]
+
+
+def judged(
+    unseen: Unseen,
+    fold: Sequence[int],
+    whole: DeclaredConstraints,
+    parts: Sequence[DeclaredConstraints],
+    settings: JudgedSettings,
+    *,
+    validation: Validation = Validation.RANDOM,
+    seed: int = 0,
+    progress: Told | None = None,
+) -> Judgement:
+    """``fold`` (D,) is the part of each document, ``parts`` (F,) the weighed rules mined without it, ``whole`` of all.
+
+    Document i must be scored by a model without its part. By `Validation.LATER` each part from `first_judged` on is
+    judged under weights of the documents before it. Raises `EngineError` and `LabelError`.
+    """
+    union = {
+        title: template.model_copy(update={"name": title})
+        for given in (whole, *parts)
+        for title, template in zip(given.titles, given.templates, strict=True)
+    }
+    constraints = DeclaredConstraints(tuple(union.values())).bind(unseen.labels)
+    nats = [dict(declared_weights(given)) for given in (*parts, whole)]
+    counted = np.array([[own.get(name, 0.0) for name in constraints.names] for own in nats])
+    decoder = Decoder.of(settings.engine, seed=seed, budget=Budget(work=settings.work))
+    answers = UnseenAnswers(unseen, constraints, np.ones(len(constraints.names), np.bool_), decoder)
+    pools = Pools.of(answers, settings.measure)
+    return _Judge(pools, np.array(fold), counted, settings, validation, seed, progress).judgement()
+
+
+@dataclass(eq=False)
+class _Judge:
+    """``counted`` (F + 1, K) nats of the rules of each part, 0 where not mined there; last those of all documents."""
+
+    pools: Pools
+    fold: Ints
+    counted: Floats
+    settings: JudgedSettings
+    validation: Validation
+    seed: int
+    progress: Told | None
+    tried: dict[bytes, Counts] = field(default_factory=dict)
+    """Counts of all sets, each once."""
+
+    def judgement(self) -> Judgement:
+        """See `judged`."""
+        none = self._set(WeightSource.BEYOND, 0, 1.0, np.zeros_like(self.counted[:-1]))
+        best = self._best(none)
+        best, gains = self._eliminated(best)
+        rng = np.random.default_rng(self.seed)
+        base = self._narrow(none.counts)
+        p = float(chances_of_best(base, [*self.tried.values(), self._narrow(best.counts)], self._figure, rng=rng)[-1])
+        compared = paired_bootstraps(base, self._narrow(best.counts), {"": self._figure}, rng=rng)[""]
+        nats = self._final(best) if gains and p <= self.settings.level else np.zeros(len(self._names))
+        kept = [k for k in sorted(gains) if nats[k] > 0]
+        return Judgement(
+            {self._names[k]: float(nats[k]) for k in kept},
+            {self._names[k]: gains[k] for k in kept},
+            best.source,
+            best.passes,
+            best.scale,
+            len(self.tried),
+            len(gains),
+            self._figured(none.counts),
+            self._figured(best.counts),
+            compared,
+            p,
+        )
+
+    def _best(self, none: _RuleSet) -> _RuleSet:
+        """The best of all sets, whose answers are exact; the first of equals."""
+        best = none
+        beyond = np.array([self._beyond(f) for f in self._parts])
+        for scale in self.settings.scales:
+            # What is learned begins with answers that other weights than none have brought up.
+            self.pools.grown((beyond * scale)[self.fold])
+        for _ in range(self.settings.rounds):
+            best = none
+            for one in self._sources(beyond):
+                self._try(one.counts)
+                best = max(best, one, key=lambda own: self._figured(own.counts))
+            new = self.pools.grown(best.weights[self.fold])
+            best = self._again(best)
+            said = f"{best.source} × {best.scale:g}: {self._figured(best.counts):.2%}"
+            self._say(f"{said}, {self._figured(none.counts):.2%} without; {new} new answers")
+            if not new:
+                break
+        return max(none, best, key=lambda own: self._figured(own.counts))
+
+    def _sources(self, beyond: Floats) -> Iterator[_RuleSet]:
+        for source in self.settings.sources:
+            match source:
+                case WeightSource.LEARNED:
+                    yield from self._learned()
+                case WeightSource.BEYOND:
+                    yield from self._scaled(source, beyond)
+                case WeightSource.COUNTED:
+                    for scale in self.settings.scales:
+                        self.pools.grown((self.counted[:-1] * scale)[self.fold])
+                    yield from self._scaled(source, self.counted[:-1])
+
+    def _scaled(self, source: WeightSource, weights: Floats) -> Iterator[_RuleSet]:
+        for scale in self.settings.scales:
+            yield self._set(source, 0, scale, weights * scale)
+
+    def _beyond(self, part: int) -> Floats:
+        """(K,) nats of the rules of a part by the documents outside of it; the last part is none."""
+        chosen, answers, none = self._outside(part), self.pools.answers, np.zeros((0, len(self._names)))
+        answered = np.array([answers.alone(i).degrees for i in chosen]) if len(chosen) else none
+        gold = np.array([answers.gold_degrees(i) for i in chosen]) if len(chosen) else none
+        broken = (answered > 0).sum(axis=0)
+        nats = _log_odds(broken, len(chosen)) - _log_odds((gold > 0).sum(axis=0), len(chosen))
+        units = np.where(broken > 0, answered.sum(axis=0) / np.maximum(broken, 1), 1.0)
+        found: Floats = np.where(self.counted[part] > 0, np.maximum(0.0, nats) / units, 0.0)
+        return found
+
+    def _learned(self) -> Iterator[_RuleSet]:
+        """After each pass, and the best pass times the scales."""
+        runs = [self._perceptron(f) for f in self._parts]
+        patience, best = Patience(self.settings.patience), None
+        for passes in range(1, self.settings.passes + 1):
+            one = self._set(WeightSource.LEARNED, passes, 1.0, np.array([next(run) for run in runs]))
+            yield one
+            figure = self._figured(one.counts)
+            best = one if best is None or figure > self._figured(best.counts) else best
+            if patience.ends(figure):
+                break
+        for scale in self.settings.scales:
+            if best is not None and scale != 1.0:
+                yield self._set(WeightSource.LEARNED, best.passes, scale, best.weights * scale)
+
+    def _perceptron(self, part: int) -> Iterator[Floats]:
+        """(K,) mean penalties after each pass over the documents outside of a part, of the rules mined there."""
+        learned, chosen, pools = self.counted[part] > 0, self._outside(part), self.pools
+        rng, penalty = np.random.default_rng(self.seed), np.zeros(len(self._names))
+        total, seen = np.zeros_like(penalty), 0
+        while True:
+            for i in rng.permutation(chosen).tolist():
+                row = pools.best(i, penalty)
+                if not pools.answers.is_right(i, pools.labels[row]):
+                    step = pools.degrees(row) - pools.answers.gold_degrees(i)
+                    stepped(penalty, learned, self.settings.rate * step)
+                total += penalty
+                seen += 1
+            yield total / max(1, seen)
+
+    def _final(self, best: _RuleSet) -> Floats:
+        """(K,) what the rules of all documents weigh, by the same source."""
+        last = len(self.counted) - 1
+        match best.source:
+            case WeightSource.COUNTED:
+                found = self.counted[last]
+            case WeightSource.BEYOND:
+                found = self._beyond(last)
+            case WeightSource.LEARNED:
+                run = self._perceptron(last)
+                found = [next(run) for _ in range(best.passes)][-1]
+        scaled: Floats = found * best.scale
+        return scaled
+
+    def _eliminated(self, best: _RuleSet) -> tuple[_RuleSet, dict[int, RuleGain]]:
+        """What is left when every rule that gains nothing is gone, by exact answers, and what each of those gains."""
+        for _ in range(self.settings.rounds):
+            left, gains = self._greedily(best)
+            new = self.pools.grown(left.weights[self.fold])
+            left = self._again(left)
+            if not new:
+                break
+            best = self._again(best)
+        return left, gains
+
+    def _greedily(self, best: _RuleSet) -> tuple[_RuleSet, dict[int, RuleGain]]:
+        """As `_eliminated`, by what the pools have."""
+        there = {rule: self.pools.spoken_of(rule) for rule in _ruling(best)}
+        idle = [rule for rule, documents in there.items() if not len(documents)]
+        weights = best.weights.copy()
+        weights[:, idle] = 0.0
+        best = best._replace(weights=weights)
+        while True:
+            for rule in _ruling(best):
+                # One that no answer hangs on may hide another one, so that they go one at a time.
+                one = self._without(best, rule, there[rule])
+                best = one if (one.rows == best.rows).all() else best
+            sets = {rule: self._without(best, rule, there[rule]) for rule in _ruling(best)}
+            figures = {rule: self._figured(one.counts) for rule, one in sets.items()}
+            worst = max(figures, key=lambda rule: figures[rule], default=None)
+            if worst is None or figures[worst] < self._figured(best.counts):
+                return best, {rule: self._gain(one, best) for rule, one in sets.items()}
+            best = sets[worst]
+
+    def _without(self, best: _RuleSet, rule: int, documents: Ints) -> _RuleSet:
+        """The set without a rule that is spoken of in these documents."""
+        weights, rows, counts = best.weights.copy(), best.rows.copy(), best.counts.copy()
+        weights[:, rule] = 0.0
+        rows[documents] = [self.pools.best(i, weights[self.fold[i]]) for i in documents.tolist()]
+        counts[documents] = self._counted(documents, rows[documents])
+        self._try(counts)
+        return best._replace(weights=weights, rows=rows, counts=counts)
+
+    def _gain(self, without: _RuleSet, best: _RuleSet) -> RuleGain:
+        before, after = self._narrow(without.counts), self._narrow(best.counts)
+        gain = paired_bootstraps(before, after, {"": self._figure}, rng=np.random.default_rng(self.seed))[""]
+        return RuleGain(int((without.rows != best.rows).sum()), gain)
+
+    def _try(self, counts: Counts) -> None:
+        """Remembers that a set was tried."""
+        narrow = self._narrow(counts)
+        self.tried.setdefault(hashlib.sha256(narrow.tobytes()).digest(), narrow)
+
+    def _set(self, source: WeightSource, passes: int, scale: float, weights: Floats) -> _RuleSet:
+        rows = self.pools.chosen(weights[self.fold])
+        return _RuleSet(source, passes, scale, weights, rows, self._counted(np.arange(len(rows)), rows))
+
+    def _counted(self, documents: Ints, rows: Ints) -> Counts:
+        """(D, R, 3) of the pools' rows (D,) of some documents; nothing where a document is not judged."""
+        judged = self.fold[documents] >= first_judged(len(self._parts), self.validation)
+        found: Counts = np.where(judged[:, None, None], self.pools.counts(rows), 0)
+        return found
+
+    def _again(self, one: _RuleSet) -> _RuleSet:
+        """The same weights by what the pools have now."""
+        return self._set(one.source, one.passes, one.scale, one.weights)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.pools.answers.constraints.names
+
+    @property
+    def _parts(self) -> range:
+        return range(len(self.counted) - 1)
+
+    def _outside(self, part: int) -> Ints:
+        """The documents that say what the rules of a part weigh: all others, or those before it."""
+        return np.flatnonzero(self.fold != part if self.validation is Validation.RANDOM else self.fold < part)
+
+    @property
+    def _figure(self) -> Figure:
+        return FIGURES[self.settings.figure]
+
+    def _figured(self, counts: Counts) -> float:
+        return float(self._figure(counts.sum(axis=0)))
+
+    def _narrow(self, counts: Counts) -> Counts:
+        """(D, R, 3), or (D, 1, 3) where the figure looks at all names together."""
+        return counts if self.settings.figure.startswith(MACRO) else counts.sum(axis=1, keepdims=True)
+
+    def _say(self, what: str) -> None:
+        if self.progress is not None:
+            self.progress(what)
+
+
+def _ruling(one: _RuleSet) -> list[int]:
+    """The rules that weigh anything."""
+    found: list[int] = np.flatnonzero(one.weights.any(axis=0)).tolist()
+    return found
+
+
+def _log_odds(broken: NDArray[np.int64], documents: int) -> Floats:
+    found: Floats = np.log((broken + PRIOR) / (documents - broken + PRIOR))
+    return found

@@ -1,0 +1,207 @@
+"""Clauses over openings of runs, how many samples there are of each kind, and how clauses fare in documents.
+
+A clause is l₁ ∧ … ∧ l_k ⇒ the run is of type A, or is not: the direction in which literals cover samples of one class
+and keep off all others is that in which a labelling can break it, at a run where all literals hold and the type is
+wrong. Clauses for "is not A" are those of all other classes together: "after a title comes no author" covers runs of a
+dozen types, and by "is …" alone it would take as many clauses.
+
+A trial is a document, as when rules are counted. A clause binds in a document that has a run where all literals hold
+and, where it says what runs are not, a run of A somewhere; it holds if it is broken nowhere. By chance the same runs
+would stand in another order (`Runs.shuffled`), between the same marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concord.schemas.document import Batch
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Ints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.template import Site
+from concord.workers.learning.mining.logic.openings import (
+    MARK_COLUMNS,
+    MARKS,
+    Codes,
+    Literal,
+    Marks,
+    Openings,
+    Place,
+    names_of,
+    openings_of,
+    part_of,
+)
+from concord.workers.learning.mining.rule_counts import billionths, blocks
+from concord.workers.learning.mining.run_order import Runs
+
+
+class Clause(NamedTuple):
+    """All literals ⇒ the run's type is ``label`` (``wanted``), or is not."""
+
+    literals: tuple[Literal, ...]
+    label: str
+    wanted: bool = True
+
+    @property
+    def name(self) -> str:
+        """In the file and in reports."""
+        return f"{', '.join(map(said, self.literals))}: {'' if self.wanted else 'no '}{self.label}"
+
+    def verdict(self, samples: Openings, runs: Runs) -> tuple[Mask, Mask]:
+        """(D,) in which documents it binds, and in which of them it holds."""
+        first = runs.starts[:-1]
+        own = samples.codes[:, 0] == samples.names.index(self.label)
+        truth = np.logical_and.reduce([samples.truth(literal) for literal in self.literals])
+        binds = np.logical_or.reduceat(truth, first)
+        if not self.wanted:
+            binds &= np.logical_or.reduceat(own, first)
+        return binds, binds & ~np.logical_or.reduceat(truth & (own != self.wanted), first)
+
+
+SAYINGS = {
+    Place.BEFORE: "after {}",
+    Place.AFTER: "before {}",
+    Place.FIRST: "where {} is first",
+    Place.LAST: "where {} is last",
+    Place.BEGINS: "first",
+    Place.ENDS: "last",
+    Place.MARK_BEFORE: "behind {}",
+    Place.MARK_FIRST: "from {}",
+    Place.MARK_LAST: "up to {}",
+    Place.MARK_AFTER: "in front of {}",
+    Place.EARLIER: "once {} was there",
+}
+ANYTHING = {Place.BEFORE: "a run", Place.AFTER: "a run", **dict.fromkeys(MARKS, "a mark")}
+"""What stands for any value."""
+
+
+def said(literal: Literal) -> str:
+    """A literal in words; marks are quoted."""
+    named = repr(literal.value) if literal.place in MARKS else literal.value
+    text = SAYINGS[literal.place].format(named if literal.value else ANYTHING.get(literal.place, ""))
+    return text if literal.holds else f"not {text}"
+
+
+@dataclass(frozen=True, eq=False)
+class OpeningCounts:
+    """Samples of the documents with gold that are not held out, ``learned`` of them; equal samples are counted once.
+
+    ``codes`` (V, C) ascend, see `Openings`; ``counts`` (V,) says how many samples have them.
+    """
+
+    documents: int
+    rejected: int
+    learned: int
+    marks: tuple[str, ...] = ()
+    codes: Codes = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(
+        cls, batch: Batch, labels: LabelSet, *, held_out: float, first: int | None = None, rejected: int = 0
+    ) -> OpeningCounts:
+        """Of the others, where such a share is held out, see `part_of`. Raises `LabelError` for unknown labels."""
+        learned = part_of(batch, held_out, held_out=False, first=first)
+        parts = [cls(len(batch), rejected, 0 if learned.labels is None else len(learned))]
+        for part, gold in blocks(learned, labels):
+            runs = Runs.of(part, gold, labels)
+            samples = openings_of(runs, runs.types, Marks.of(Site(part, labels)), names_of(labels))
+            parts.append(cls(0, 0, 0, samples.marks, samples.codes, np.ones(len(samples.codes), np.int64)))
+        return cls.merge(parts)
+
+    @classmethod
+    def merge(cls, parts: Iterable[OpeningCounts]) -> OpeningCounts:
+        """The samples of all parts together."""
+        given = list(parts)
+        filled = [part for part in given if len(part.codes)]
+        documents, rejected = sum(part.documents for part in given), sum(part.rejected for part in given)
+        learned = sum(part.learned for part in given)
+        if not filled:
+            return cls(documents, rejected, learned)
+        marks = tuple(sorted({mark for part in filled for mark in part.marks}))
+        every = np.concatenate([_recoded(part, marks) for part in filled])
+        codes, place = np.unique(every, axis=0, return_inverse=True)
+        counts = np.zeros(len(codes), np.int64)
+        np.add.at(counts, place.ravel(), np.concatenate([part.counts for part in filled]))
+        return cls(documents, rejected, learned, marks, codes, counts)
+
+
+def _recoded(part: OpeningCounts, marks: Sequence[str]) -> Codes:
+    """The codes of a part where marks are numbered as in all of them."""
+    number = {mark: 1 + i for i, mark in enumerate(marks)}
+    # Code -1, nothing there, takes the last entry.
+    table = np.array([0, *(number[mark] for mark in part.marks), -1], np.int32)
+    codes = part.codes.copy()
+    codes[:, MARK_COLUMNS] = table[codes[:, MARK_COLUMNS]]
+    return codes
+
+
+@dataclass(frozen=True, eq=False)
+class ClauseCounts:
+    """How clauses fare in the ``tried`` documents with gold that are held out.
+
+    ``table`` (3, C) has of every clause the documents where it binds, those that break it, and billionths of those in
+    which it would hold by chance; None where there is no document or no clause.
+    """
+
+    documents: int
+    rejected: int
+    tried: int
+    table: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        labels: LabelSet,
+        clauses: Sequence[Clause],
+        *,
+        held_out: float,
+        orders: int,
+        seed: int,
+        first: int | None = None,
+        rejected: int = 0,
+    ) -> ClauseCounts:
+        """Of such a share of the documents, see `part_of`. Raises `LabelError` for labels of no such name."""
+        chosen = part_of(batch, held_out, held_out=True, first=first)
+        parts = [cls(len(batch), rejected, 0 if chosen.labels is None else len(chosen))]
+        for part, gold in blocks(chosen, labels):
+            runs, marks = Runs.of(part, gold, labels), Marks.of(Site(part, labels))
+            parts.append(cls(0, 0, 0, _tried(runs, marks, labels, clauses, orders, seed) if clauses else None))
+        return cls.merge(parts)
+
+    @classmethod
+    def merge(cls, parts: Iterable[ClauseCounts]) -> ClauseCounts:
+        """The counts of all parts together."""
+        given = list(parts)
+        tables = [part.table for part in given if part.table is not None]
+        return cls(
+            sum(part.documents for part in given),
+            sum(part.rejected for part in given),
+            sum(part.tried for part in given),
+            np.sum(tables, axis=0) if tables else None,
+        )
+
+
+def _tried(
+    runs: Runs, marks: Marks, labels: LabelSet, clauses: Sequence[Clause], orders: int, seed: int
+) -> NDArray[np.int64]:
+    """(3, C) see `ClauseCounts`."""
+    verdicts = [_verdicts(runs, types, marks, labels, clauses) for types in (runs.types, *runs.shuffled(orders, seed))]
+    binds, holds = verdicts[0]
+    # Gold is one of the orders: where it binds the share is defined, and it is never 0 for what gold keeps.
+    bound, kept = (np.sum([verdict[i] for verdict in verdicts], axis=0) for i in range(2))
+    chance = binds * billionths(kept, bound)
+    return np.stack([binds.sum(axis=1), (binds & ~holds).sum(axis=1), chance.sum(axis=1)])
+
+
+def _verdicts(runs: Runs, types: Ints, marks: Marks, labels: LabelSet, clauses: Sequence[Clause]) -> tuple[Mask, Mask]:
+    """(C, D) each, of the runs with these types."""
+    samples = openings_of(runs, types, marks, names_of(labels))
+    binds, holds = zip(*(clause.verdict(samples, runs) for clause in clauses), strict=True)
+    return np.stack(binds), np.stack(holds)

@@ -1,0 +1,110 @@
+"""Clauses that hold in held-out documents, and what a constraint file makes of them (Fersini et al. 2014 §3.1).
+
+Clauses were learned from other documents, so that their number is what Benjamini & Hochberg's procedure has to answer
+for. Which runs a document has chance keeps: that a type comes once, or at all, holds by chance too and is never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.audit import UnsaidClause
+from concord.schemas.labels import LabelSet
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.templates.template import RowTemplate
+from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings
+from concord.workers.learning.mining.logic.templates import Unsaid, template_of
+from concord.workers.learning.mining.mining import Tried, any_implies, chance_of, unimplied
+from concord.workers.learning.mining.rule_counts import BILLION
+
+
+class TriedClause(NamedTuple):
+    """A clause in n held-out documents where it binds, b of which break it; by chance the share ``chance`` holds."""
+
+    learned: LearnedClause
+    n: int
+    broken: int
+    chance: float
+
+    @property
+    def name(self) -> str:
+        """In the file and in reports."""
+        return self.learned.clause.name
+
+    @property
+    def p(self) -> float:
+        """How likely chance lets so many documents hold."""
+        return chance_of(self)
+
+
+def tried(clauses: Sequence[LearnedClause], counts: ClauseCounts) -> list[TriedClause]:
+    """Those that bind anywhere in held-out documents."""
+    if counts.table is None:
+        return []
+    rows = zip(clauses, counts.table.T.tolist(), strict=True)
+    return [TriedClause(one, n, broken, chance / BILLION / n) for one, (n, broken, chance) in rows if n]
+
+
+def kept_clauses(clauses: Sequence[TriedClause], settings: LogicSettings) -> list[TriedClause]:
+    """Of significant clauses those that hold often enough and that no others imply, in their order."""
+    return unimplied(clauses, settings, lambda others, one: any_implies(implies, others, one))
+
+
+def implies(one: TriedClause, other: TriedClause) -> bool:
+    """Does a labelling that keeps one clause keep the other? What is A is nothing else."""
+    first, second = one.learned.clause, other.learned.clause
+    if not set(first.literals) <= set(second.literals):
+        return False
+    same = (first.label, first.wanted) == (second.label, second.wanted)
+    return same or (first.wanted and not second.wanted and first.label != second.label)
+
+
+class WrittenClauses(NamedTuple):
+    """Clauses that constraints say, these constraints, and the clauses that none says, each with the reason."""
+
+    clauses: list[TriedClause]
+    constraints: DeclaredConstraints
+    unsaid: list[tuple[TriedClause, str]]
+
+
+def written(kept: Sequence[TriedClause], labels: LabelSet) -> WrittenClauses:
+    """Clauses as constraints that weigh `UNWEIGHED` nats. Raises `ConstraintError` for names of labels that fail."""
+    said = [(one, template_of(one.learned.clause, labels)) for one in kept]
+    rows = [(one, template) for one, template in said if isinstance(template, RowTemplate)]
+    unsaid = [(one, template.reason) for one, template in said if isinstance(template, Unsaid)]
+    constraints = DeclaredConstraints(tuple(template for _, template in rows)).bind(labels)
+    return WrittenClauses([one for one, _ in rows], constraints, unsaid)
+
+
+def found_by(one: TriedClause) -> str:
+    """How a clause was learned, in one line."""
+    covered, wrong, proven = one.learned[1:]
+    proof = "no clause costs less" if proven else "that none costs less is not proven"
+    return f"learned from {covered:,} runs that it covers first, {wrong:,} that it gets wrong; {proof}"
+
+
+def unsaid_report(one: Tried, reason: str) -> UnsaidClause:
+    """A clause or a rule that no constraint says."""
+    return UnsaidClause(name=one.name, reason=reason, n=one.n, broken=one.broken, chance=one.chance, p=one.p)
+
+
+def remarks_on(
+    samples: OpeningCounts, counts: ClauseCounts, clauses: Sequence[LearnedClause], settings: LogicSettings
+) -> Iterator[str]:
+    """What was looked at, and what is proven."""
+    proven = sum(one.proven for one in clauses)
+    yield (
+        f"{len(clauses):,} clauses learned from {samples.counts.sum():,} runs of {samples.learned:,} documents, "
+        f"{proven:,} of them proven to cost least, tried on {counts.tried:,} held-out documents"
+    )
+    distinct = len(samples.counts)
+    if distinct > settings.vectors:
+        left = np.sort(samples.counts)[: distinct - settings.vectors].sum() / samples.counts.sum()
+        yield (
+            f"of {distinct:,} distinct runs the {settings.vectors:,} most frequent were learned from, without "
+            f"{left:.1%} of all runs; --set vectors=N takes more"
+        )

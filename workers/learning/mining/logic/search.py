@@ -1,0 +1,224 @@
+"""Clauses by a sequence of minimum-cost satisfiability problems (Felici & Truemper; Fersini et al. 2014 §3.1).
+
+For a class of samples, those of type A or all others, one problem after the other asks CP-SAT for the literals of a
+clause: each literal costs, each sample of another class that the clause covers costs, and each sample of the class that
+it leaves and that no earlier clause covers costs 1. What the clause covers is taken away, and the next problem is about
+the rest, so that clauses have falling power; the sequence ends where a clause would cost more than it covers.
+
+Samples with the same attributes are one variable. Everything is deterministic: one worker, a seed, and a limit of
+deterministic time. Whether a clause's cost is proven to be the least it says itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+from pydantic import Field
+
+from concord.workers.constraints.rows import Mask
+from concord.workers.inference.cpsat.draft import ModelDraft
+from concord.workers.inference.cpsat.engine import sound_solver
+from concord.workers.learning.mining.logic.clauses import Clause, OpeningCounts
+from concord.workers.learning.mining.logic.openings import SIDES, Literal, LiteralSide, Openings
+from concord.workers.learning.mining.mining import KeptSettings
+
+Counts = NDArray[np.int64]
+
+
+class LogicSettings(KeptSettings):
+    """Clauses from one part of the documents, tried on the others, which are held out."""
+
+    held_out_share: float = Field(
+        1 / 3, gt=0, lt=1, description="Fraction of the documents that are kept apart, by their ids."
+    )
+    literals: int = Field(3, ge=1, le=10, description="Largest number of literals of a clause.")
+    literal: int = Field(
+        5,
+        ge=0,
+        le=1_000_000,
+        description="Price of a literal, in covered runs; one more for a negated one.",
+    )
+    mixed: int = Field(
+        20,
+        ge=0,
+        le=1_000_000,
+        description="Price of each further side (opening, closing, earlier, document) of a clause, in runs.",
+    )
+    wrong: int = Field(
+        10, ge=1, le=10_000, description="Price of a covered run of the other class, if both had as many runs."
+    )
+    clauses: int = Field(8, ge=1, description="Largest number of clauses of a class.")
+    vectors: int = Field(
+        3_000, ge=1, description="Number of distinct samples that are looked at, the most frequent ones."
+    )
+    deterministic_seconds: float = Field(
+        2.0, gt=0, description="Limit of CP-SAT's deterministic time for a clause, in seconds."
+    )
+
+
+class LearnedClause(NamedTuple):
+    """A clause, the samples of its class that it was the first to cover, those of others, and the proof."""
+
+    clause: Clause
+    covered: int
+    wrong: int
+    proven: bool
+
+
+class ChosenLiterals(NamedTuple):
+    """The literals of a clause, by place among P, and whether it is proven that none costs less."""
+
+    literals: tuple[int, ...]
+    proven: bool
+
+
+class Samples(NamedTuple):
+    """Distinct samples: which of P literals hold (V, P), and how many (V,) are of the class and of others.
+
+    ``costs`` (P,) are those of the literals and ``sides`` (P,) says by number what they look at; a covered sample of
+    another class costs ``price``.
+    """
+
+    truth: Mask
+    right: Counts
+    wrong: Counts
+    costs: Counts
+    sides: Counts
+    price: int
+
+    def covered(self, literals: Sequence[int]) -> Mask:
+        """(V,) where all of the literals hold."""
+        covered: Mask = np.logical_and.reduce(self.truth[:, list(literals)], axis=1)
+        return covered
+
+    def cost(self, literals: Sequence[int], settings: LogicSettings) -> int:
+        """Of a clause: its literals and their sides, what it covers of other classes and what it leaves of its own."""
+        covered, own = self.covered(literals), list(literals)
+        spoken = self.costs[own].sum() + settings.mixed * (len(np.unique(self.sides[own])) - 1)
+        return int(spoken + self.price * self.wrong[covered].sum() + self.right[~covered].sum())
+
+    def only(self, literals: Counts) -> Samples:
+        """With these literals alone."""
+        truth, costs, sides = self.truth[:, literals], self.costs[literals], self.sides[literals]
+        return self._replace(truth=truth, costs=costs, sides=sides)
+
+    def useful(self, support: int) -> Counts:
+        """The first of literals of one side that hold alike, without those that too few of the class have, or all."""
+        _, first = np.unique(np.vstack([self.truth, self.sides.astype(np.uint8)]), axis=1, return_index=True)
+        enough = (self.right @ self.truth >= support) & ~self.truth.all(axis=0)
+        kept: Counts = np.sort(first[enough[first]])
+        return kept
+
+
+def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> ChosenLiterals:
+    """One to ``settings.literals`` literals of least `Samples.cost`; there is one literal at least."""
+    truth, weight = samples.truth, samples.right - samples.price * samples.wrong
+    start = _greedy(samples, settings)
+    hints = np.isin(np.arange(truth.shape[1]), start)
+    draft = ModelDraft(scale=1.0)
+    literals = draft.booleans(hints, samples.costs.astype(np.float64))
+    draft.at_most([(j, 1) for j in literals.tolist()], settings.literals)
+    draft.at_most([(j, -1) for j in literals.tolist()], -1)
+    for side in np.unique(samples.sides).tolist():
+        own = samples.sides == side
+        spoken = draft.variable(hint=int(hints[own].any()), cost=float(settings.mixed))
+        for j in literals[own].tolist():
+            draft.at_most([(j, 1), (spoken, -1)], 0)
+    for v in np.flatnonzero(weight).tolist():
+        false, covered = literals[~truth[v]].tolist(), not hints[~truth[v]].any()
+        if weight[v] > 0:
+            left = draft.variable(hint=int(not covered), cost=float(weight[v]))
+            draft.at_most([(left, -settings.literals), *((j, 1) for j in false)], 0)
+        else:
+            paid = draft.variable(hint=int(covered), cost=float(-weight[v]))
+            draft.at_most([(paid, -1), *((j, -1) for j in false)], -1)
+    solver = sound_solver(seed)
+    solver.parameters.max_deterministic_time = settings.deterministic_seconds
+    status = solver.solve(draft.finish())
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return ChosenLiterals(start, proven=False)
+    solution = solver.response_proto.solution
+    chosen = tuple(j for j, variable in enumerate(literals.tolist()) if solution[variable] == 1)
+    return ChosenLiterals(chosen, status == cp_model.OPTIMAL)
+
+
+def _greedy(samples: Samples, settings: LogicSettings) -> tuple[int, ...]:
+    """One literal after the other while it makes the clause cheaper."""
+    chosen: tuple[int, ...] = ()
+    while len(chosen) < settings.literals:
+        covered = samples.covered(chosen)
+        weight = covered * (samples.right - samples.price * samples.wrong)
+        longer = (*chosen, int((weight @ samples.truth).argmax()))
+        if chosen and samples.cost(longer, settings) >= samples.cost(chosen, settings):
+            break
+        chosen = longer
+    return chosen
+
+
+def clauses_of(
+    counts: OpeningCounts, names: Sequence[str], settings: LogicSettings, *, seed: int
+) -> Iterator[LearnedClause]:
+    """The clauses of all classes as they are found, those of one class in falling power.
+
+    They do not speak of types and marks at a place where fewer than ``settings.support`` runs have them.
+    """
+    if not len(counts.codes):
+        return
+    kept = np.sort(np.argsort(-counts.counts, kind="stable")[: settings.vectors])
+    codes, count = counts.codes[kept], counts.counts[kept]
+    # Samples that differ in their class alone are one row.
+    _, first, row = np.unique(codes[:, 1:], axis=0, return_index=True, return_inverse=True)
+    of_type = np.zeros((len(names), len(first)), np.int64)
+    np.add.at(of_type, (codes[:, 0], row.ravel()), count)
+    every = of_type.sum(axis=0)
+    samples = Openings(tuple(names), counts.marks, codes[first])
+    common = {one for one in samples.literals() if every[samples.truth(one)].sum() >= settings.support}
+    literals = [one for one in samples.literals() if {one, one._replace(holds=True)} <= common]
+    if not literals:
+        return
+    truth = np.stack([samples.truth(one) for one in literals], axis=1)
+    costs = np.array([settings.literal + (not one.holds) for one in literals])
+    sides = np.array([list(LiteralSide).index(SIDES[one.place]) for one in literals])
+    for name, own in zip(names, of_type, strict=True):
+        for wanted, right in ((True, own), (False, every - own)):
+            wrong = every - right
+            if right.any() and wrong.any():
+                # An exception weighs as if there were as many samples of the other classes, or more.
+                price = math.ceil(settings.wrong * max(1.0, right.sum() / wrong.sum()))
+                for step in _sequence(Samples(truth, right, wrong, costs, sides, price), settings, seed):
+                    yield step.learned(literals, name, wanted=wanted)
+
+
+class _ClauseStep(NamedTuple):
+    """A clause by its literals' places; how many samples it covers first, and how many of others; is it proven?"""
+
+    literals: Counts
+    covered: int
+    wrong: int
+    proven: bool
+
+    def learned(self, literals: Sequence[Literal], label: str, *, wanted: bool) -> LearnedClause:
+        """The clause with its names."""
+        clause = Clause(tuple(literals[j] for j in self.literals.tolist()), label, wanted)
+        return LearnedClause(clause, self.covered, self.wrong, self.proven)
+
+
+def _sequence(left: Samples, settings: LogicSettings, seed: int) -> Iterator[_ClauseStep]:
+    """One clause after the other about what is left, until one covers too little or costs more than it covers."""
+    for _ in range(settings.clauses):
+        useful = left.useful(settings.support)
+        if not len(useful):
+            return
+        rest = left.only(useful)
+        literals, proven = cheapest(rest, settings, seed=seed)
+        covered = rest.covered(literals)
+        right, wrong = int(rest.right[covered].sum()), int(rest.wrong[covered].sum())
+        if right < settings.support or rest.cost(literals, settings) >= rest.right.sum():
+            return
+        yield _ClauseStep(useful[list(literals)], right, wrong, proven)
+        left = left._replace(right=np.where(covered, 0, left.right))

@@ -1,0 +1,100 @@
+"""Rules of documents in this process, weighed: what `concord constraints mine` finds for any number of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet
+from concord.schemas.settings import Validation
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
+from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
+from concord.workers.learning.mining.logic.kept import kept_clauses, tried, written
+from concord.workers.learning.mining.logic.openings import names_of
+from concord.workers.learning.mining.logic.search import LogicSettings, clauses_of
+from concord.workers.learning.mining.mining import (
+    MiningSettings,
+    Rule,
+    Tried,
+    candidates,
+    declared,
+    in_documents,
+    kept_of,
+    passing,
+    significant,
+)
+from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.weights.penalties import Penalty, count_rows
+
+CHUNK = 50
+"""Documents that are grounded together: the rows of all would not fit into memory."""
+
+
+class MiningWay(NamedTuple):
+    """How rules are mined: all labels, a method's settings, a counted penalty, the seed, and what is held out."""
+
+    labels: LabelSet
+    settings: Any
+    penalty: Penalty
+    seed: int
+    validation: Validation = Validation.RANDOM
+
+
+MineHere = Callable[[Sequence[Document], Sequence[Document], MiningWay], DeclaredConstraints]
+"""The weighed rules of documents, those that all of some others can hold."""
+
+
+def rules_of(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> list[Rule]:
+    """Those that are kept."""
+    return kept_of(significant(candidates(counts, labels), settings), settings)
+
+
+def counted_rules(documents: Sequence[Document], holding: Sequence[Document], way: MiningWay) -> DeclaredConstraints:
+    """By counting."""
+    labels, settings = way.labels, cast("MiningSettings", way.settings)
+    counts = RuleCounts.of(Batch.of(documents), labels, orders=settings.orders, seed=way.seed)
+    rules = rules_of(counts, labels, settings)
+    fitting = held_by(holding, declared(rules, labels), labels)
+    return weighed(rules, fitting, _batches(documents), labels, way.penalty)
+
+
+def clause_rules(documents: Sequence[Document], holding: Sequence[Document], way: MiningWay) -> DeclaredConstraints:
+    """By logic."""
+    labels, settings = way.labels, cast("LogicSettings", way.settings)
+    held = held_out(documents, settings.held_out_share, way.validation)
+    inside, outside = ([d for d, own in zip(documents, held, strict=True) if own == out] for out in (False, True))
+    samples = OpeningCounts.of(Batch.of(inside), labels, held_out=0.0)
+    learned = list(clauses_of(samples, names_of(labels), settings, seed=way.seed))
+    heads = [one.clause for one in learned]
+    counts = ClauseCounts.of(Batch.of(outside), labels, heads, held_out=1.0, orders=settings.orders, seed=way.seed)
+    kept = written(kept_clauses(passing(tried(learned, counts), settings), settings), labels)
+    fitting = held_by(holding, kept.constraints, labels)
+    return weighed(kept.clauses, fitting, _batches(outside), labels, way.penalty)
+
+
+def held_by(documents: Sequence[Document], constraints: DeclaredConstraints, labels: LabelSet) -> DeclaredConstraints:
+    """Those that are not too large for any of the documents."""
+    too_large = {title for batch in _batches(documents) for title in constraints.too_large(batch, labels)}
+    return constraints.only(set(constraints.titles) - too_large)
+
+
+def weighed(
+    rules: Sequence[Tried],
+    constraints: DeclaredConstraints,
+    batches: Iterable[Batch],
+    labels: LabelSet,
+    penalty: Penalty,
+) -> DeclaredConstraints:
+    """The constraints, each of which says a rule, with the weights that a mined file has."""
+    rows, settings = count_rows(constraints, batches, labels), penalty.settings()
+    said = (rule for rule in rules if rule.name in rows)
+    given = {rule.name: in_documents(rule, rows[rule.name].degree).weight(penalty, settings) for rule in said}
+    return with_weights(constraints, given)
+
+
+def _batches(documents: Sequence[Document]) -> Iterator[Batch]:
+    for first in range(0, len(documents), CHUNK):
+        yield Batch.of(documents[first : first + CHUNK])

@@ -1,0 +1,464 @@
+"""Constraints mined from gold: which rules about runs hold more often than chance lets them (Fersini et al. 2014 §3.1).
+
+Of n documents in which a rule binds b break it; by chance it would hold in a share q. The p-value is how likely chance
+alone lets so many hold, by the binomial distribution of the mean share: documents are independent but their shares
+differ, and above the mean the binomial tail is never smaller than theirs (Hoeffding 1956). Of all rules with enough
+documents those are kept that Benjamini & Hochberg (1995) let pass at a false discovery rate, and that hold often enough
+to be worth writing down. What the label scheme forces holds by chance too, always, and is never kept.
+
+For rules about which runs there are (one run of A, A is there, B is there where A is) chance deals the labelled runs
+out anew over all documents, as many to each as it has. Dealt runs may lie side by side and still are two, which real
+ones of a plain label set are not: there chance holds a little more often than is reckoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from pydantic import Field
+from scipy.special import gammaln
+from scipy.stats import binom
+
+from concord.schemas.labels import OUTSIDE, LabelSet
+from concord.schemas.potentials import Floats
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import Mask
+from concord.workers.constraints.templates.order import Adjacency, PresencePrecedence, ShouldNotPrecede
+from concord.workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
+from concord.workers.constraints.templates.runs import (
+    AppearsOnce,
+    AtMostRuns,
+    ChangesAt,
+    SequenceImpliesSequence,
+    TransitionOn,
+)
+from concord.workers.constraints.templates.template import BELOW, RowTemplate
+from concord.workers.constraints.templates.words import ShouldBeTagged
+from concord.workers.learning.mining.fields import Fields, fields_of
+from concord.workers.learning.mining.judgement import JudgedSettings
+from concord.workers.learning.mining.rule_counts import BILLION, MARK_SIDES, SIDES, RuleCounts, RuleKind
+from concord.workers.learning.weights.penalties import RowCounts, wilson
+
+UNWEIGHED = 1.0
+"""Nats of a rule before its degrees are counted."""
+
+
+class KeptSettings(JudgedSettings):
+    """Which rules are kept, however they are found, and how it is judged which of them help."""
+
+    fdr: float = Field(0.05, gt=0, lt=1, description="Largest fraction of false rules among those that pass.")
+    support: int = Field(10, ge=1, description="Least number of documents in which a rule has to bind.")
+    held: float = Field(0.9, ge=0, le=1, description="Least fraction of these in which it has to hold.")
+    orders: int = Field(32, ge=1, le=10_000, description="Number of shuffled orders of each document's runs.")
+
+
+class MiningSettings(KeptSettings):
+    """Rules of some kinds, all of which are counted."""
+
+    kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules that are looked for.")
+
+
+class Tried(Protocol):
+    """A rule in n documents where it binds, b of which break it; by chance the share ``chance`` holds, and p is how
+    likely chance lets so many hold."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def n(self) -> int: ...  # noqa: D102
+
+    @property
+    def broken(self) -> int: ...  # noqa: D102
+
+    @property
+    def chance(self) -> float: ...  # noqa: D102
+
+    @property
+    def p(self) -> float: ...  # noqa: D102
+
+
+T = TypeVar("T", bound=Tried)
+
+
+def chance_of(rule: Tried) -> float:
+    """How likely chance lets so many documents hold."""
+    return float(binom.sf(rule.n - rule.broken - 1, rule.n, rule.chance))
+
+
+def held(rule: Tried) -> float:
+    """The share of documents that hold, of those in which the rule binds."""
+    return 1.0 - rule.broken / rule.n
+
+
+class Rule(NamedTuple):
+    """A rule in n documents where it binds, b of which break it; by chance the share ``chance`` holds."""
+
+    kind: RuleKind
+    first: str
+    second: str
+    n: int
+    broken: int
+    chance: float
+    third: str = ""
+
+    @property
+    def p(self) -> float:
+        """How likely chance lets so many documents hold."""
+        return chance_of(self)
+
+    @property
+    def name(self) -> str:
+        """In the file and in reports."""
+        return SAYINGS[self.kind].format(self.first or ANY_RUN, self.second, self.third)
+
+
+ANY_RUN = "any run"
+"""What stops at a mark, where it is not a type."""
+
+SAYINGS = {
+    RuleKind.STARTS: "starts with {}",
+    RuleKind.ENDS: "ends with {}",
+    RuleKind.FOLLOWED: "{} is followed by {}",
+    RuleKind.CHOICE: "{} is followed by {} or {}",
+    RuleKind.APART: "{} is not followed by {}",
+    RuleKind.ORDER: "{} all before {}",
+    RuleKind.TOGETHER: "{} together",
+    RuleKind.CHANGES: "changes at punctuation, {}",
+    RuleKind.STOPS: "{} stops at {}, {} the change",
+    RuleKind.ONCE: "one {}",
+    RuleKind.ONE_OF: "one {} or {}",
+    RuleKind.THERE: "a {}",
+    RuleKind.EITHER: "a {} or a {}",
+    RuleKind.NEEDS: "{} needs {}",
+    RuleKind.MATCHED: "as many {} as {}",
+}
+
+SYMMETRIC = (RuleKind.EITHER, RuleKind.ONE_OF)
+"""Kinds that say the same of A and B as of B and A."""
+
+
+def candidates(counts: RuleCounts, labels: LabelSet) -> list[Rule]:
+    """Every rule that binds anywhere, in one order for the same counts."""
+    if not counts.tables:
+        return []
+    fields = fields_of(labels)
+    absent = {OUTSIDE} - set(labels.names)
+    dealt = _Dealt(counts, fields)
+    rules = [*_of_tables(counts, fields, dealt), *_of_choices(counts, labels.types), *_of_marks(counts, labels.types)]
+    return [rule for rule in rules if absent.isdisjoint((rule.first, rule.second, rule.third))]
+
+
+def _of_tables(counts: RuleCounts, fields: Fields, dealt: _Dealt) -> Iterator[Rule]:
+    """Those of one field or two, or of places of change."""
+    for kind in RuleKind:
+        if kind in (RuleKind.CHOICE, RuleKind.STOPS):
+            continue
+        table = np.moveaxis(counts.tables[kind], 0, -1)
+        for place in np.argwhere(table[..., 0] > 0).tolist():
+            if kind is RuleKind.CHANGES or _speaks(kind, place, fields):
+                n, broken, chance = table[tuple(place)].tolist()
+                share = dealt.share(kind, place, n) if kind in DEALT else chance / BILLION / n
+                yield Rule(kind, *_named(kind, place, fields.names), n, broken, share)
+
+
+def _of_choices(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
+    """Of two types that both follow a run of A somewhere, besides what comes of either alone."""
+    # Types stand first among fields, and what is outside all spans last in both tables.
+    own = [*range(len(types)), -1]
+    n, broken, chance = (table[np.ix_(own, own)] for table in counts.tables[RuleKind.FOLLOWED])
+    alone, (both, by_chance), names = n - broken, counts.tables[RuleKind.CHOICE], [*types, OUTSIDE]
+    there = (both > 0) | ((alone[:, :, None] > 0) & (alone[:, None, :] > 0))
+    for a, b, c in np.argwhere(np.triu(there, 1)).tolist():
+        if a not in (b, c) and a < len(types):
+            held = alone[a, b] + alone[a, c] + both[a, b, c]
+            share = (chance[a, b] + chance[a, c] + by_chance[a, b, c]) / BILLION / n[a, b]
+            yield Rule(
+                RuleKind.CHOICE, names[a], names[b], int(n[a, b]), int(n[a, b] - held), min(1.0, share), names[c]
+            )
+
+
+def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
+    """Of marks that runs do not go on past."""
+    for mark, table in counts.marks.items():
+        for side, of in np.argwhere(table[0] > 0).tolist():
+            n, broken, chance = table[:, side, of].tolist()
+            kind = types[of] if of < len(types) else ""
+            yield Rule(RuleKind.STOPS, kind, mark, n, broken, chance / BILLION / n, MARK_SIDES[side].value)
+
+
+def _named(kind: RuleKind, place: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
+    if kind is RuleKind.CHANGES:
+        return SIDES[place[0]].value, ""
+    said = [names[i] if i < len(names) else OUTSIDE for i in place]
+    return said[0], said[1] if len(said) > 1 else ""
+
+
+def _speaks(kind: RuleKind, place: Sequence[int], fields: Fields) -> bool:
+    """Not of a field and a part of itself; of what is outside all spans only as what comes first, last or next."""
+    outside, types = len(fields.names), len(fields.types.T)
+    if kind is RuleKind.TOGETHER:
+        return types <= place[0] < outside
+    if kind in (RuleKind.STARTS, RuleKind.ENDS):
+        return True
+    if place[0] == outside or (kind in SYMMETRIC and place[0] >= place[1]):
+        return False
+    if place[-1] == outside:
+        return kind in (RuleKind.FOLLOWED, RuleKind.APART)
+    return len(place) == 1 or _differ(kind, *fields.types[place])
+
+
+def _differ(kind: RuleKind, first: Mask, second: Mask) -> bool:
+    """Does a rule of such fields say anything? A level needs what is in it, but that has its level anyhow."""
+    if kind is RuleKind.NEEDS:
+        return bool((first & ~second).any())
+    return not bool((first & second).any())
+
+
+DEALT = (RuleKind.ONCE, RuleKind.ONE_OF, RuleKind.THERE, RuleKind.EITHER, RuleKind.NEEDS, RuleKind.MATCHED)
+
+
+class _Dealt:
+    """Chances where N labelled runs are dealt out anew over documents that keep their numbers of runs."""
+
+    def __init__(self, counts: RuleCounts, fields: Fields) -> None:
+        self._types, self._runs = fields.types, counts.runs
+        self._total = int(counts.runs.sum())
+        self._sizes = np.array(list(counts.sizes), np.float64)
+        given = np.array(list(counts.sizes.values()), np.float64).reshape(len(self._sizes), -1)
+        self._documents, self._has, either = np.split(given, [1, 1 + len(fields.names)], axis=1)
+        self._either = either.reshape(len(given), len(counts.runs), -1)
+        self._known: dict[int, Floats] = {}
+
+    def share(self, kind: RuleKind, place: Sequence[int], n: int) -> float:
+        """Of the n documents where the rule binds, the share in which it then holds."""
+        sets = self._types[place]
+        first, union = self._count(sets[0]), self._count(np.logical_or.reduce(sets))
+        match kind:
+            case RuleKind.THERE | RuleKind.EITHER:
+                return self._mean(1.0 - self._none(union), self._documents[:, 0], n)
+            case RuleKind.ONCE:
+                return self._mean(_ratio(self._one(first), 1.0 - self._none(first)), self._has[:, place[0]], n)
+            case RuleKind.ONE_OF:
+                shares = _ratio(self._one(union), 1.0 - self._none(union))
+                return self._mean(shares, self._either[:, place[0], place[1]], n)
+            case RuleKind.NEEDS:
+                holding = 1.0 - self._none(first) - self._none(self._count(sets[1])) + self._none(union)
+            case _:
+                holding = self._as_many(first, self._count(sets[1]))
+        return self._mean(_ratio(holding, 1.0 - self._none(first)), self._has[:, place[0]], n)
+
+    def _count(self, types: Mask) -> int:
+        return int(self._runs[types].sum())
+
+    def _mean(self, shares: Floats, documents: Floats, n: int) -> float:
+        return float(np.clip(shares @ documents / n, 0.0, 1.0))
+
+    def _none(self, of: int) -> Floats:
+        """A document of each size gets none of so many of the runs."""
+        if of not in self._known:
+            self._known[of] = self._drawn(of, 0)
+        return self._known[of]
+
+    def _one(self, of: int) -> Floats:
+        return self._drawn(of, 1)
+
+    def _drawn(self, of: int, count: int | Floats) -> Floats:
+        """It gets just so many of them; ``count`` may be (1, M) for (S, M) at once."""
+        sizes = self._sizes if isinstance(count, int) else self._sizes[:, None]
+        number = np.asarray(count, np.float64)
+        ways = _ways(of, number) + _ways(self._total - of, sizes - number)
+        found: Floats = np.exp(ways - _ways(self._total, sizes))
+        return found
+
+    def _as_many(self, first: int, second: int) -> Floats:
+        """It gets one of the first runs, and of the second ones as many or more."""
+        in_all = np.arange(1.0 + self._sizes.max())[None, :]
+        of_first = in_all.T
+        fits = (of_first >= 1) & (in_all >= 2 * of_first)
+        ways = np.where(fits, _ways(first, of_first) + _ways(second, in_all - of_first), -np.inf)
+        possible = np.minimum(in_all, first + second)
+        found: Floats = self._drawn(first + second, in_all) @ np.exp(ways - _ways(first + second, possible)).sum(axis=0)
+        return found
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    shares = np.divide(part, whole, out=np.ones_like(whole), where=whole > 0)
+    return np.clip(shares, 0.0, 1.0)
+
+
+def _ways(of: int, sizes: Floats) -> Floats:
+    """log C(of, size); −inf where there is no way."""
+    possible = (sizes >= 0) & (sizes <= of)
+    size = np.where(possible, sizes, 0.0)
+    return np.where(possible, gammaln(of + 1) - gammaln(size + 1) - gammaln(of - size + 1), -np.inf)
+
+
+def significant(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
+    """Those of the kinds that are looked for that pass, in their order."""
+    return passing([rule for rule in rules if rule.kind in settings.kinds], settings)
+
+
+def passing(rules: Sequence[T], settings: KeptSettings) -> list[T]:
+    """Those with enough documents that Benjamini & Hochberg (1995) let pass, in their order."""
+    tried = [rule for rule in rules if rule.n >= settings.support]
+    p = np.array([rule.p for rule in tried])
+    rising = np.sort(p)
+    below = rising[rising <= settings.fdr * np.arange(1, len(p) + 1) / max(1, len(p))]
+    limit = below[-1] if len(below) else -1.0
+    return [rule for rule, one in zip(tried, p, strict=True) if one <= limit]
+
+
+def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
+    """Of significant rules those that hold often enough and that no others imply, in their order."""
+    return unimplied(rules, settings, lambda others, rule: any_implies(implies, others, rule) or by_two(rule, others))
+
+
+def unimplied(rules: Sequence[T], settings: KeptSettings, implied: Callable[[list[T], T], bool]) -> list[T]:
+    """Those that hold often enough and that the others of them do not imply, in their order."""
+    left = [rule for rule in rules if held(rule) >= settings.held]
+    # What is broken most goes first, so that of rules that imply each other the surest stays.
+    for rule in sorted(left, key=lambda rule: (held(rule), -rule.n)):
+        others = [other for other in left if other is not rule]
+        if implied(others, rule):
+            left = others
+    return left
+
+
+def any_implies(implies: Callable[[T, T], bool], others: Sequence[T], rule: T) -> bool:
+    """Does one of the others imply the rule, and is not plainly broken more often?"""
+    return any(implies(other, rule) and _as_sure(other, rule) for other in others)
+
+
+def by_two(rule: Rule, others: Sequence[Rule]) -> bool:
+    """Is there a B that A needs, and that needs C, where A needs C?"""
+    if rule.kind not in (RuleKind.NEEDS, RuleKind.MATCHED):
+        return False
+    like = [other for other in others if other.kind is rule.kind and _as_sure(other, rule)]
+    between = {other.second for other in like if other.first == rule.first}
+    return any(other.first in between for other in like if other.second == rule.second)
+
+
+def implies(one: Rule, other: Rule) -> bool:
+    """Does a document that keeps one rule keep the other?"""
+    match one.kind, other.kind:
+        case (
+            (RuleKind.STARTS, RuleKind.STARTS | RuleKind.THERE)
+            | (RuleKind.ENDS, RuleKind.ENDS | RuleKind.THERE)
+            | (RuleKind.THERE, RuleKind.THERE)
+        ):
+            return holds_all(other.first, one.first)
+        case RuleKind.STARTS | RuleKind.ENDS | RuleKind.THERE, RuleKind.NEEDS:
+            return holds_all(other.second, one.first)
+        case RuleKind.STARTS | RuleKind.ENDS | RuleKind.THERE, RuleKind.EITHER:
+            return holds_all(other.first, one.first) or holds_all(other.second, one.first)
+        case RuleKind.FOLLOWED, RuleKind.FOLLOWED:
+            return one.first == other.first and holds_all(other.second, one.second)
+        case RuleKind.FOLLOWED, RuleKind.CHOICE:
+            return one.first == other.first and one.second in (other.second, other.third)
+        case RuleKind.FOLLOWED, RuleKind.APART:
+            return one.first == other.first and not _overlap(one.second, other.second)
+        case RuleKind.NEEDS, RuleKind.NEEDS:
+            return holds_all(one.first, other.first) and holds_all(other.second, one.second)
+        case RuleKind.MATCHED, RuleKind.NEEDS:
+            return (one.first, one.second) == (other.first, other.second)
+        case (RuleKind.APART, RuleKind.APART) | (RuleKind.ORDER, RuleKind.ORDER):
+            return holds_all(one.first, other.first) and holds_all(one.second, other.second)
+        case RuleKind.ORDER, RuleKind.APART:
+            return holds_all(one.first, other.second) and holds_all(one.second, other.first)
+        case RuleKind.STOPS, RuleKind.STOPS:
+            return not one.first and bool(other.first) and (one.second, one.third) == (other.second, other.third)
+        case RuleKind.CHANGES, RuleKind.CHANGES:
+            return one.first != other.first and other.first == "either"
+        case _:
+            return False
+
+
+def holds_all(field: str, part: str) -> bool:
+    """Is every run of one field one of the other, a level above it or the field itself?"""
+    level = field.removesuffix(BELOW)
+    return part == field or (level != field and (part == level or part.startswith(f"{level}/")))
+
+
+def _overlap(one: str, other: str) -> bool:
+    return holds_all(one, other) or holds_all(other, one)
+
+
+def _as_sure(one: Tried, other: Tried) -> bool:
+    """Is the first not plainly broken more often? A surer rule says more than the one that implies it."""
+    return wilson(one.broken, one.n)[0] <= wilson(other.broken, other.n)[1]
+
+
+def declared(rules: Sequence[Rule], labels: LabelSet) -> DeclaredConstraints:
+    """The rules as constraints that weigh `UNWEIGHED` nats. Raises `ConstraintError` for names of labels that fail."""
+    return DeclaredConstraints(tuple(_template(rule) for rule in rules)).bind(labels)
+
+
+def _template(rule: Rule) -> RowTemplate:
+    return TEMPLATES_OF[rule.kind].model_validate(dict(_fields(rule)) | {"name": rule.name, "weight": UNWEIGHED})
+
+
+TEMPLATES_OF: dict[RuleKind, type[RowTemplate]] = {
+    RuleKind.STARTS: StartsWith,
+    RuleKind.ENDS: ShouldBeTagged,
+    RuleKind.FOLLOWED: Adjacency,
+    RuleKind.CHOICE: Adjacency,
+    RuleKind.APART: ShouldNotPrecede,
+    RuleKind.ORDER: PresencePrecedence,
+    RuleKind.TOGETHER: AppearsOnce,
+    RuleKind.CHANGES: TransitionOn,
+    RuleKind.STOPS: ChangesAt,
+    RuleKind.ONCE: AppearsOnce,
+    RuleKind.ONE_OF: AtMostRuns,
+    RuleKind.THERE: MustAppear,
+    RuleKind.EITHER: MustAppear,
+    RuleKind.NEEDS: TagImpliesTag,
+    RuleKind.MATCHED: SequenceImpliesSequence,
+}
+
+
+def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
+    """The keys of the rule's template but name and weight."""
+    match rule.kind:
+        case RuleKind.CHANGES:
+            yield "side", rule.first
+        case RuleKind.STOPS:
+            yield from (("tokens", rule.second), ("side", rule.third))
+            yield from [("labels", rule.first)] if rule.first else []
+        case RuleKind.NEEDS | RuleKind.MATCHED:
+            yield from (("label", rule.first), ("implies", rule.second))
+            yield from [("counted", True)] if rule.kind is RuleKind.MATCHED else []
+        case RuleKind.ONE_OF | RuleKind.EITHER:
+            yield "labels", (rule.first, rule.second)
+            yield from [("limit", 1)] if rule.kind is RuleKind.ONE_OF else []
+        case RuleKind.FOLLOWED:
+            # Tokens of the run follow each other.
+            yield from (("first", rule.first), ("second", (rule.first, rule.second)))
+        case RuleKind.CHOICE:
+            yield from (("first", rule.first), ("second", (rule.first, rule.second, rule.third)))
+        case RuleKind.APART | RuleKind.ORDER:
+            yield from (("first", rule.first), ("second", rule.second))
+        case _:
+            yield "labels", rule.first
+            if rule.kind is RuleKind.ENDS:
+                yield "position", -1
+
+
+def in_documents(rule: Tried, degree: float) -> RowCounts:
+    """What a penalty is made of: documents, and the degree of all that break the rule.
+
+    A row is a token in some templates, so that rows would make a rule look sure that few documents speak of.
+    """
+    return RowCounts(rule.n, 0, rule.broken, degree)
+
+
+def comment(rule: Tried, interval: tuple[float, float], *, held_out: bool = False) -> str:
+    """What a file says above a rule, in one line."""
+    low, high = wilson(rule.broken, rule.n)
+    return (
+        f"binds in {rule.n:,} {'held-out ' if held_out else ''}documents, {rule.broken:,} break it "
+        f"({low:.1%} to {high:.1%}); holds by chance in "
+        f"{rule.chance:.1%}, p {rule.p:.1e}; {interval[0]:.2f} to {interval[1]:.2f} nats"
+    )

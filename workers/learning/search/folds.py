@@ -1,0 +1,95 @@
+"""Parts of a corpus for cross-validation and for holding out: by the hashes of ids, or the last documents of all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from concord.schemas.document import Document
+from concord.schemas.errors import TrainingError
+from concord.schemas.settings import Validation
+
+
+def place_of(doc_id: str) -> int:
+    """Where a document stands among 2⁶⁴ places, by its id alone: what is held out does not depend on the corpus."""
+    return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big")
+
+
+def is_held_out(doc_id: str, share: float) -> bool:
+    """Is the document among such a share of all that is held out?"""
+    return place_of(doc_id) < share * 2.0**64
+
+
+def fold_of(documents: Sequence[Document], folds: int) -> list[int]:
+    """The fold of each document, all of like size. Raises `TrainingError` for fewer documents than folds."""
+    _check_enough(documents, folds)
+    order = sorted(range(len(documents)), key=lambda i: place_of(documents[i].doc_id))
+    found = [0] * len(documents)
+    for rank, i in enumerate(order):
+        found[i] = rank * folds // len(documents)
+    return found
+
+
+def held_out(documents: Sequence[Document], share: float, validation: Validation) -> list[bool]:
+    """Which documents (D,) are among a ``share`` of all that is held out; `Validation.LATER` rounds their number."""
+    if validation is Validation.RANDOM:
+        return [is_held_out(document.doc_id, share) for document in documents]
+    first = first_held_out(len(documents), share)
+    return [i >= first for i in range(len(documents))]
+
+
+def first_held_out(documents: int, share: float) -> int:
+    """The place, of so many documents, from which on they are held out by `Validation.LATER`."""
+    return documents - round(share * documents)
+
+
+class TrainingRound(NamedTuple):
+    """One training of a cross-validation: places, ascending, of documents that it learns from, and that it labels."""
+
+    learned: list[int]
+    judged: list[int]
+
+
+def parts_of(documents: Sequence[Document], folds: int, validation: Validation) -> list[int]:
+    """The part of each document, of ``folds`` of like size. Raises `TrainingError` for fewer documents than folds."""
+    return fold_of(documents, folds) if validation is Validation.RANDOM else _in_order(documents, folds)
+
+
+def first_judged(folds: int, validation: Validation) -> int:
+    """The first part that is judged: the others are no more than learned from."""
+    return 0 if validation is Validation.RANDOM else folds // 2
+
+
+def first_answered(validation: Validation) -> int:
+    """The first part that a model without it can answer: of `Validation.LATER`, nothing stands before part 0."""
+    return 0 if validation is Validation.RANDOM else 1
+
+
+def round_of(part: Sequence[int], mine: int, validation: Validation) -> TrainingRound:
+    """That of one part (``part`` (D,) as of `parts_of`): learned from are all others, or those before it."""
+    judged = [i for i, own in enumerate(part) if own == mine]
+    learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
+    return TrainingRound(learned, judged)
+
+
+def rounds(documents: Sequence[Document], folds: int, validation: Validation) -> Iterator[TrainingRound]:
+    """`Validation.RANDOM`: each fold is judged by a model of all others.
+
+    `Validation.LATER`: documents are cut into as many parts of like size in their own order; each of the later half of
+    the parts (of five: the last three) is judged by a model of all before it. Raises `TrainingError` for fewer
+    documents than folds.
+    """
+    part = parts_of(documents, folds, validation)
+    for mine in range(first_judged(folds, validation), folds):
+        yield round_of(part, mine, validation)
+
+
+def _in_order(documents: Sequence[Document], parts: int) -> list[int]:
+    _check_enough(documents, parts)
+    return [i * parts // len(documents) for i in range(len(documents))]
+
+
+def _check_enough(documents: Sequence[Document], folds: int) -> None:
+    if len(documents) < folds:
+        raise TrainingError(f"{len(documents)} documents are too few for {folds} folds; give more")

@@ -1,0 +1,151 @@
+"""What fitting a CRF is around its descent: documents to chains, a point to a model folder, a model to a start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.settings import FeatureSettings, FittingSettings
+from concord.workers.features.derived import needed_columns
+from concord.workers.features.incidence import Attributes, Ids, incidence
+from concord.workers.features.templates import FeatureSet
+from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
+from concord.workers.learning.trainers.given_features import features_of
+from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
+from concord.workers.models.crf import CrfModel, LearnedCrf, load, save
+from concord.workers.models.folder import begin
+
+
+class Given(NamedTuple):
+    """Documents to learn from with all that the features read, and what is told of them in a manifest."""
+
+    features: FeatureSet
+    training: dict[str, Any]
+    batch: Batch
+    labels: LabelSet
+    order: Ids
+    """Those labels that are there, ascending."""
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], *, settings: FeatureSettings, trainer: str) -> Given:
+        """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
+        given = list(documents)
+        features = features_of(settings, given)
+        columns = needed_columns(features)
+        seen, kept = Seen(columns), []
+        for document in given:
+            seen.gold(document)
+            kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
+        training = seen.training(trainer, settings)
+        labels = LabelSet.infer(seen.names)
+        return cls(features, training, Batch.of(kept), labels, np.sort(labels.encode(sorted(seen.names))))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """Documents as chains, and what their numbers stand for; ``order`` (L,) are the chains' labels in ``labels``."""
+
+    features: FeatureSet
+    settings: FittingSettings
+    training: dict[str, Any]
+    attributes: Attributes
+    chains: TrainingChains
+    labels: LabelSet
+    order: Ids
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], *, settings: FittingSettings, trainer: str) -> Fitting:
+        """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
+        features, training, batch, labels, order = Given.of(documents, settings=settings, trainer=trainer)
+        found = incidence(batch, features)
+        rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)
+        chains = TrainingChains.of(found, _gold(batch, labels, order), rules)
+        return cls(features, settings, training, found.attributes, chains, labels, order)
+
+    def start(self, out: Path) -> Floats:
+        """Where the descent starts: at 0, or at the weights of an earlier model. Makes the folder of the new one.
+
+        Raises `ModelError` where the earlier one cannot be read.
+        """
+        start = np.zeros(self.chains.size) if self.settings.start_from is None else self._earlier()
+        begin(out)
+        return start
+
+    def _earlier(self) -> Floats:
+        folder = Path(str(self.settings.start_from)).expanduser()
+        model = load(folder)
+        self.training["start_from"] = model.digest
+        # Labels and attributes that the earlier model does not know start at 0.
+        row = pc.index_in(
+            self.attributes.names(), value_set=read_names(folder, model.manifest, len(model.weights.start) - 1)
+        )
+        column = [model.labels.names.index(name) if name in model.labels.names else -1 for name in self._names]
+        earlier = np.zeros((len(model.weights.start), len(model.labels) + 1))
+        start, label, weight = model.weights.sparse
+        earlier[np.repeat(np.arange(len(start) - 1), np.diff(start)), label] = weight
+        transition = np.pad(model.transition, (0, 1))
+        rows = np.asarray(pc.fill_null(row, -1)).astype(np.int64)
+        return self.chains.point(earlier[rows][:, column], transition[np.ix_(column, column)])
+
+    @property
+    def _names(self) -> list[str]:
+        return [self.labels.names[i] for i in self.order.tolist()]
+
+    def save(self, out: Path, point: Floats, *, beside: Sequence[str] = (), **figures: float) -> CrfModel:
+        """The model of a point, as a folder; ``figures`` of its training go into the manifest, with files ``beside``.
+
+        Raises `TrainingError` where the point is none, and as `workers.models.crf.save` does.
+        """
+        weights, transitions = self.chains.weights(point)
+        largest = max(np.abs(weights).max(initial=0.0), np.abs(transitions).max())
+        if not (largest <= LARGEST_WEIGHT and all(map(math.isfinite, figures.values()))):
+            raise TrainingError("the weights grew beyond all numbers; give a lower rate or a higher c2")
+        states = self.chains.states[self.chains.class_of]
+        kept = np.asarray(states.any(axis=1))
+        start = np.concatenate([[0], np.cumsum(states[kept].sum(axis=1))]).astype(np.int64)
+        label = np.tile(self.order.astype(np.int32), (len(weights), 1))[states]
+        attributes = self.attributes.only(kept)
+        write_names(out / ATTRIBUTES_FILE, attributes.names())
+        learned = LearnedCrf(
+            self.labels,
+            self.features,
+            attributes.weights(self.features, start, label, weights[states]),
+            *_placed(transitions, self.order, len(self.labels)),
+        )
+        training = self.training | figures
+        return save(
+            out,
+            learned,
+            settings=self.settings,
+            training=training,
+            libraries=("numba", "pyarrow"),
+            beside=(ATTRIBUTES_FILE, *beside),
+        )
+
+
+def _gold(batch: Batch, labels: LabelSet, order: Ids) -> GoldChains:
+    assert batch.labels is not None
+    place = np.zeros(len(labels), np.int32)
+    place[order] = np.arange(len(order))
+    codes, values = batch.labels.codes, labels.encode(list(batch.labels.values))
+    return GoldChains(batch.sentence_bounds, place[values][codes], len(order))
+
+
+def _placed(transitions: Floats, order: Ids, size: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Transitions of the whole label set, 0 where a label was not seen, and which those are."""
+    whole, missing = np.zeros((size, size)), np.ones(size, np.bool_)
+    whole[np.ix_(order, order)] = transitions
+    missing[order] = False
+    return whole, missing

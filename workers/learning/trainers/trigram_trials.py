@@ -1,0 +1,175 @@
+"""What settings of memory-based n-grams are tried, and one trial: some instances remembered, others classified.
+
+A fifth of the documents is classified, by tokens of the others. The cut is between documents, not tokens as in Van den
+Bosch (2004): windows of neighbouring tokens share their words, and a document repeats its own, so that a token's
+nearest neighbour would be the one beside it, and what remembers most would look best. Samples are tokens in an order by
+chance, of which a larger one has all of a smaller one's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Ints
+from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting
+from concord.workers.features.windows import Windows, numbered, values_of
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.learning.search.folds import fold_of
+from concord.workers.learning.search.progressive import TrialTally, asked_of
+from concord.workers.learning.trainers.trainer import gold_of
+from concord.workers.learning.trainers.trigram import entities_for, label_set, labels_around, remembered
+from concord.workers.models.memory import timbl
+from concord.workers.models.memory.nearest import Vote
+from concord.workers.models.memory.neighbourhoods import Classifier, Codes
+from concord.workers.models.trigram import NEAREST, Instances, nearest
+from concord.workers.storage.scratch import scratch_folder
+
+SEARCHED: dict[str, Sequence[Any]] = {
+    "k": (1, 3, 5, 7, 11, 15, 25, 35),
+    "metric": tuple(Metric),
+    "weighting": tuple(Weighting),
+    "decay": tuple(Decay),
+}
+"""What is searched of what is not given; defaults come first."""
+FOLDS = 5
+"""One of which is classified."""
+
+
+def grid(settings: TrigramSettings) -> list[TrigramSettings]:
+    """The settings to try; those with defaults for what is searched come first. Raises `TrainingError` where all of it
+    was given, which stays as it is.
+
+    Of those that mean the same the first is tried: IGTree knows weights alone, and neighbours at one distance weigh
+    alike however weights decay (a tie at k = 1 is the exception, where the next distance decides).
+    """
+    names = [name for name in SEARCHED if name not in settings.model_fields_set]
+    found: dict[tuple[object, ...], TrigramSettings] = {}
+    for values in product(*(SEARCHED[name] for name in names)):
+        one = settings.model_copy(update=dict(zip(names, values, strict=True)))
+        found.setdefault(_meaning(one), one)
+    if len(found) == 1:
+        raise TrainingError(f"nothing is left to be chosen: give fewer options; chosen are {', '.join(SEARCHED)}")
+    return list(found.values())
+
+
+def chosen_of(settings: TrigramSettings) -> dict[str, str | float]:
+    """What is searched, as it is here."""
+    return settings.model_dump(mode="json", include=set(SEARCHED))
+
+
+def _meaning(settings: TrigramSettings) -> tuple[object, ...]:
+    if settings.learner == "igtree":
+        return (settings.weighting,)
+    decay = None if settings.k == 1 else settings.decay
+    return settings.weighting, settings.metric, settings.k, decay
+
+
+class Sample(NamedTuple):
+    """Tokens in an order by chance: ``values`` (F, M) and ``around`` (M, n) of those to remember, ``asked`` (T, F) and
+    ``wanted`` (T, n) of those to classify; −1 is a value that no token to remember has, or beyond the sentence."""
+
+    values: Codes
+    around: Ints
+    asked: Codes
+    wanted: Ints
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], settings: TrigramSettings, *, seed: int = 0) -> Sample:
+        """A fifth of the documents is classified. Raises `TrainingError` for fewer than five, or without labels."""
+        names = {name for document in documents for name in gold_of(document)}
+        labels = label_set(LabelSet.infer(names.union(settings.labels)), settings)
+        folds = fold_of(documents, FOLDS)
+        inside, outside = (
+            [one for one, fold in zip(documents, folds, strict=True) if (fold == 0) is out] for out in (False, True)
+        )
+        entities = entities_for(inside, settings)
+        batch, other = Batch.of(inside), Batch.of(outside)
+        if not batch.token_count or not other.token_count:
+            raise TrainingError("too few documents have tokens to choose settings by; give more")
+        read = [values_of(column) for column in Windows(settings.windows, entities).features(batch)]
+        windows = Windows(settings.windows, None if entities is None else entities.for_all)
+        asked = numbered(windows.features(other), [names for names, _ in read])
+        first, second = _order(batch, seed), _order(other, seed)
+        return cls(
+            np.stack([codes[first] for _, codes in read]),
+            _around(batch, labels, settings.n)[first],
+            asked[second],
+            _around(other, labels, settings.n)[second],
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens to remember, M."""
+        return len(self.around)
+
+    def part(self, size: int) -> Sample:
+        """So many of the tokens to remember, and a fifth as many to classify; their values are numbered anew."""
+        asked = self.asked[: asked_of(size, len(self.asked))]
+        found = [_numbered(mine, theirs) for mine, theirs in zip(self.values[:, :size], asked.T, strict=True)]
+        values, numbers = (np.stack(column) for column in zip(*found, strict=True))
+        return Sample(values, self.around[:size], np.ascontiguousarray(numbers.T), self.wanted[: len(asked)])
+
+
+def _order(batch: Batch, seed: int) -> Ints:
+    """The tokens by a number of chance, which each document's stream gives them, so that batches do not matter."""
+    sizes = np.diff(batch.doc_starts).tolist()
+    drawn = [document_rng(seed, name).random(size) for name, size in zip(batch.doc_ids, sizes, strict=True)]
+    return np.argsort(np.concatenate(drawn), kind="stable")
+
+
+def _around(batch: Batch, labels: LabelSet, n: int) -> Ints:
+    assert batch.labels is not None
+    return labels_around(labels.encode(batch.labels.strings()), batch.sentence_bounds, n)
+
+
+def _numbered(values: Codes, asked: Codes) -> tuple[Codes, Codes]:
+    """The values (M,) numbered in their order, and those asked for (T,) by the same numbers, −1 where there is none."""
+    known, numbers = np.unique(values, return_inverse=True)
+    place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    return numbers.astype(np.int32), np.where(known[place] == asked, place, -1).astype(np.int32)
+
+
+def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
+    """Groups of settings that differ in k and decay alone: their distances are the same. TiMBL's are each by itself."""
+    found: dict[tuple[object, ...], list[TrigramSettings]] = {}
+    for one in every:
+        alike = (one.metric, one.weighting) if one.learner == NEAREST else tuple(chosen_of(one).values())
+        found.setdefault(alike, []).append(one)
+    return list(found.values())
+
+
+def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[TrialTally]:
+    """How many tokens get the right class (all of its labels) by so many remembered ones, for each of a group.
+
+    The CPU seconds are shared out evenly. Raises `TimblError`.
+    """
+    started = time.process_time()
+    part, first = sample.part(size), group[0]
+    instances = remembered(part.values, part.around, first)
+    asked, place = np.unique(part.asked, axis=0, return_inverse=True)
+    if first.learner == NEAREST:
+        votes = [Vote(one.k, one.decay) for one in group]
+        found = nearest(instances, first).by_votes(votes, asked)
+    else:
+        found = [_timbl(instances, one).neighbourhoods(asked) for one in group]
+    right = [_right(one.predicted[place.ravel()], instances.labels, part.wanted) for one in found]
+    seconds = (time.process_time() - started) / len(group)
+    return [TrialTally(count, len(part.wanted), seconds) for count in right]
+
+
+def _right(predicted: Ints, labels: Ints, wanted: Ints) -> int:
+    return int((labels[predicted] == wanted).all(axis=1).sum())
+
+
+def _timbl(instances: Instances, settings: TrigramSettings) -> Classifier:
+    with scratch_folder() as name:
+        timbl.write_base(name, instances.values, instances.classes, settings)
+        return timbl.Timbl.read(name, settings)

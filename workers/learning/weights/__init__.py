@@ -1,0 +1,1 @@
+"""Weights of constraints: counted, tuned, or learned from errors."""

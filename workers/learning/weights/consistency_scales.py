@@ -1,0 +1,119 @@
+"""Scales of the label-consistency families, chosen on documents the model has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.problem import Problem
+from concord.schemas.settings import GibbsSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.evaluation.conlleval import EntityCounts
+from concord.workers.evaluation.figures import f1
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.sampling import gibbs
+from concord.workers.learning.search.climbing import SettingsPoint, alike, climb
+from concord.workers.learning.search.trials import SettingsSearch, Trial
+from concord.workers.models.model import Model, local_scores
+
+SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
+"""What is tried for each family; 1 is as counted, 0 is without the family."""
+
+
+@dataclass(frozen=True)
+class ScaleTrial:
+    """Entity F1 (a fraction) on the held-out documents under one scale for each family."""
+
+    fold_case: bool
+    scales: Scales
+    f1: float
+
+
+def tune_scales(
+    documents: Sequence[Document],
+    model: Model,
+    counted: Sequence[PairCounts],
+    *,
+    scales: Sequence[float] = SCALES,
+    config: GibbsSettings | None = None,
+    seed: int = 0,
+    progress: Callable[[ScaleTrial], None] | None = None,
+) -> tuple[LabelConsistency, list[ScaleTrial]]:
+    """The counts and scales around which entity F1 is best on ``documents``, and every trial.
+
+    ``counted`` are the pair counts to choose from, such as words as written and words folded: those
+    that are best where all families have one scale. From there the search climbs: it tries the next scales of each
+    family and goes to the best, as long as that is better, or as good with smaller scales. On newswire it
+    tries a seventh of all combinations. ``model`` must not have been trained on
+    ``documents``: on its own training data a model is so sure of itself that consistency never seems to matter.
+    Raises `ValueError` where a document has no gold labels.
+    """
+    settings = config or GibbsSettings(sweeps=20)
+    if not documents:
+        raise ValueError("no held-out documents to tune the scales on")
+    trials = list[ScaleTrial]()
+    searches = [_search(documents, model, counts, settings, seed, trials, progress) for counts in counted]
+    starts = [alike(scales, len(Scales._fields), search.worth) for search in searches]
+    chosen, search, start = max(zip(counted, searches, starts, strict=True), key=lambda one: one[1].trial(one[2]).value)
+    return LabelConsistency(chosen, Scales(*climb(start, scales, search.worth))), trials
+
+
+def _search(
+    documents: Sequence[Document],
+    model: Model,
+    counts: PairCounts,
+    config: GibbsSettings,
+    seed: int,
+    trials: list[ScaleTrial],
+    progress: Callable[[ScaleTrial], None] | None,
+) -> SettingsSearch[SettingsPoint]:
+    """The search for scales of some counts; what is tried is added to ``trials``."""
+    held_out = _CostProblems.of(documents, model, LabelConsistency(counts))
+
+    def attempt(point: SettingsPoint) -> Counts:
+        return held_out.counts(LabelConsistency(counts, Scales(*point)), config, seed)
+
+    def tell(trial: Trial[SettingsPoint]) -> None:
+        trials.append(ScaleTrial(counts.fold_case, Scales(*trial.setting), trial.value))
+        if progress is not None:
+            progress(trials[-1])
+
+    # Of scales that are equally good the smaller ones are taken.
+    return SettingsSearch(attempt, f1, preference=lambda point: -sum(point), told=tell)
+
+
+@dataclass(frozen=True, eq=False)
+class _CostProblems:
+    """Held-out documents as problems grounded once; trials differ in costs alone."""
+
+    documents: Sequence[Document]
+    problems: Sequence[Problem]
+    gold: Sequence[Labels]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], model: Model, consistency: LabelConsistency) -> _CostProblems:
+        gold = [_gold(document, model.labels) for document in documents]
+        batch = Batch.of(documents)
+        problems = list(local_scores(model, batch).problems(batch, model.labels, consistency))
+        return cls(documents, problems, gold)
+
+    def counts(self, consistency: LabelConsistency, config: GibbsSettings, seed: int) -> Counts:
+        """(D, T, 3) entities of each document by type: in gold, predicted and correct."""
+        return np.stack([counts.table for counts in self._entities(consistency, config, seed)])
+
+    def _entities(self, consistency: LabelConsistency, config: GibbsSettings, seed: int) -> Iterator[EntityCounts]:
+        for document, problem, gold in zip(self.documents, self.problems, self.gold, strict=True):
+            trial = consistency.with_costs(problem)
+            decoded = gibbs.solve(trial, config=config, rng=document_rng(seed, document.doc_id))
+            yield EntityCounts.of(gold, decoded.labels, problem.labels, document.sentence_starts)
+
+
+def _gold(document: Document, labels: LabelSet) -> Labels:
+    if document.labels is None:
+        raise ValueError(f"document {document.doc_id!r} has no gold labels to tune on")
+    return labels.encode(document.labels.strings())

@@ -1,0 +1,193 @@
+"""Penalties learned from the errors of a model that stays as it is: Chang et al. (2008) algorithm 1 for ρ alone.
+
+Each document is answered under the present penalties ρ and by a model that never saw it (of the other folds), since on
+what a model has seen it makes other errors than it will. From ρ = 0,
+
+    ρ_k ← max(0, ρ_k + η · (d_k(x, ŷ) − d_k(x, y*))),
+
+averaged over all documents looked at, so that a constraint gets weight where answers break it more than gold does, and
+none where the model, or other constraints, see to it already. Penalties learned on one half of the documents are tried
+on the other, and the other way round (by later documents: on the later half alone): of all rates η those are taken that
+are best there, and passes go on until for some of them the figure there has not risen. A mean over all passes lags
+behind where penalties still rise, so that it is tried times a scale, too, at the best pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.potentials import Floats, Ints
+from concord.schemas.settings import Validation
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import row_weights
+from concord.workers.evaluation.bootstrap import Comparison
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.estimation.chains import Bools
+from concord.workers.learning.estimation.constrained import stepped
+from concord.workers.learning.search.folds import rounds
+from concord.workers.learning.search.trials import SettingsSearch, best_of
+from concord.workers.learning.weights.penalties import LearnedSettings
+from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers, answered
+
+
+class PassDone(NamedTuple):
+    """How far learning is: the rate, passes done, and the figure (a fraction) on documents that had no part in it.
+
+    The figure is None where all documents have.
+    """
+
+    rate: float
+    passes: int
+    figure: float | None
+
+
+class LearnedWeights(NamedTuple):
+    """The penalties (nats) of soft rows by name, the rate, passes and scale they come from, and their gain on halves.
+
+    ``gain`` is over no constraint of those that are learned; rate, passes and scale were chosen by it. ``stopped``:
+    the figure on the other half fell before the last pass that was allowed.
+    """
+
+    weights: dict[str, float]
+    rate: float
+    passes: int
+    scale: float
+    stopped: bool
+    before: float
+    after: float
+    gain: Comparison
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyPerceptron:
+    """``learned`` (K,) says whose penalty moves; the others of those that are weighed stay at 0."""
+
+    answers: UnseenAnswers
+    learned: Bools
+
+    def run(self, chosen: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
+        """(K,) the mean penalties after each pass over the chosen documents; ``rng`` decides their order."""
+        penalty = np.zeros(len(self.learned))
+        total, seen = np.zeros_like(penalty), 0
+        while True:
+            for i in rng.permutation(chosen).tolist():
+                found = self.answers.under(i, penalty)
+                if not self.answers.is_right(i, found.labels):
+                    stepped(penalty, self.learned, rate * (found.degrees - self.answers.gold_degrees(i)))
+                total += penalty
+                seen += 1
+            yield total / max(1, seen)
+
+
+class Patience:
+    """Ends where a figure has not risen for so many passes; equal is not risen."""
+
+    def __init__(self, passes: int) -> None:
+        self._allowed, self._best, self._since = passes, -math.inf, 0
+
+    def ends(self, figure: float) -> bool:
+        """Is the figure of one more pass the last to be looked at?"""
+        if figure > self._best:
+            self._best, self._since = figure, 0
+        else:
+            self._since += 1
+        return self._since >= self._allowed
+
+
+class LearningPoint(NamedTuple):
+    """How penalties are learned: rate, passes, and what their mean is multiplied by; (0, 0, 1) learns none."""
+
+    rate: float
+    passes: int
+    scale: float
+
+
+def learn_weights(
+    unseen: Unseen,
+    constraints: DeclaredConstraints,
+    settings: LearnedSettings,
+    *,
+    validation: Validation = Validation.RANDOM,
+    seed: int = 0,
+    progress: Callable[[PassDone], None] | None = None,
+) -> LearnedWeights:
+    """The penalties of soft rows. Raises `LabelError` for labels that no document has, and `EngineError`."""
+    soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
+    learned = np.array([name in soft for name in constraints.names], np.bool_)
+    answers = UnseenAnswers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
+    learner = PenaltyPerceptron(answers, learned)
+    halves = _Halves.of(learner, settings, validation, seed)
+    means = {LearningPoint(0.0, 0, 1.0): np.zeros((len(halves.learned), len(learned)))}
+    search = SettingsSearch[LearningPoint](lambda point: halves.counts(means[point]), FIGURES[settings.figure])
+    base, stopped = search.trial(*means), True
+    for rate in settings.rates:
+        patience, ended = Patience(settings.patience), False
+        for passes, mean in halves.passes(rate):
+            point = LearningPoint(rate, passes, 1.0)
+            means[point] = mean
+            value = search.trial(point).value
+            if progress is not None:
+                progress(PassDone(rate, passes, value))
+            ended = patience.ends(value)
+            if ended:
+                break
+        stopped &= ended
+    # Of those that are as good the first: the slowest rate, fewest passes, no scale.
+    unscaled = best_of(search.trials[1:]).setting
+    means |= {unscaled._replace(scale=scale): means[unscaled] * scale for scale in settings.scales}
+    best = search.trial(search.best([unscaled, *(unscaled._replace(scale=scale) for scale in settings.scales)]))
+    penalty = np.zeros(len(learned))
+    rate, passes, scale = best.setting
+    run = learner.run(halves.every, rate, np.random.default_rng(seed))
+    for done, mean in zip(range(passes), run, strict=False):
+        penalty = mean * scale
+        if progress is not None:
+            progress(PassDone(rate, done + 1, None))
+    gain = best.gain(base, seed=seed)
+    weights = {n: p for n, p, own in zip(constraints.names, penalty.tolist(), learned, strict=True) if own}
+    return LearnedWeights(weights, rate, passes, scale, stopped, base.value, best.value, gain)
+
+
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    """Documents in two halves: those that are ``learned`` from (H arrays), and those ``judged`` by each of these."""
+
+    learner: PenaltyPerceptron
+    learned: Sequence[Ints]
+    judged: Sequence[Ints]
+    settings: LearnedSettings
+    seed: int
+
+    @classmethod
+    def of(cls, learner: PenaltyPerceptron, settings: LearnedSettings, validation: Validation, seed: int) -> _Halves:
+        halves = rounds(learner.answers.unseen.documents, 2, validation)
+        learned, judged = zip(*((np.array(one.learned), np.array(one.judged)) for one in halves), strict=True)
+        return cls(learner, learned, judged, settings, seed)
+
+    @property
+    def every(self) -> Ints:
+        """(D,) all documents, half by half."""
+        return np.concatenate([self.judged[0], self.learned[0]])
+
+    def passes(self, rate: float) -> Iterator[tuple[int, Floats]]:
+        """Each pass, and the mean penalties (H, K) after it of what is learned from."""
+        runs = [self.learner.run(part, rate, np.random.default_rng(self.seed)) for part in self.learned]
+        for passes, penalties in enumerate(zip(*runs, strict=True), 1):
+            yield passes, np.stack(penalties)
+            if passes == self.settings.passes:
+                return
+
+    def counts(self, penalties: Floats) -> Counts:
+        """(D, R, 3) counts of the documents that are judged, under the penalties (H, K) of what is learned from."""
+        answers = self.learner.answers
+        labels = [
+            found for part, own in zip(self.judged, penalties, strict=True) for found in answered(answers, part, own)
+        ]
+        return answers.counts(np.concatenate(self.judged).tolist(), labels, self.settings.measure)

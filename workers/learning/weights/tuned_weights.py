@@ -1,0 +1,149 @@
+"""Counted weights times a factor for each template, chosen on documents that neither model nor counts have seen.
+
+Constraints of one template are a family: what their counts leave out (rows that break together, a model that knows
+already) is much the same for all of them. The search starts from one factor for all and climbs, a family and a step at
+a time; of factors that are equally good it takes those nearest to 1. Hard constraints stay hard.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Floats
+from concord.schemas.problem import Problem
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import declared_weights, with_weights
+from concord.workers.constraints.templates.registry import TEMPLATES
+from concord.workers.evaluation.bootstrap import Comparison
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import MEASURES, Pair
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.search.climbing import SettingsPoint, alike, climb
+from concord.workers.learning.search.trials import SettingsSearch, Trial
+from concord.workers.learning.weights.penalties import TunedSettings
+from concord.workers.models.model import Model, local_scores
+
+
+class FactorTrial(NamedTuple):
+    """The factor of each family, and the figure (a fraction) on the held-out documents."""
+
+    factors: Mapping[str, float]
+    figure: float
+
+
+class TunedWeights(NamedTuple):
+    """The best factors by family, what they gain on the documents they were chosen on, and how many were tried."""
+
+    factors: Mapping[str, float]
+    gain: Comparison
+    base: float
+    figure: float
+    trials: int
+
+    def of(self, constraints: DeclaredConstraints) -> DeclaredConstraints:
+        """The constraints with their weights times the factors."""
+        weights = dict(declared_weights(constraints))
+        family = families(constraints)
+        return with_weights(constraints, {t: weights[t] * self.factors.get(family[t], 1.0) for t in weights})
+
+
+def families(constraints: DeclaredConstraints) -> dict[str, str]:
+    """The template of each entry, by the entry's name."""
+    return {
+        t: TEMPLATES.name_of(type(template))
+        for t, template in zip(constraints.titles, constraints.templates, strict=True)
+    }
+
+
+def tune_weights(
+    batch: Batch,
+    model: Model,
+    constraints: DeclaredConstraints,
+    settings: TunedSettings,
+    *,
+    seed: int = 0,
+    progress: Callable[[FactorTrial], None] | None = None,
+) -> TunedWeights:
+    """The factors under which the figure is best on a batch with gold labels.
+
+    Raises `ValueError` where it has none, `LabelError` for labels that the model does not have, and `EngineError`.
+    """
+    held_out = _WeightProblems.of(batch, model, constraints, settings, seed)
+    middle = settings.factors.index(1.0)
+
+    def nearness(point: SettingsPoint) -> float:
+        return -float(sum(abs(settings.factors.index(f) - middle) for f in point))
+
+    def tell(trial: Trial[SettingsPoint]) -> None:
+        if progress is not None:
+            progress(FactorTrial(held_out.named(trial.setting), trial.value))
+
+    search = SettingsSearch(held_out.counts, FIGURES[settings.figure], preference=nearness, told=tell)
+    as_counted = (1.0,) * len(held_out.families)
+    first = search.best([alike(settings.factors, len(as_counted), search.worth), as_counted])
+    best, base = search.trial(climb(first, settings.factors, search.worth)), search.trial(as_counted)
+    return TunedWeights(
+        held_out.named(best.setting), best.gain(base, seed=seed), base.value, best.value, len(search.trials)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _WeightProblems:
+    """Held-out documents as problems grounded once; trials differ in weights alone."""
+
+    pair: Pair
+    problems: Sequence[Problem]
+    constraints: DeclaredConstraints
+    settings: TunedSettings
+    decoder: Decoder
+
+    @classmethod
+    def of(
+        cls, batch: Batch, model: Model, constraints: DeclaredConstraints, settings: TunedSettings, seed: int
+    ) -> _WeightProblems:
+        if batch.labels is None:
+            raise ValueError(f"documents {batch.doc_ids[0]!r} and after have no gold labels to tune on")
+        gold = model.labels.encode(batch.labels.strings())
+        problems = list(local_scores(model, batch).problems(batch, model.labels, constraints))
+        return cls(
+            Pair(batch, model.labels, gold, gold),
+            problems,
+            constraints,
+            settings,
+            Decoder.of(settings.engine, seed=seed),
+        )
+
+    @cached_property
+    def families(self) -> tuple[str, ...]:
+        """Of the soft constraints, sorted."""
+        family = families(self.constraints)
+        return tuple(sorted({family[t] for t, weight in declared_weights(self.constraints) if math.isfinite(weight)}))
+
+    def named(self, point: SettingsPoint) -> dict[str, float]:
+        """The factors by family."""
+        return dict(zip(self.families, point, strict=True))
+
+    def counts(self, point: SettingsPoint) -> Counts:
+        """(D, R, 3) the measure's counts of each document under these factors."""
+        factors, family = self.named(point), families(self.constraints)
+        own = {t: factors[family[t]] if math.isfinite(w) else 1.0 for t, w in declared_weights(self.constraints)}
+        # The last is of the model's own rows.
+        by_constraint = np.array([*(own[name] for name in self.constraints.names), 1.0])
+        found = np.concatenate([np.zeros(0, np.int32), *self._answers(by_constraint)])
+        items = MEASURES[self.settings.measure].items(self.pair._replace(predicted=found))
+        return items.by_document()
+
+    def _answers(self, factors: Floats) -> Iterator[Labels]:
+        for problem, doc_id in zip(self.problems, self.pair.batch.doc_ids, strict=True):
+            rows = replace(problem.rows, weight=problem.rows.weight * factors[problem.rows.constraint])
+            agreements = tuple(replace(a, cost=a.cost * factors[a.constraint]) for a in problem.agreements)
+            yield self.decoder(replace(problem, rows=rows, agreements=agreements), doc_id).labels

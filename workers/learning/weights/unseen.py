@@ -1,0 +1,222 @@
+"""Documents scored by models that did not see them, and their exact answers under any weights of constraints.
+
+A rule that is kept costs nothing, so an answer under some of the rules that keeps all the others is the answer under
+all: no other labelling can be worth more with more penalties. An answer is therefore looked for under the rules that
+the model's own answer breaks, and again with those that the new one breaks, until it breaks no other (cutting plane
+inference, Riedel 2008). Documents in which the model breaks no rule are never decoded, and a rule that had no
+part in an answer changes nothing if it is taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.problem import Problem
+from concord.schemas.settings import TrainerSettings, Validation
+from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.evaluation.measures import MEASURES, Pair
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.estimation.chains import Bools
+from concord.workers.learning.estimation.constrained import answer, degrees, under
+from concord.workers.learning.search.folds import first_answered, parts_of, round_of
+from concord.workers.learning.trainers.trainer import Train, gold_of
+from concord.workers.models.model import BringsRows
+from concord.workers.storage.scratch import scratch_folder
+
+CHUNK = 50
+"""Documents that are grounded together: the rows of all would not fit into memory."""
+
+RELAXED = 50.0
+"""Nats of a hard constraint where no answer keeps them all."""
+
+HELD_ENTRIES = 40_000_000
+"""Entries of rows that are kept in memory (28 bytes each); documents beyond that are grounded at every look."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """Documents with gold labels, each scored by a model that did not see it."""
+
+    documents: Sequence[Document]
+    potentials: Sequence[Potentials]
+    labels: LabelSet
+
+    @classmethod
+    def of(
+        cls,
+        documents: Sequence[Document],
+        train: Train,
+        settings: TrainerSettings,
+        folds: int,
+        validation: Validation = Validation.RANDOM,
+    ) -> Unseen:
+        """Trains a model for each fold, see `round_of`; the documents of the first `first_answered` are left out.
+
+        Raises as `parts_of` and training do, and `TrainingError` for a model with rows.
+        """
+        labels = LabelSet.infer(name for document in documents for name in gold_of(document))
+        part, found = parts_of(documents, folds, validation), dict[int, Potentials]()
+        for mine in range(first_answered(validation), folds):
+            inside, outside = round_of(part, mine, validation)
+            scores = scored_by_others(
+                [documents[i] for i in inside], [documents[i] for i in outside], train, settings, labels
+            )
+            found |= dict(zip(outside, scores, strict=True))
+        scored = sorted(found)
+        return cls([documents[i] for i in scored], [found[i] for i in scored], labels)
+
+    def gold(self, i: int) -> Labels:
+        """(n,) the labels of document i."""
+        return self.labels.encode(gold_of(self.documents[i]))
+
+
+def scored_by_others(
+    inside: Sequence[Document], outside: Sequence[Document], train: Train, settings: TrainerSettings, labels: LabelSet
+) -> list[Potentials]:
+    """Scores of the documents ``outside`` by a model that is trained on those ``inside``. Raises as `Unseen.of`."""
+    with scratch_folder() as folder:
+        model = train(inside, settings=settings, out=folder / "model")
+        if isinstance(model, BringsRows):
+            raise TrainingError(
+                "penalties cannot be learned beside a model with constraints of its own, such as the trainer "
+                "trigram's, whose answers are not those of potentials; weigh them by --penalty odds or tuned"
+            )
+        return [_among(model.potentials(Batch.of([document])), model.labels, labels) for document in outside]
+
+
+def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potentials:
+    """The same among more labels: those that a part of the documents lacks are impossible."""
+    place = labels.encode(own.names)
+    unary = np.full((len(potentials.unary), len(labels)), -np.inf)
+    unary[:, place] = potentials.unary
+    transition = np.zeros((len(labels), len(labels)))
+    transition[np.ix_(place, place)] = potentials.transition
+    return Potentials(unary, transition, potentials.sentence_starts).legal(labels)
+
+
+class Answer(NamedTuple):
+    """Labels (n,), the degrees (K,) of all constraints, and which (K,) of the weighed ones had a part in the search."""
+
+    labels: Labels
+    degrees: Floats
+    active: Bools
+
+
+class _Looked(NamedTuple):
+    """What is known of a document once: its answer without what is weighed, and the degrees (K,) of gold."""
+
+    alone: Answer
+    gold: Labels
+    gold_degrees: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class UnseenAnswers:
+    """``weighed`` (K,) says whose weights are given at each question; others cost what they are declared to.
+
+    Raises `LabelError` for labels that no document has, and `EngineError`.
+    """
+
+    unseen: Unseen
+    constraints: DeclaredConstraints
+    weighed: Bools
+    decoder: Decoder
+
+    def __len__(self) -> int:
+        return len(self.unseen.documents)
+
+    def under(self, i: int, weights: Floats, *, start: Labels | None = None) -> Answer:
+        """The answer of document i where what is weighed costs ``weights`` (K,) nats a unit of degree.
+
+        ``start`` (n,) is a labelling to begin with.
+        """
+        given, alone = self.weighed & (weights > 0), self._looked[i].alone
+        active = given & (alone.degrees > 0)
+        if not active.any():
+            return alone
+        problem = self._problem(i)
+        while True:
+            found = self._answer(i, under(problem, self.weighed, np.where(active, weights, 0.0)), start)
+            broken = degrees(problem, found)
+            missed = given & (broken > 0) & ~active
+            if not missed.any():
+                return Answer(found, broken, active)
+            active |= missed
+
+    def gold_degrees(self, i: int) -> Floats:
+        """(K,) of gold."""
+        return self._looked[i].gold_degrees
+
+    def alone(self, i: int) -> Answer:
+        """The answer where nothing that is weighed costs anything."""
+        return self._looked[i].alone
+
+    def is_right(self, i: int, labels: Labels) -> bool:
+        """Is it gold?"""
+        return bool((self._looked[i].gold == labels).all())
+
+    def counts(self, chosen: Sequence[int], labels: Sequence[Labels], measure: str) -> Counts:
+        """(D, R, 3) a measure's counts of these documents with such answers."""
+        batch = Batch.of([self.unseen.documents[i] for i in chosen])
+        gold = np.concatenate([self._looked[i].gold for i in chosen])
+        pair = Pair(batch, self.unseen.labels, gold, np.concatenate(labels))
+        return MEASURES[measure].items(pair).by_document()
+
+    def local(self, i: int, labels: Labels) -> float:
+        """The score of a labelling (n,) where nothing that is weighed costs anything, in nats."""
+        return under(self._problem(i), self.weighed, np.zeros(len(self.weighed))).score(labels).objective
+
+    def _answer(self, i: int, problem: Problem, start: Labels | None) -> Labels:
+        return answer(problem, self.unseen.documents[i].doc_id, self.decoder, RELAXED, incumbent=start)[0]
+
+    @cached_property
+    def _looked(self) -> list[_Looked]:
+        nothing, found, entries = np.zeros(len(self.weighed)), list[_Looked](), 0
+        for i, problem in enumerate(self._grounded(range(len(self)))):
+            gold = self.unseen.gold(i)
+            labels = self._answer(i, under(problem, self.weighed, nothing), None)
+            alone = Answer(labels, degrees(problem, labels), np.zeros(len(self.weighed), np.bool_))
+            found.append(_Looked(alone, gold, degrees(problem, gold)))
+            if (alone.degrees[self.weighed] > 0).any() and entries < HELD_ENTRIES:
+                self._held[i] = problem
+                entries += len(problem.rows.position)
+        return found
+
+    @cached_property
+    def _held(self) -> dict[int, Problem]:
+        return {}
+
+    def _problem(self, i: int) -> Problem:
+        return self._held[i] if i in self._held else next(self._grounded([i]))
+
+    def _grounded(self, order: Sequence[int]) -> Iterator[Problem]:
+        """The problem of each document, with its scores."""
+        size = len(self.unseen.labels)
+        for first in range(0, len(order), CHUNK):
+            own = order[first : first + CHUNK]
+            batch = Batch.of([self.unseen.documents[i] for i in own])
+            nothing = Potentials(np.zeros((batch.token_count, size)), np.zeros((size, size)), batch.sentence_starts)
+            problems = build_problems(batch, nothing, self.unseen.labels, self.constraints)
+            for i, problem in zip(own, problems, strict=True):
+                # Declared local features are all that the problem's own scores hold.
+                yield replace(problem, potentials=_summed(self.unseen.potentials[i], problem.potentials))
+
+
+def _summed(one: Potentials, other: Potentials) -> Potentials:
+    return Potentials(one.unary + other.unary, one.transition + other.transition, one.sentence_starts)
+
+
+def answered(answers: UnseenAnswers, chosen: Ints, weights: Floats) -> list[Labels]:
+    """The answers of some documents under weights (K,)."""
+    return [answers.under(i, weights).labels for i in chosen.tolist()]
