@@ -32,7 +32,7 @@ from problems import citation_task, citations
 
 from concord.schemas.labels import Scheme
 from concord.schemas.problem import Problem
-from concord.schemas.settings import CertifySettings, TextSettings
+from concord.schemas.settings import TextSettings
 from concord.workers.certificates.checker import TOLERANCE, CertificateError, check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_set import build_problems
@@ -40,6 +40,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.settings import CertifySettings
 from concord.workers.models.loaders import load_model
 
 sys.path.insert(0, str(ROOT))  # the false bounds are part of the tests, which are not installed

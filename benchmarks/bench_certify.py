@@ -23,7 +23,6 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
-from concord.schemas.settings import CertifySettings, GibbsSettings
 from concord.workers.constraints.consistency import AS_COUNTED, LabelConsistency
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.evaluation.conlleval import EntityCounts
@@ -31,6 +30,7 @@ from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import CertifySettings, GibbsSettings
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
 

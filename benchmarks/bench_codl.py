@@ -29,9 +29,9 @@ from concord.flows.codl_tuning import CycleOutcome, best_gamma, choose_gamma, la
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import CitationSettings
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.corpus.settings import CitationSettings
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.named_counts import Counts

@@ -23,12 +23,12 @@ from common import save
 from problems import CORA, Citations, citation_task, citations
 
 from concord.schemas.document import Document
-from concord.schemas.settings import PerceptronSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.weights.penalties import OddsSettings
+from concord.workers.models.settings import PerceptronSettings
 
 FEATURES = "fields"
 STRENGTH = 12.0

@@ -18,12 +18,12 @@ import numpy as np
 from common import MADE, REAL, batches, concord, save
 
 from concord.schemas.document import Document
-from concord.schemas.settings import FeatureSettings
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.trainers.registry import DEFAULT as TRAINER
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.selection import FOLDS, cross_validated
+from concord.workers.models.settings import FeatureSettings
 
 DEFAULT = FeatureSettings().features
 ADDED = "mentions+entities"

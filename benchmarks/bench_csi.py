@@ -32,7 +32,6 @@ from common import MADE, REAL, batches, concord, labelled_corpora, save
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.problem import Problem
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
@@ -44,6 +43,7 @@ from concord.workers.learning.trainers import trigram
 from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, together, tried
 from concord.workers.models.memory.neighbourhoods import Neighbourhoods
 from concord.workers.models.memory.ngrams import voted
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import LocalScores
 from concord.workers.models.trigram import TrigramModel
 

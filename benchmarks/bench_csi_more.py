@@ -30,8 +30,6 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import Problem
-from concord.schemas.settings import SgdSettings
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained, build_problems
 from concord.workers.inference.core.chain import sentence_bounds, sum_messages
@@ -42,7 +40,9 @@ from concord.workers.learning.trainers import sgd, trigram
 from concord.workers.learning.weights.consistency_scales import tune_scales
 from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.models.memory.ngrams import voted
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import Model
+from concord.workers.models.settings import SgdSettings
 
 FEATURES = {"chunks": "core+pos", "names": "core+pos+mentions+entities"}
 """Of the CRF: the columns that the windows read."""

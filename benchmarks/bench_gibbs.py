@@ -15,12 +15,12 @@ from bench_scoring import tagged, warm_up
 from common import batches, consistency_of, labelled_corpora, options, save, trained_model
 
 from concord.schemas.document import Batch
-from concord.schemas.settings import GibbsSettings
 from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import GibbsSettings
 from concord.workers.learning.trainers.crfsuite import CRFSUITE_FILE
 from concord.workers.models.crf import CrfModel, load
 

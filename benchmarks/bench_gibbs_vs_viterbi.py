@@ -18,11 +18,11 @@ from problems import Task, news_task
 
 from concord.schemas.labels import Labels
 from concord.schemas.problem import LinearRows
-from concord.schemas.settings import GibbsSettings
 from concord.workers.evaluation.conlleval import EntityCounts
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import GibbsSettings
 
 
 def f1(task: Task, answers: list[Labels]) -> float:

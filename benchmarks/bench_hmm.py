@@ -27,10 +27,11 @@ from common import save
 from problems import CORA, Citations, Task, citation_task, citations
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.settings import CitationSettings, Hmm2Settings, HmmSettings, TrainerSettings
+from concord.schemas.settings import TrainerSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.corpus.settings import CitationSettings
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.learning.search.folds import fold_of
@@ -38,6 +39,7 @@ from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import OddsSettings
 from concord.workers.models.hmm2 import Hmm2Model
 from concord.workers.models.model import Model, viterbi_labels
+from concord.workers.models.settings import Hmm2Settings, HmmSettings
 
 FIRST, EXACT, GIVEN, UNDER = "first", "second, exact", "second, eq. 48", ", constraints"
 GAINS = ((FIRST, EXACT), (EXACT, GIVEN), (FIRST, GIVEN), (FIRST + UNDER, GIVEN + UNDER))

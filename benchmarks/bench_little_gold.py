@@ -22,13 +22,15 @@ from common import save
 from problems import CORA, Citations, citation_task, citations
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.settings import CitationSettings, HmmSettings, PerceptronSettings, TrainerSettings
+from concord.schemas.settings import TrainerSettings
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.corpus.settings import CitationSettings
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings, count_rows
+from concord.workers.models.settings import HmmSettings, PerceptronSettings
 
 SIZES = (5, 10, 20)
 SUBSETS = range(5)

@@ -24,14 +24,14 @@ from concord.flows.cluster.cluster import cluster
 from concord.flows.sources import first_document, read_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RunKey, RunSettings
-from concord.schemas.settings import SgdSettings
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import Unit, plan
 from concord.workers.learning.trainers import sgd, trigram
 from concord.workers.learning.trainers.trigram_trials import Sample
 from concord.workers.models.loaders import load_model
+from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.models.settings import SgdSettings
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.label import LABEL, LabelParts
 from concord.workers.remote.memory import BASE, GROWTH, memory_of

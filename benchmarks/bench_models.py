@@ -21,7 +21,6 @@ from common import MADE, batches, concord, consistency_of, labelled_corpora, opt
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from concord.schemas.settings import CertifySettings, GibbsSettings
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.measures import Pair, spans
@@ -31,6 +30,7 @@ from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import CertifySettings, GibbsSettings
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
 

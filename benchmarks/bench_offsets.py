@@ -20,8 +20,8 @@ from common import MADE, REAL, TEN_PASSES, batches, save
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.settings import PubtatorSettings
 from concord.workers.corpus.ingestion import Ceiling, ingest
+from concord.workers.corpus.settings import PubtatorSettings
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, by_document

@@ -32,7 +32,6 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, Spans
 from concord.schemas.potentials import Floats
 from concord.schemas.problem import NO_KEY, Problem
-from concord.schemas.settings import GibbsSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.corpus.readers.registry import READERS
@@ -43,6 +42,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.span_marginals import span_marginals
 from concord.workers.inference.registry import Decoder
+from concord.workers.inference.settings import GibbsSettings
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.weights.consistency_scales import tune_scales
 from concord.workers.models.model import Model

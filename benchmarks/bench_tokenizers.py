@@ -27,17 +27,17 @@ from common import NOVELS, REAL, save
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.settings import (
+from concord.schemas.settings import ReaderSettings
+from concord.workers.corpus.ingestion import Ceiling
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.readers.spans import CharSpan, marked_document
+from concord.workers.corpus.settings import (
     ColumnsSettings,
     ConllSettings,
     MailSettings,
     MarkedTextSettings,
     PubtatorSettings,
-    ReaderSettings,
 )
-from concord.workers.corpus.ingestion import Ceiling
-from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.readers.spans import CharSpan, marked_document
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS, pinned
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts
 

@@ -22,7 +22,6 @@ from problems import Citations, citation_task, citations
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels
-from concord.schemas.settings import CrfSettings
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights, with_weights
 from concord.workers.evaluation.bootstrap import paired_bootstraps
@@ -34,6 +33,7 @@ from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.learning.weights.penalties import PENALTIES, TunedSettings, count_rows
 from concord.workers.learning.weights.tuned_weights import TunedWeights, tune_weights
+from concord.workers.models.settings import CrfSettings
 
 HELD_OUT = 0.2
 BASES = ("odds", "fersini")

@@ -15,15 +15,16 @@ from concord.flows.tracking.tracking import Tracking
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Problem
-from concord.schemas.settings import CitationSettings, CrfSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.corpus.settings import CitationSettings
 from concord.workers.labelling.report import with_gold
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models import crf
 from concord.workers.models.model import Model
+from concord.workers.models.settings import CrfSettings
 from concord.workers.synthesis.made_up import synthesize
 
 CORA = common.REAL / "cora"

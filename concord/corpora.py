@@ -9,9 +9,9 @@ from typing import Any
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
 from concord.flows.options import OptionError
 from concord.options import checked
-from concord.schemas.settings import IngestSettings
 from concord.workers.corpus.ingestion import IngestReport
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.synthesis.made_up import Kind
 
 

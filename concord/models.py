@@ -9,8 +9,8 @@ from concord.flows.commands.calibrating import calibrate_model
 from concord.options import checked
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import TrainReport
-from concord.schemas.settings import CalibrationSettings
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
+from concord.workers.models.settings import CalibrationSettings
 
 
 def train(

@@ -15,7 +15,7 @@ from concord.schemas.errors import CorpusError, DocumentError, InputError, Train
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, SpanAgreement
-from concord.schemas.settings import EngineSettings, FileEncoding, ReaderSettings, TrainerSettings
+from concord.schemas.settings import EngineSettings, ReaderSettings, TrainerSettings
 from concord.workers.constraints.rows import Draft, edges_in, forbidden_edges, forbidden_labels, tokens_in
 from concord.workers.constraints.templates.template import (
     AgreementTemplate,
@@ -28,6 +28,7 @@ from concord.workers.constraints.templates.template import (
 )
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
 from concord.workers.corpus.readers.reader import BadLineError, ReaderEntry, decoded, or_nothing, source_files
+from concord.workers.corpus.settings import FileEncoding
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, LanguageError, Tokenizer, TokenizerError
 from concord.workers.evaluation.measures import Items, Measure, MeasureError, Pair, Places
 from concord.workers.features.templates import Conjunction, Single, Source, Window

@@ -15,7 +15,8 @@ from concord.flows.given import told
 from concord.schemas.errors import UsageError
 from concord.schemas.names import closest
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import Settings, TextReaderSettings, TextSettings
+from concord.schemas.settings import Settings, TextSettings
+from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.inference.registry import solver_named
 
 S = typing.TypeVar("S", bound=Settings)

@@ -26,10 +26,10 @@ from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
 from concord.schemas.run import SampleRow
 from concord.schemas.settings import Settings
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.compiling.code import workers_digest
 from concord.workers.learning.search.progressive import LEAST, SampleRound, TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, together
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import write_whole, writing
 

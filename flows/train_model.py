@@ -30,7 +30,6 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
 from concord.schemas.settings import Settings, TrainerSettings, Validation
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
@@ -43,6 +42,7 @@ from concord.workers.learning.trainers.selection import chosen_of, select
 from concord.workers.learning.trainers.trainer import Iteration, Tunes
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import Model
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.storage.files import staged

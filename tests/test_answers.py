@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import OUTSIDE, LabelSet
-from concord.schemas.settings import StackedSettings
 from concord.workers.features.mentions import NOTHING
 from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.learning.trainers import sgd, stacked
@@ -22,6 +21,7 @@ from concord.workers.models.answers import WIDTH, answer_columns
 from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import viterbi_labels
+from concord.workers.models.settings import StackedSettings
 from concord.workers.models.two_stage_crf import SECOND, TwoStageModel
 from tests.support.made_corpora import corpus
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.settings import BrownSettings
 from concord.workers.features.clustering.brown import bigrams, bigrams_of, brown_clusters, merged
+from concord.workers.features.settings import BrownSettings
 
 Parts = list[list[int]]
 Times = NDArray[np.int64]

@@ -12,11 +12,12 @@ import pytest
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import ANY, LinearRows, Problem
-from concord.schemas.settings import EngineSettings, EvolutionSettings
+from concord.schemas.settings import EngineSettings
 from concord.workers.inference.core.engine import UNLIMITED, Engine, document_rng
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import EvolutionSettings
 from tests.support.made_repeats import repeated
 
 TOKENS = 200

@@ -22,7 +22,6 @@ from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError, LabelSet
-from concord.schemas.settings import CalibrationSettings, ScoresSettings, SgdSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.learning.trainers.calibration import calibrate
 from concord.workers.learning.trainers.sgd import train
@@ -30,6 +29,7 @@ from concord.workers.models.folder import MANIFEST, parse_manifest, update_manif
 from concord.workers.models.loaders import load_model
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, label_set, save, unary
+from concord.workers.models.settings import CalibrationSettings, ScoresSettings, SgdSettings
 from tests.support.made_corpora import corpus
 from tests.support.scored import scored, written
 

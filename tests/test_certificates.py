@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from concord.schemas.problem import ANY, LinearRows, Problem
-from concord.schemas.settings import CertifySettings
 from concord.testing.problems import EVERY_SET, LABEL_SETS, enumerate_best, random_problem
 from concord.workers.certificates import writer
 from concord.workers.certificates.checker import TOLERANCE, IntegerProblem, check
 from concord.workers.certificates.writer import prove
 from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.settings import CertifySettings
 from tests.support.made_problems import names
 from tests.support.made_up_proofs import accepts, damaged, made_up_node
 from tests.support.ranked_problems import crowded, ranked

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from concord.schemas.decoded import Status
-from concord.schemas.settings import CertifySettings, GibbsSettings
 from concord.testing.problems import all_labellings, enumerate_best, random_problem
 from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.certify.components import Pruned, part_of
@@ -19,6 +18,7 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import candidate_spans
 from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import CertifySettings, GibbsSettings
 from tests.support.made_problems import names_in_sentences
 from tests.support.seeds import quick_seeds
 

@@ -11,9 +11,10 @@ from concord.flows.cli.app import app
 from concord.flows.cli.chains import LEVELS, WIDTH, picture
 from concord.schemas.document import Document
 from concord.schemas.reports import ChainsReport, DocumentChains
-from concord.schemas.settings import CrfSettings, IngestSettings
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.learning.trainers import crfsuite
+from concord.workers.models.settings import CrfSettings
 from concord.workers.synthesis.made_up import synthesize
 
 

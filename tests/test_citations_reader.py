@@ -9,9 +9,9 @@ import pytest
 from concord.schemas.columns import Reject
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.settings import CitationSettings
 from concord.workers.corpus.readers.citations import read_citations
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.settings import CitationSettings
 
 CORA = Path(__file__).parents[2] / "shared" / "data" / "cora"
 

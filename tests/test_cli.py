@@ -30,30 +30,22 @@ from concord.flows.runfolder.runfolder import STORE
 from concord.schemas.codl import CodlSettings
 from concord.schemas.errors import UsageError
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import (
-    AnytimeSettings,
-    BrownSettings,
-    CertifySettings,
-    ClusterSettings,
-    ColumnsSettings,
-    CoOccurrenceSettings,
-    DiscrepancySettings,
-    GibbsSettings,
-    Settings,
-    SgdSettings,
-    StackedSettings,
-)
+from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.ingestion import ingest
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.settings import ColumnsSettings
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
+from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
+from concord.workers.inference.settings import AnytimeSettings, CertifySettings, DiscrepancySettings, GibbsSettings
 from concord.workers.labelling.output import MARKERS
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, penalty_named
+from concord.workers.models.settings import SgdSettings, StackedSettings
 from concord.workers.storage.files import write_whole
 from tests.support.made_predictions import predictions
 

@@ -17,17 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.settings import ClusterSettings, CoOccurrenceSettings, CrfSettings
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.clustering.vectors import VectorError, read_vectors
 from concord.workers.features.clustering.word_clusters import FewWordsError, clustered, frequent_words, vectors
 from concord.workers.features.clustering.word_counts import PLACES, ContextCounts, Contexts, WordCounts, contexts_of
 from concord.workers.features.clusters import ClusterFileError, Clusters, read_clusters, write_clusters
 from concord.workers.features.scorer import Scorer, compile_weights
+from concord.workers.features.settings import ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
+from concord.workers.models.settings import CrfSettings
 
 TABLE = Clusters(
     pa.array(["Paris", "rome", "0000", "said"]), ("2", "3"), np.array([[0, 2], [0, 1], [1, 0], [1, 1]], np.int32)

@@ -37,7 +37,6 @@ from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import HmmSettings, PerceptronSettings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.corpus.ingestion import write_corpus
@@ -58,6 +57,7 @@ from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.hmm import HmmModel, Tables
 from concord.workers.models.loaders import load_model
+from concord.workers.models.settings import HmmSettings, PerceptronSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.kills import full_before, killed_before

@@ -12,7 +12,6 @@ import pytest
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats
-from concord.schemas.settings import PerceptronSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import row_weights, with_weights
@@ -26,6 +25,7 @@ from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
+from concord.workers.models.settings import PerceptronSettings
 from tests.support.made_chains import EVERYTHING, chains_of
 
 NAMES = ["L", "O", "P"]

@@ -19,13 +19,14 @@ from concord.flows.tracking.tracking import PENALTIES_FILE, Outcome
 from concord.schemas.audit import CheckReport, Explanation, WeighReport
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Document
-from concord.schemas.settings import CrfSettings, IngestSettings, SgdSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.corpus.shards import read_batch
 from concord.workers.learning.trainers import crfsuite, sgd
+from concord.workers.models.settings import CrfSettings, SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import untracked
 

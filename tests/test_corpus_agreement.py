@@ -22,7 +22,6 @@ from concord.flows.sources import OpenModel, open_constraints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
-from concord.schemas.settings import AgreementSettings
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.models.corpus_agreement import (
@@ -34,6 +33,7 @@ from concord.workers.models.corpus_agreement import (
     write_agreement,
 )
 from concord.workers.models.model import viterbi_labels
+from concord.workers.models.settings import AgreementSettings
 from tests.support.made_runs import HashModel
 
 MODEL = HashModel()

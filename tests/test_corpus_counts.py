@@ -26,12 +26,12 @@ from concord.flows.commands.corpus_stats import VocabularyError, corpus_stats
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.labels import Scheme
-from concord.schemas.settings import CrfSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.corpus_counts import CorpusCounts, Lengths
 from concord.workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.crf import CrfModel
+from concord.workers.models.settings import CrfSettings
 from tests.support.in_process import Here
 from tests.support.made_corpora import corpus as named
 from tests.support.made_runs import HashModel

@@ -10,7 +10,6 @@ import pytest
 
 from concord.schemas.decoded import Budget, Status
 from concord.schemas.problem import Problem
-from concord.schemas.settings import CertifySettings, GibbsSettings
 from concord.workers.inference.certify import engine as certify
 from concord.workers.inference.certify.components import Pruned
 from concord.workers.inference.core.chain import viterbi
@@ -20,6 +19,7 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.relaxation.groups import MOST_LOOKED, PricedGroups, group_cost, workspace_for
 from concord.workers.inference.relaxation.relaxation import Relaxed, relax
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import CertifySettings, GibbsSettings
 from tests.support.made_repeats import repeated
 
 

@@ -11,7 +11,6 @@ from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
-from concord.schemas.settings import CpSatSettings
 from concord.testing.problems import (
     LABEL_SETS,
     all_labellings,
@@ -27,6 +26,7 @@ from concord.workers.inference.cpsat import lattice_spans
 from concord.workers.inference.cpsat.draft import TRUE, ModelDraft
 from concord.workers.inference.cpsat.engine import solve_model
 from concord.workers.inference.cpsat.lattice import NoLabellingError, build_model
+from concord.workers.inference.settings import CpSatSettings
 from tests.support import oracle
 
 

@@ -15,8 +15,8 @@ import pytest
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Scheme
 from concord.schemas.potentials import Potentials
-from concord.schemas.settings import ConllSettings, CrfSettings
 from concord.workers.corpus.readers.columns import read_columns
+from concord.workers.corpus.settings import ConllSettings
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.inference.core.chain import log_partition, viterbi
 from concord.workers.learning.trainers.crfsuite import CRFSUITE_FILE, train
@@ -24,6 +24,7 @@ from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models.crf import KIND, WEIGHTS_FILE, CrfModel, load
 from concord.workers.models.crfsuite_file import read_crfsuite
 from concord.workers.models.folder import MANIFEST, ModelError, update_manifest
+from concord.workers.models.settings import CrfSettings
 from tests.support.made_corpora import corpus
 
 

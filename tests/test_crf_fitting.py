@@ -17,16 +17,9 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.potentials import Floats
-from concord.schemas.settings import (
-    CitationSettings,
-    ColumnsSettings,
-    ConllSettings,
-    FittingSettings,
-    LbfgsSettings,
-    ReaderSettings,
-    SgdSettings,
-)
+from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.settings import CitationSettings, ColumnsSettings, ConllSettings
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.incidence import Lists, incidence
@@ -43,6 +36,7 @@ from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models.attribute_names import read_names
 from concord.workers.models.crf import load
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.settings import FittingSettings, LbfgsSettings, SgdSettings
 from tests.support.made_chains import EVERYTHING, chains_of
 from tests.support.made_corpora import corpus
 

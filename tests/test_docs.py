@@ -17,13 +17,15 @@ from concord.flows.cli.app import app
 from concord.flows.commands.mining import METHODS
 from concord.flows.options import OptionError, option_values, parse_options
 from concord.schemas.codl import CodlSettings
-from concord.schemas.settings import AgreementSettings, BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
+from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
+from concord.workers.models.settings import AgreementSettings
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")

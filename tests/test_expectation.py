@@ -14,7 +14,6 @@ from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
-from concord.schemas.settings import HmmSettings
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi
@@ -24,6 +23,7 @@ from concord.workers.learning.trainers import hmm
 from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.hmm import HmmModel, Tables, load
+from concord.workers.models.settings import HmmSettings
 
 PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 SETS = (PLAIN, LabelSet.bio(["PER"]))

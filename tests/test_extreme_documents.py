@@ -12,7 +12,6 @@ import pytest
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunKey, RunSettings
-from concord.schemas.settings import CrfSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
@@ -24,6 +23,7 @@ from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.labelling.shard import label_shard
 from concord.workers.learning.trainers.crfsuite import train
 from concord.workers.models.crf import CrfModel
+from concord.workers.models.settings import CrfSettings
 from tests.support.made_corpora import corpus
 
 Form = dict[str, Any]

@@ -10,7 +10,6 @@ import pytest
 from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.problem import Problem
-from concord.schemas.settings import GibbsSettings
 from concord.testing.problems import enumerate_best, random_labelling, random_problem
 from concord.workers.inference.core.agreement import codec, count_labels, labels_cost
 from concord.workers.inference.core.chain import viterbi
@@ -21,6 +20,7 @@ from concord.workers.inference.sampling.diagnostics import diagnose, effective_s
 from concord.workers.inference.sampling.names import sites_of
 from concord.workers.inference.sampling.state import WORK, Chain
 from concord.workers.inference.sampling.sweep import anneal
+from concord.workers.inference.settings import GibbsSettings
 from tests.support.oracle import enumerate_marginals
 
 HARD = 30.0

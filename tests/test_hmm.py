@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.settings import HmmSettings
 from concord.workers.features.extractors import shape
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.hmm_counts import counted, estimated
 from concord.workers.learning.trainers import hmm
 from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.models.hmm import STRINGS_FILE, HmmModel, load, save
+from concord.workers.models.settings import HmmSettings
 from tests.support.model_mutations import mend_hashes
 
 SENTENCES = [["Ada", "wrote", "to", "Bob"], ["7", "Main"], ["Ada"]]

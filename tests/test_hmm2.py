@@ -13,7 +13,6 @@ import pytest
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
-from concord.schemas.settings import Hmm2Settings
 from concord.testing.problems import LABEL_SETS, all_labellings
 from concord.workers.inference.core.chain import best_labels
 from concord.workers.learning.estimation.chains import GoldChains
@@ -22,6 +21,7 @@ from concord.workers.learning.trainers.hmm2 import after_two
 from concord.workers.models.folder import ModelError
 from concord.workers.models.hmm2 import SECOND_FILE, Hmm2Model, load, save
 from concord.workers.models.second_order import best_second_order, earlier
+from concord.workers.models.settings import Hmm2Settings
 from tests.support.model_mutations import mend_hashes
 
 

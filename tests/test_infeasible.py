@@ -13,13 +13,13 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import OnInfeasible, RunKey, RunSettings, ShardReport
-from concord.schemas.settings import IngestSettings
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.order import ShouldNotPrecede
 from concord.workers.constraints.templates.presence import MustAppear, StartsWith
 from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, read_marker
 from concord.workers.labelling.shard import label_shard

@@ -13,10 +13,10 @@ import pytest
 from concord.schemas.columns import REJECTS, Misfit, Reject, SchemaError, batch_from_table
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
-from concord.schemas.settings import ColumnsSettings, IngestSettings
 from concord.workers.corpus.ingestion import Ceiling, IngestError, IngestReport, ingest, write_corpus
 from concord.workers.corpus.parquet import read_tables
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.settings import ColumnsSettings, IngestSettings
 from concord.workers.corpus.shards import read_batch
 from tests.support.made_runs import rejects_in
 

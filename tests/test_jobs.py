@@ -10,7 +10,8 @@ from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
 from concord.flows.errors import NAMED, RunFolderError, ShardsFailedError
 from concord.flows.jobs import corpus_name, corpus_place, folder_place
 from concord.schemas.run import RunReport
-from concord.schemas.settings import IngestSettings, TextSettings
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.settings import IngestSettings
 
 
 def test_paths_become_absolute_and_uris_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from concord.flows.cli.failures import Exit
 from concord.schemas.audit import MineReport
 from concord.schemas.document import Batch
 from concord.schemas.potentials import Potentials
-from concord.schemas.settings import IngestSettings, SgdSettings
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.features import TokenFeature
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.randomization import chances_of_best
@@ -33,6 +33,7 @@ from concord.workers.learning.mining.judgement import JudgedSettings, Judgement,
 from concord.workers.learning.mining.pools import Pools
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
+from concord.workers.models.settings import SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.made_fields import COUNTED, LABELS, RULES, unseen_of

@@ -19,13 +19,14 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import CrfSettings, TextReaderSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.crf import KIND
 from concord.workers.models.folder import update_manifest
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
+from concord.workers.models.settings import CrfSettings
 from concord.workers.synthesis.made_up import synthesize
 
 MADE = list(synthesize(30, seed=2, kind="news"))

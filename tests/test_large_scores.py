@@ -13,12 +13,12 @@ from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
-from concord.schemas.settings import CertifySettings
 from concord.testing.problems import EVERY_SET, enumerate_best, random_problem
 from concord.workers.certificates.checker import CertificateError, check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_file import ConstraintFileError, parse_constraints
 from concord.workers.inference.certify import engine as certify
+from concord.workers.inference.settings import CertifySettings
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_problems import names

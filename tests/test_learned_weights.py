@@ -19,7 +19,6 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import Problem
-from concord.schemas.settings import IngestSettings, SgdSettings
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
@@ -29,6 +28,7 @@ from concord.workers.constraints.templates.order import Adjacency
 from concord.workers.constraints.templates.presence import MustAppear, StartsWith
 from concord.workers.constraints.templates.runs import AppearsOnce
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.estimation.constrained import degrees
 from concord.workers.learning.trainers import sgd
@@ -36,6 +36,7 @@ from concord.workers.learning.trainers.trainer import Progress
 from concord.workers.learning.weights.learned_weights import PassDone, PenaltyPerceptron, learn_weights
 from concord.workers.learning.weights.penalties import LearnedSettings
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
+from concord.workers.models.settings import SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)

@@ -16,12 +16,12 @@ from concord.flows.commands.evaluate import evaluate
 from concord.schemas.columns import CORPUS, DOC_ID, LABELS, Misfit, Reject
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.settings import PubtatorSettings
 from concord.workers.corpus.ingestion import ingest
 from concord.workers.corpus.parquet import read_tables
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.spans import CUT, EMPTY, OVERLAP, UNFIT, WIDENED, CharSpan, marked_document
 from concord.workers.corpus.readers.umass import nested_fault, nested_to_bio
+from concord.workers.corpus.settings import PubtatorSettings
 from tests.support.made_predictions import predictions
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"

@@ -18,17 +18,12 @@ from typer.testing import CliRunner
 import concord.flows.cli.failures
 from concord.flows.cli.app import app
 from concord.flows.commands.calibrating import calibrate_model
-from concord.schemas.settings import (
-    BrownSettings,
-    CalibrationSettings,
-    ClusterSettings,
-    CoOccurrenceSettings,
-    CrfSettings,
-    IngestSettings,
-    Settings,
-)
+from concord.schemas.settings import Settings
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
+from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.learning.trainers import crfsuite
+from concord.workers.models.settings import CalibrationSettings, CrfSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.kills import full_disk
 from tests.support.writers import WRITERS

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from concord.schemas.settings import CrfSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.learning.trainers.crfsuite import train
@@ -25,6 +24,7 @@ from concord.workers.models.feature_files import LIST_FILES
 from concord.workers.models.folder import MANIFEST, ModelError, update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
+from concord.workers.models.settings import CrfSettings
 from tests.support.made_corpora import corpus
 from tests.support.model_mutations import mend_hashes
 

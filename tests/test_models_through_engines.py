@@ -12,14 +12,15 @@ import pytest
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.problem import Problem
-from concord.schemas.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings, TrainerSettings
-from concord.schemas.trigram import TrigramSettings
+from concord.schemas.settings import TrainerSettings
 from concord.testing.templates import random_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import Model, local_scores
+from concord.workers.models.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings
 from tests.support.judged import judge
 from tests.support.made_templates import random_mixture
 from tests.support.naive_templates import BIO, PLAIN

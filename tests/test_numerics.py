@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from concord.schemas.problem import SLACK_TOLERANCE
-from concord.schemas.settings import CertifySettings, CpSatSettings, TwoStageSettings
 from concord.workers.compiling.code import ROOT
 from concord.workers.inference.numerics import (
     INTEGRAL_DRIFT,
@@ -19,6 +18,7 @@ from concord.workers.inference.numerics import (
     ROUNDING,
     TOLERANCE,
 )
+from concord.workers.inference.settings import CertifySettings, CpSatSettings, TwoStageSettings
 
 ENGINES = ROOT / "workers" / "inference"
 UNIT_ROUNDOFF = 2.0**-53

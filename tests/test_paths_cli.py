@@ -18,9 +18,10 @@ import concord.flows.train_model
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import CrfSettings, IngestSettings
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.learning.trainers import crfsuite
+from concord.workers.models.settings import CrfSettings
 from concord.workers.storage.files import naming, staged
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.kills import full_disk

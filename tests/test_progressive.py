@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.trigram import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
+from concord.workers.features.settings import TrigramWindow
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.search.progressive import (
@@ -30,6 +30,7 @@ from concord.workers.learning.search.progressive import (
 )
 from concord.workers.learning.trainers import trigram
 from concord.workers.learning.trainers.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
+from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from tests.support.made_samples import DOCUMENTS, plain
 
 needs_timbl = pytest.mark.skipif(

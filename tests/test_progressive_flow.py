@@ -21,12 +21,12 @@ from concord.flows.tracking.tracking import Outcome
 from concord.flows.train_model import TrainRequest, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
 from concord.schemas.run import SampleRow, TrainReport
-from concord.schemas.settings import SgdSettings
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.search.progressive import LEAST, TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, tried
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.models.settings import SgdSettings
 from concord.workers.remote import trials
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import OutputError

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from concord.schemas.columns import Reject, SchemaError
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, UsageError
-from concord.schemas.settings import ColumnsSettings
 from concord.workers.corpus.readers.reader import NOTHING
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.settings import ColumnsSettings
 
 DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
-from concord.schemas.settings import CpSatSettings
 from concord.testing.problems import all_labellings, enumerate_best, naive_keys, random_problem
 from concord.workers.inference.core.chain import viterbi, viterbi_score
 from concord.workers.inference.core.effort import Effort
@@ -30,6 +29,7 @@ from concord.workers.inference.relaxation.groups import (
     workspace_for,
 )
 from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, chains_of, relax
+from concord.workers.inference.settings import CpSatSettings
 from tests.support.made_problems import names_in_sentences
 from tests.support.seeds import quick_seeds
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from concord.flows.cluster.deaths import ClusterError
 from concord.flows.cluster.room import check_room
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.learning.trainers.trigram_trials import Sample
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.memory import BASE, GROWTH, memory_of
 from concord.workers.remote.trials import REMEMBERED, TRIALS, TrialParts

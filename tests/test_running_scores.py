@@ -15,7 +15,6 @@ from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
-from concord.schemas.settings import GibbsSettings
 from concord.testing.problems import LABEL_SETS, naive_keys, random_potentials, random_rows
 from concord.testing.templates import random_text
 from concord.workers.constraints.constraint_file import parse_constraints
@@ -31,6 +30,7 @@ from concord.workers.inference.sampling.drift import DriftError
 from concord.workers.inference.sampling.names import Groups, sites_of
 from concord.workers.inference.sampling.state import NOW, ROWS, SPANS
 from concord.workers.inference.sampling.sweep import anneal
+from concord.workers.inference.settings import GibbsSettings
 from tests.support.made_templates import template
 from tests.support.naive_templates import BIO, CASES, PLAIN
 from tests.support.oracle import enumerate_marginals

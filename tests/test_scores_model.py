@@ -23,7 +23,6 @@ from concord.schemas.columns import SchemaError, batch_from_table, table_from_do
 from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.labels import LabelError, LabelSet, Scheme
 from concord.schemas.run import RunKey, RunSettings, ShardReport
-from concord.schemas.settings import ScoresSettings, SgdSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.plan import plan
@@ -46,6 +45,7 @@ from concord.workers.models.scores import (
     save,
     unary,
 )
+from concord.workers.models.settings import ScoresSettings, SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_corpora import corpus
 from tests.support.made_runs import LABELS, HashModel

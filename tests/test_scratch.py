@@ -14,8 +14,8 @@ import pytest
 import concord.flows.train_model
 from concord.flows.cluster import ray_folder
 from concord.flows.train_model import TrainRequest, train_model
-from concord.schemas.settings import SgdSettings
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.models.settings import SgdSettings
 from concord.workers.storage.scratch import STALE_SECONDS, scratch_folder
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import untracked

@@ -13,16 +13,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
-from concord.schemas.settings import (
-    AnytimeSettings,
-    AstarSettings,
-    BeamSettings,
-    CspSettings,
-    DiscrepancySettings,
-    EngineSettings,
-    EvolutionSettings,
-    TwoStageSettings,
-)
+from concord.schemas.settings import EngineSettings
 from concord.testing.problems import (
     LABEL_SETS,
     all_labellings,
@@ -49,6 +40,15 @@ from concord.workers.inference.search import anytime, astar, beam, csp, discrepa
 from concord.workers.inference.search.incremental_score import evaluate, incremental_score
 from concord.workers.inference.search.partial import Partial, chain_loss, expand, pop, push, start_partial
 from concord.workers.inference.search.variation import DRAWS, breed
+from concord.workers.inference.settings import (
+    AnytimeSettings,
+    AstarSettings,
+    BeamSettings,
+    CspSettings,
+    DiscrepancySettings,
+    EvolutionSettings,
+    TwoStageSettings,
+)
 from concord.workers.inference.two_stage import engine as two_stage
 from concord.workers.inference.two_stage.price import Band
 from concord.workers.inference.two_stage.violations import Violations, most_degrees

@@ -14,7 +14,6 @@ import pytest
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, Score, SpanAgreement
-from concord.schemas.settings import CertifySettings
 from concord.testing.problems import (
     LABEL_SETS,
     naive_keys,
@@ -30,6 +29,7 @@ from concord.workers.inference.relaxation import relaxation
 from concord.workers.inference.relaxation.ascent import SPAN
 from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
+from concord.workers.inference.settings import CertifySettings
 from tests.support.ranked_problems import NAMES, Ranked, crowded, ranked
 
 CLOSE = 1e-4

@@ -15,7 +15,6 @@ from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunKey, RunSettings
-from concord.schemas.settings import CrfSettings, HmmSettings, StackedSettings
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.compiling.code import code_digest
 from concord.workers.compiling.interpreted import interpreted
@@ -30,6 +29,7 @@ from concord.workers.models.folder import update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import local_scores as model_scores
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
+from concord.workers.models.settings import CrfSettings, HmmSettings, StackedSettings
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 from concord.workers.verification.second_path import second_path
 from tests.support.made_corpora import corpus

@@ -17,7 +17,7 @@ from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
-from concord.schemas.settings import CrfSettings, PerceptronSettings, SgdSettings, TrainerSettings, Validation
+from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.evaluation.conlleval import EntityCounts
 from concord.workers.features.clusters import Clusters, write_clusters
 from concord.workers.inference.core.chain import viterbi
@@ -25,6 +25,7 @@ from concord.workers.learning.search.folds import fold_of, held_out, is_held_out
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.selection import FOLDS, chosen_of, cross_validated, select
 from concord.workers.learning.trainers.trainer import Progress
+from concord.workers.models.settings import CrfSettings, PerceptronSettings, SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS
 

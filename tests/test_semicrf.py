@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
-from concord.schemas.settings import SemiCrfSettings
 from concord.workers.features.extractors import pattern
 from concord.workers.features.incidence import Attributes, incidence
 from concord.workers.features.segments import WholeSegments, first_features, last_features
@@ -40,6 +39,7 @@ from concord.workers.models.segments import (
     max_marginals,
 )
 from concord.workers.models.semicrf import ARRAYS, WEIGHTS_FILE, SemiCrfModel, load
+from concord.workers.models.settings import SemiCrfSettings
 from tests.support.made_corpora import corpus
 from tests.support.model_mutations import mend_hashes
 

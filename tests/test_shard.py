@@ -13,10 +13,10 @@ import pytest
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelError
 from concord.schemas.run import ConstraintFigures, RunSettings, ShardReport
-from concord.schemas.settings import IngestSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.inference.registry import EngineError
 from concord.workers.labelling import labelled as labelled_module
 from concord.workers.labelling.labelled import check_settings, label_batch

@@ -19,10 +19,11 @@ from concord.flows.cli.corpus_cli import _show as show_corpus
 from concord.flows.progress import Terminal, say, show
 from concord.schemas.document import Document
 from concord.schemas.reports import ClusterReport, CorpusReport, LengthFigures, SpanFigures
-from concord.schemas.settings import CrfSettings, IngestSettings
 from concord.schemas.visible import visible
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.learning.trainers import crfsuite
+from concord.workers.models.settings import CrfSettings
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b1m\x7f\u202egnp.\x08\r[/bold][link=x]"
 """Colours, a title, a bell, an eight-bit sequence, a turn of direction, and what would be markup."""

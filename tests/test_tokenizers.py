@@ -28,11 +28,12 @@ from concord.flows.sources import cutting as cutting_of
 from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import HmmSettings, PubtatorSettings, TextReaderSettings, TextSettings
+from concord.schemas.settings import TextSettings
 from concord.testing import check_tokenizer
 from concord.workers.corpus.ingestion import ingest
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.readers.text import batch_from_texts
+from concord.workers.corpus.settings import PubtatorSettings, TextReaderSettings
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers import registry, words
 from concord.workers.corpus.tokenizers.registry import OWN, TOKENIZERS, load_tokenizer, pinned
@@ -40,6 +41,7 @@ from concord.workers.corpus.tokenizers.sentences import TextCutter
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, Tokenizer, TokenizerError
 from concord.workers.corpus.tokenizers.words import RUN_LIMIT
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.settings import HmmSettings
 from concord.workers.parts import Group, Registry
 from tests.support.made_tracking import untracked
 from tests.support.word_features import call

@@ -23,15 +23,7 @@ from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import TrainReport
-from concord.schemas.settings import (
-    CrfSettings,
-    HmmSettings,
-    PerceptronSettings,
-    SemiCrfSettings,
-    SgdSettings,
-    TrainerSettings,
-    Validation,
-)
+from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
@@ -40,6 +32,7 @@ from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
 from concord.workers.models.saved_consistency import saved_consistency
+from concord.workers.models.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel
 from tests.support.made_tracking import untracked

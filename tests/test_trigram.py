@@ -22,12 +22,12 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import LinearRows, Problem
-from concord.schemas.trigram import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
 from concord.testing.problems import all_labellings, enumerate_best, random_problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.rows import ConstraintError, selected
 from concord.workers.features.derived import ColumnError
+from concord.workers.features.settings import TrigramWindow
 from concord.workers.features.windows import BEYOND, NUMBER, Windows, gains, sign
 from concord.workers.inference.registry import SOLVERS, Decoder
 from concord.workers.learning.trainers import trigram as trainer
@@ -36,6 +36,7 @@ from concord.workers.models.folder import ModelError
 from concord.workers.models.memory.nearest import NEAR, Nearest, Vote
 from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked, told_once
 from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
+from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.models.memory.timbl import TimblError
 from concord.workers.models.model import LocalScores, local_scores
 from concord.workers.models.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load

@@ -23,11 +23,12 @@ from concord.flows.codl_tuning import choose_gamma
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Document
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import IngestSettings, SgdSettings, Validation
+from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.parquet import ParquetLocation
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.corpus.shards import Shard
 from concord.workers.learning.little_gold.codl_learners import learner_of
 from concord.workers.learning.mining.judgement import JudgedSettings, WeightSource, judged
@@ -40,6 +41,7 @@ from concord.workers.learning.weights.learned_weights import learn_weights
 from concord.workers.learning.weights.penalties import COUNTED as PENALTIES
 from concord.workers.learning.weights.penalties import LearnedSettings
 from concord.workers.learning.weights.unseen import Unseen
+from concord.workers.models.settings import SgdSettings
 from concord.workers.remote.mining import HeldOut
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here

@@ -17,10 +17,10 @@ from concord.flows.commands.verify import VerifyError, verify
 from concord.flows.runfolder.runfolder import MANIFEST, STORE, Sources, find_done, publish, write_sources
 from concord.flows.sources import OpenModel
 from concord.schemas.run import RunKey
-from concord.schemas.settings import IngestSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.inference.registry import EngineError
 from concord.workers.labelling.output import CERTIFICATES
 from concord.workers.storage.sealed import seal, unseal

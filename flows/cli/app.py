@@ -46,7 +46,8 @@ from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import RunReport, RunSettings, TrainReport
-from concord.schemas.settings import CalibrationSettings, Validation
+from concord.schemas.settings import Validation
+from concord.workers.models.settings import CalibrationSettings
 
 if TYPE_CHECKING:
     from concord.workers.corpus.ingestion import IngestReport
@@ -102,7 +103,7 @@ def synthesize(
     """Make up a corpus with gold labels, of any size."""
     with reported():
         from concord.flows.commands.corpora import synthesize_corpus
-        from concord.schemas.settings import IngestSettings
+        from concord.workers.corpus.settings import IngestSettings
 
         report = synthesize_corpus(
             out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
@@ -128,8 +129,8 @@ def ingest(
         from concord.flows.commands.corpora import first_reason, ingest_corpus
         from concord.flows.options import OptionError, parse_options
         from concord.schemas.names import unknown
-        from concord.schemas.settings import IngestSettings
         from concord.workers.corpus.readers.registry import READERS
+        from concord.workers.corpus.settings import IngestSettings
 
         if reader not in READERS:
             raise OptionError(unknown("reader", reader, READERS))

@@ -15,11 +15,12 @@ from concord.flows.cli.option_lists import options_of, plain_value, told_meaning
 from concord.flows.cli.plain_tables import text_table
 from concord.flows.progress import show
 from concord.schemas.reports import EngineReport, EntryReport, OptionReport
-from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, Settings
+from concord.schemas.settings import Settings
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
+from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS

@@ -17,11 +17,11 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.potentials import Floats
 from concord.schemas.problem import Problem
 from concord.schemas.reports import ChainsReport, DocumentChains
-from concord.schemas.settings import GibbsSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling.diagnostics import diagnose
+from concord.workers.inference.settings import GibbsSettings
 from concord.workers.models.model import local_scores, score_column
 
 SWEEPS = 1000

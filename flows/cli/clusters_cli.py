@@ -15,7 +15,8 @@ from concord.flows.cli.settings_options import takes
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.reports import ClusterReport
-from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
+from concord.schemas.settings import TextSettings
+from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 
 app = CommandTree(help="Put words into clusters, which features can look at.")
 

@@ -15,7 +15,8 @@ from concord.flows.cli.settings_options import takes
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.reports import CorpusReport
-from concord.schemas.settings import AgreementSettings, TextSettings
+from concord.schemas.settings import TextSettings
+from concord.workers.models.settings import AgreementSettings
 
 app = CommandTree(help="Count over a corpus: what it holds, and what a model says of its words.")
 

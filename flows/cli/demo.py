@@ -76,7 +76,7 @@ def _step(text: str, *typed: str) -> None:
 
 def _make_corpora() -> None:
     from concord.flows.commands.corpora import synthesize_corpus
-    from concord.schemas.settings import IngestSettings
+    from concord.workers.corpus.settings import IngestSettings
 
     _step(
         "1. Two corpora of made-up news: names come in with a telling phrase and recur without one.",

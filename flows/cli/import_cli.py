@@ -12,7 +12,7 @@ from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import takes
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
-from concord.schemas.settings import ScoresSettings
+from concord.workers.models.settings import ScoresSettings
 
 app = CommandTree(help="Bring a model of your own, of another program's making.")
 

@@ -11,12 +11,13 @@ from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.sources import LateRegistry, check_columns, cutting, first_document, open_model
 from concord.schemas.errors import UsageError
 from concord.schemas.reports import AgreementReport
-from concord.schemas.settings import AgreementSettings, TextSettings
+from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
 from concord.workers.models.corpus_agreement import SUFFIX, About, AnswerCounts, write_agreement
 from concord.workers.models.model import score_column
+from concord.workers.models.settings import AgreementSettings
 from concord.workers.remote.answers import ANSWERS, AnswersParts
 
 

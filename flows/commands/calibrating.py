@@ -14,7 +14,6 @@ from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.reports import CalibrationReport
-from concord.schemas.settings import CalibrationSettings
 from concord.workers.constraints.consistency import PairCounts
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.calibration import Calibrated, calibrate
@@ -23,6 +22,7 @@ from concord.workers.models.folder import MANIFEST, parse_manifest, update_manif
 from concord.workers.models.model import Model, score_column
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, save
+from concord.workers.models.settings import CalibrationSettings
 from concord.workers.storage.files import copy, staged
 
 

@@ -13,7 +13,7 @@ from concord.flows.cluster.counting import count_all
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
 from concord.schemas.reports import ClusterReport
-from concord.schemas.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings, TextSettings
+from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
 from concord.workers.features.clustering.brown import bigrams_of, brown_clusters
@@ -21,6 +21,7 @@ from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clustering.word_clusters import clustered, frequent_words, vectors
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts, contexts_of
 from concord.workers.features.clusters import Clusters, write_clusters
+from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
 
 

@@ -10,9 +10,10 @@ from concord.flows.apart import check_apart
 from concord.flows.jobs import folder_place
 from concord.flows.progress import meter
 from concord.schemas.columns import REJECTS
-from concord.schemas.settings import IngestSettings, ReaderSettings
+from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest, write_corpus
 from concord.workers.corpus.parquet import read_tables
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.synthesis.made_up import Kind, synthesize
 
 

@@ -16,10 +16,10 @@ from concord.flows.options import OptionError
 from concord.schemas.errors import InputError
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats
 from concord.schemas.reports import CrfsuiteReport, ScoresReport
-from concord.schemas.settings import ScoresSettings
 from concord.workers.models.crfsuite import save as save_crfsuite
 from concord.workers.models.crfsuite import trust_of
 from concord.workers.models.scores import label_ids, label_set, placed, save
+from concord.workers.models.settings import ScoresSettings
 from concord.workers.storage.files import staged
 
 

@@ -20,10 +20,10 @@ from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.predictions import entities_column
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import TextReaderSettings
 from concord.workers.audit.auditing import explain
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.corpus.readers.text import document_from_bytes
+from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.labelling.labelled import check_settings, label_batch, run_decoder
 from concord.workers.labelling.shard import answers_table
 from concord.workers.models.model import Model, local_scores, text_tokenizer

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from concord.schemas.document import Document
-from concord.schemas.settings import IngestSettings
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.integration.conftest import World
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from concord.flows.sources import read_documents
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers import trigram
 from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, tried
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.memory.timbl import BASE
 from tests.integration.conftest import World
 from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of

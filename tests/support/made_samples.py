@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from concord.schemas.document import Document
-from concord.schemas.trigram import TrigramSettings
 from concord.workers.learning.trainers.trigram_trials import Sample, tried
+from concord.workers.models.memory.settings import TrigramSettings
 
 WORDS = ("Ada", "Paris", "met", "in", "the", "3.5", "NATO", "B2B", ",", "a")
 

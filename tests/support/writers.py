@@ -12,10 +12,11 @@ import pytest
 import typer
 
 from concord.flows.cli.app import app
-from concord.schemas.settings import CrfSettings, IngestSettings
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.features.clusters import Clusters, write_clusters
 from concord.workers.learning.trainers import crfsuite
+from concord.workers.models.settings import CrfSettings
 from concord.workers.synthesis.made_up import synthesize
 
 OUT = "out"

@@ -16,9 +16,10 @@ from concord.schemas.document import Batch, Document, SourceSpans
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
-from concord.schemas.settings import IngestSettings, MarkedTextSettings, ReaderSettings, TextSettings
+from concord.schemas.settings import ReaderSettings, TextSettings
 from concord.workers.corpus.parquet import WRITE_OPTIONS, table_bytes
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.settings import IngestSettings, MarkedTextSettings
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.storage.files import naming, staged, write_whole
 

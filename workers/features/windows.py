@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.schemas.potentials import Ints
-from concord.schemas.trigram import TrigramWindow
 from concord.workers.features.derived import ColumnError
 from concord.workers.features.gazetteers import ENTITIES, ROLES, Gazetteer
+from concord.workers.features.settings import TrigramWindow
 
 BEYOND = ""
 """The value of a token outside the sentence."""

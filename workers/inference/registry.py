@@ -12,7 +12,9 @@ from concord.schemas.errors import UsageError
 from concord.schemas.labels import Labels
 from concord.schemas.names import unknown
 from concord.schemas.problem import Problem
-from concord.schemas.settings import (
+from concord.schemas.settings import EngineSettings
+from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
+from concord.workers.inference.settings import (
     AnytimeSettings,
     AstarSettings,
     BeamSettings,
@@ -20,13 +22,11 @@ from concord.schemas.settings import (
     CpSatSettings,
     CspSettings,
     DiscrepancySettings,
-    EngineSettings,
     EvolutionSettings,
     GibbsSettings,
     TwoStageSettings,
     WindowSettings,
 )
-from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
 from concord.workers.parts import Group, Registry, an_entry
 
 # Each engine is imported when it runs first: its kernels, and CP-SAT, cost half a second that a list of names can do

@@ -30,9 +30,9 @@ from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import LinearRows
-from concord.schemas.settings import AgreementSettings
 from concord.workers.constraints.constraint_set import GroundConstraints
 from concord.workers.inference.core.chain import viterbi
+from concord.workers.models.settings import AgreementSettings
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
 

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from concord.schemas.settings import HmmSettings
 from concord.workers.features.extractors import shape
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.settings import HmmSettings
 from concord.workers.storage.files import write_whole
 
 KIND = "hmm"

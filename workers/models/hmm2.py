@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from concord.schemas.settings import Hmm2Settings
 from concord.workers.models import hmm
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 from concord.workers.models.hmm import HmmModel
 from concord.workers.models.second_order import best_second_order, earlier
+from concord.workers.models.settings import Hmm2Settings
 
 KIND = "hmm2"
 FIRST = "first"

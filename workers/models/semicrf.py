@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from concord.schemas.document import Batch
 from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Scheme
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
-from concord.schemas.settings import SemiCrfSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
 from concord.workers.features.segments import WholeSegments, first_features, last_features
@@ -43,6 +42,7 @@ from concord.workers.models.segments import (
     marginals,
     max_marginals,
 )
+from concord.workers.models.settings import SemiCrfSettings
 
 KIND = "semicrf"
 WEIGHTS_FILE = "weights.bin"

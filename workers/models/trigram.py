@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
-from concord.schemas.trigram import TrigramSettings, TrigramWindow
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
+from concord.workers.features.settings import TrigramWindow
 from concord.workers.features.windows import Windows, numbered
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
@@ -32,6 +32,7 @@ from concord.workers.models.memory import timbl
 from concord.workers.models.memory.nearest import Nearest, Vote
 from concord.workers.models.memory.neighbourhoods import Classifier, Codes, Neighbourhoods, told_once
 from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
+from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import LocalScores
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import read_table

@@ -6,10 +6,10 @@ import json
 from typing import NamedTuple
 
 from concord.schemas.settings import TextSettings
-from concord.schemas.trigram import Metric, TrigramSettings
 from concord.workers.corpus.shards import DEFAULT_TEXT
 from concord.workers.learning.search.progressive import TrialTally
 from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, tried
+from concord.workers.models.memory.settings import Metric, TrigramSettings
 from concord.workers.models.trigram import NEAREST
 from concord.workers.remote.task import Task
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from concord.schemas.columns import Reject
 from concord.schemas.document import Document
-from concord.schemas.settings import AddressSettings
 from concord.workers.corpus.readers.fields import Field, document_of_fields
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
 from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.workers.corpus.settings import AddressSettings
 
 MARKS = re.compile(r",|[^\s,](?:\S*[^\s,])?")
 """Words, and the commas around them each by itself; a comma inside a word, as in 1,200, stays there."""

@@ -14,7 +14,6 @@ from typing import Literal
 
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
-from concord.schemas.settings import CitationSettings
 from concord.workers.corpus.readers.fields import Field, document_of_fields
 from concord.workers.corpus.readers.lines import (
     PLAIN,
@@ -28,6 +27,7 @@ from concord.workers.corpus.readers.lines import (
     split_by_count,
 )
 from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.workers.corpus.settings import CitationSettings
 
 FIELD = re.compile(r"\s*<([A-Za-z_]\w*)>(.*?)</\1>\s*")
 TOKEN = re.compile(r"[\w'`/-]+|[^\w\s]")

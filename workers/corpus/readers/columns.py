@@ -8,7 +8,6 @@ from pathlib import Path
 from concord.schemas.columns import CORPUS, LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, UsageError
-from concord.schemas.settings import ColumnsSettings
 from concord.workers.corpus.readers.lines import (
     BIO,
     PLAIN,
@@ -22,6 +21,7 @@ from concord.workers.corpus.readers.lines import (
     split_by_count,
 )
 from concord.workers.corpus.readers.reader import or_nothing, source_files
+from concord.workers.corpus.settings import ColumnsSettings
 
 TOKEN_COLUMNS = (TOKENS, "pos", "chunk", LABELS)
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from concord.schemas.columns import Misfit, Reject
 from concord.schemas.document import Document
-from concord.schemas.settings import MailSettings
 from concord.workers.corpus.readers.lines import id_prefix
 from concord.workers.corpus.readers.reader import NOTHING, BadLineError, source_files
 from concord.workers.corpus.readers.spans import CharSpan, marked_document
 from concord.workers.corpus.readers.text import text_of_bytes
+from concord.workers.corpus.settings import MailSettings
 
 TAG = re.compile(r"<(/?)(stime|etime|speaker|location|paragraph|sentence)>")
 LINE_END = re.compile(r"\n")

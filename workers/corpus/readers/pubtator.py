@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from concord.schemas.columns import Misfit, Reject
 from concord.schemas.document import Document
-from concord.schemas.settings import PubtatorSettings
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
 from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
 from concord.workers.corpus.readers.spans import CharSpan, SpanFault, marked_document
+from concord.workers.corpus.settings import PubtatorSettings
 
 PART = re.compile(r"([^|\t]*[^|\s])\|([ta])\|(.*)", re.DOTALL)
 OFFSET = re.compile(r"[0-9]{1,9}")

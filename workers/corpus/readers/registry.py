@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from concord.schemas.settings import (
-    AddressSettings,
-    CitationSettings,
-    ColumnsSettings,
-    ConllSettings,
-    MailSettings,
-    PubtatorSettings,
-    ReaderSettings,
-    TextReaderSettings,
-    UmassSettings,
-)
+from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.addresses import read_addresses
 from concord.workers.corpus.readers.citations import read_citations
 from concord.workers.corpus.readers.columns import read_columns
@@ -21,6 +11,16 @@ from concord.workers.corpus.readers.pubtator import read_pubtator
 from concord.workers.corpus.readers.reader import ReaderEntry
 from concord.workers.corpus.readers.text import read_text
 from concord.workers.corpus.readers.umass import read_umass
+from concord.workers.corpus.settings import (
+    AddressSettings,
+    CitationSettings,
+    ColumnsSettings,
+    ConllSettings,
+    MailSettings,
+    PubtatorSettings,
+    TextReaderSettings,
+    UmassSettings,
+)
 from concord.workers.parts import Group, Registry, an_entry
 
 OWN: dict[str, ReaderEntry] = {

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from concord.schemas.document import Column, Document, SourceSpans
 from concord.schemas.labels import OUTSIDE
-from concord.schemas.settings import MarkedTextSettings
 from concord.workers.corpus.readers.text import batch_from_texts
+from concord.workers.corpus.settings import MarkedTextSettings
 
 EMPTY = "hold no token; left out"
 WIDENED = "start or end inside a token; widened"

@@ -11,10 +11,11 @@ import pyarrow as pa
 from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, absent, decode, string_faults
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import CorpusError, DocumentError
-from concord.schemas.settings import TextReaderSettings, TextSettings
+from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import open_parquet, parquet_files, read_row_group
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
+from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.corpus.tokenizers.registry import load_tokenizer
 
 BYTE_ORDER_MARK = "\ufeff"

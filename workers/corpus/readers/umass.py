@@ -13,7 +13,6 @@ from pathlib import Path
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.labels import OUTSIDE
-from concord.schemas.settings import UmassSettings
 from concord.workers.corpus.readers.lines import (
     PREFIXES,
     SKIP,
@@ -25,6 +24,7 @@ from concord.workers.corpus.readers.lines import (
     split_by_count,
 )
 from concord.workers.corpus.readers.reader import or_nothing, source_files
+from concord.workers.corpus.settings import UmassSettings
 
 COLUMNS = (TOKENS, SKIP, SKIP, LABELS)
 OTHER_COLUMNS = "a citation has token, two columns and label; the reader 'columns' takes other layouts"

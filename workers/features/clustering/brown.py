@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from concord.schemas.potentials import Floats, Ints
-from concord.schemas.settings import BrownSettings
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
 from concord.workers.features.clusters import Clusters
+from concord.workers.features.settings import BrownSettings
 
 Mask = NDArray[np.bool_]
 AFTER = (1,)

@@ -22,9 +22,9 @@ from sklearn.utils.extmath import randomized_svd
 
 from concord.schemas.errors import InputError
 from concord.schemas.potentials import Floats, Ints
-from concord.schemas.settings import ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
 from concord.workers.features.clusters import Clusters
+from concord.workers.features.settings import ClusterSettings, CoOccurrenceSettings
 
 SMOOTHING = 0.75
 ROUNDS = 60

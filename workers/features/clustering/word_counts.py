@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.potentials import Ints
-from concord.schemas.settings import CoOccurrenceSettings
 from concord.workers.features.clusters import zeros
+from concord.workers.features.settings import CoOccurrenceSettings
 
 PLACES = (-2, -1, 1, 2)
 

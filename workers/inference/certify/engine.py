@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels, Spans
 from concord.schemas.problem import Problem, Score
-from concord.schemas.settings import CertifySettings
 from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.chains.window import best_in_windows, windows_hold
 from concord.workers.inference.core.engine import UNLIMITED
@@ -41,6 +40,7 @@ from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.relaxation.relaxation import Relaxed, relax
 from concord.workers.inference.relaxation.row_dual import prove_rows
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import CertifySettings
 
 STEPS_A_UNIT = 10_000
 """Steps of work in a millisecond of CP-SAT's deterministic time."""

@@ -17,11 +17,11 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import ANY, LinearRows, Problem
-from concord.schemas.settings import WindowSettings
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.settings import WindowSettings
 
 
 def solve(

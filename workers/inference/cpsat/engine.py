@@ -12,11 +12,11 @@ from ortools.sat.python import cp_model
 from concord.schemas.decoded import Budget, Decoded, Improvement, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from concord.schemas.settings import CpSatSettings
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
 from concord.workers.inference.cpsat.lattice import LatticeModel, build_model
+from concord.workers.inference.settings import CpSatSettings
 
 
 @dataclass(frozen=True, eq=False)

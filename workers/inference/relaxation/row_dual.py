@@ -27,11 +27,11 @@ from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Ints, Potentials
 from concord.schemas.problem import ANY, Problem
-from concord.schemas.settings import DiscrepancySettings
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
 from concord.workers.inference.search.discrepancy import discrepancy_search
+from concord.workers.inference.settings import DiscrepancySettings
 
 MOST_CELLS = 20_000_000
 """Chains with more edges than this get no bound: the table takes 8 bytes an edge, twice."""

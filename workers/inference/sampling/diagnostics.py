@@ -8,9 +8,9 @@ import numpy as np
 
 from concord.schemas.potentials import Floats
 from concord.schemas.problem import Problem
-from concord.schemas.settings import GibbsSettings
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import GibbsSettings
 
 
 class Diagnostic(NamedTuple):

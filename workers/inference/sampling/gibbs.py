@@ -30,7 +30,6 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import Problem, Score
-from concord.schemas.settings import GibbsSettings
 from concord.workers.inference.core.agreement import count_labels, labels_cost
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
@@ -44,6 +43,7 @@ from concord.workers.inference.sampling.names import Sites, sites_of
 from concord.workers.inference.sampling.settling import settle
 from concord.workers.inference.sampling.state import BEST, FLIPS, NOW, WORK, Chain, Slots, scratch_for, set_margins
 from concord.workers.inference.sampling.sweep import anneal, random_labels
+from concord.workers.inference.settings import GibbsSettings
 
 STEPS_A_LOOK = 2_000_000
 """Steps of work between looks at the clock: some tens of milliseconds."""

@@ -7,9 +7,9 @@ import numpy as np
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from concord.schemas.settings import AnytimeSettings
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.search import discrepancy, evolution
+from concord.workers.inference.settings import AnytimeSettings
 
 
 def solve(

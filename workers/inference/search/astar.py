@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from concord.schemas.settings import AstarSettings
 from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
@@ -33,6 +32,7 @@ from concord.workers.inference.search.partial import (
     start_partial,
 )
 from concord.workers.inference.search.tree import EXPANDED, USED, Tree, add_node, grown, move, new_tree
+from concord.workers.inference.settings import AstarSettings
 
 FIRST_SIZE = 1 << 12
 

@@ -18,13 +18,13 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Ints
 from concord.schemas.problem import Problem
-from concord.schemas.settings import BeamSettings
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
 from concord.workers.inference.search.tree import EXPANDED, Tree, add_node, move, new_tree
+from concord.workers.inference.settings import BeamSettings
 
 
 def solve(

@@ -18,12 +18,12 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import Problem
-from concord.schemas.settings import CspSettings
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.search.depth_first import new_probe, open_loss, run
 from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
+from concord.workers.inference.settings import CspSettings
 
 
 def solve(

@@ -17,12 +17,12 @@ import numpy as np
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from concord.schemas.settings import DiscrepancySettings
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.depth_first import new_probe, open_loss, run
 from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
+from concord.workers.inference.settings import DiscrepancySettings
 
 
 def solve(

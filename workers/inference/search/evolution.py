@@ -18,7 +18,6 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats
 from concord.schemas.problem import Problem
-from concord.schemas.settings import EvolutionSettings
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
@@ -27,6 +26,7 @@ from concord.workers.inference.search.depth_first import first_solution
 from concord.workers.inference.search.incremental_score import IncrementalScore, evaluate, incremental_score
 from concord.workers.inference.search.partial import chain_loss
 from concord.workers.inference.search.variation import DRAWS, breed, mutate
+from concord.workers.inference.settings import EvolutionSettings
 
 
 class Population(NamedTuple):

@@ -25,7 +25,6 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Floats, Potentials
 from concord.schemas.problem import Problem
-from concord.schemas.settings import TwoStageSettings
 from concord.workers.inference.core.chain import viterbi_score
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
@@ -34,6 +33,7 @@ from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
 from concord.workers.inference.cpsat.engine import LatticeSolution, solve_model
 from concord.workers.inference.cpsat.lattice import build_model
 from concord.workers.inference.numerics import UNIT_SLACK
+from concord.workers.inference.settings import TwoStageSettings
 from concord.workers.inference.two_stage.price import Band
 from concord.workers.inference.two_stage.violations import Violations
 

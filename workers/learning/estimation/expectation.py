@@ -24,7 +24,6 @@ import numpy as np
 
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Floats, Ints, Potentials
-from concord.schemas.settings import HmmSettings
 from concord.workers.compiling.kernel import kernel_in_place
 from concord.workers.features.incidence import Starts
 from concord.workers.inference.core.chain import best_labels
@@ -40,6 +39,7 @@ from concord.workers.learning.estimation.hmm_counts import (
 )
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled
 from concord.workers.models.hmm import Tables
+from concord.workers.models.settings import HmmSettings
 
 
 class ExpectedWords(NamedTuple):

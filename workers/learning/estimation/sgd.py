@@ -17,11 +17,11 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from concord.schemas.potentials import Floats
-from concord.schemas.settings import SgdSettings
 from concord.workers.compiling.kernel import kernel_in_place
 from concord.workers.features.incidence import Ids, Lists, Starts
 from concord.workers.learning.estimation.chains import Bools, TrainingChains, score_tokens
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled
+from concord.workers.models.settings import SgdSettings
 
 CERTAIN = 1e-4
 """A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""

@@ -19,7 +19,6 @@ from concord.schemas.codl import CodlSettings
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats
-from concord.schemas.settings import HmmSettings, PerceptronSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.incidence import Ids, Starts, incidence
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
@@ -32,6 +31,7 @@ from concord.workers.learning.trainers.trainer import Seen
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm import HmmModel, Tables, save
+from concord.workers.models.settings import HmmSettings, PerceptronSettings
 
 NAME = "codl"
 

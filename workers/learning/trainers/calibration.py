@@ -24,10 +24,10 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Floats, Potentials
-from concord.schemas.settings import CalibrationSettings, ScoresSettings
 from concord.workers.learning.estimation.lbfgs import Limits, minimise
 from concord.workers.learning.estimation.objective import ChainRoom, add_sentences
 from concord.workers.models.scores import MissingScoresError, ScoresModel, joined, label_ids
+from concord.workers.models.settings import CalibrationSettings, ScoresSettings
 
 LIMITS = Limits(500, gradient=1e-7, decrease=1e-10)
 

@@ -12,7 +12,6 @@ import pycrfsuite
 
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.settings import CrfSettings
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import compile_weights
@@ -22,6 +21,7 @@ from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.crf import CrfModel, LearnedCrf, save
 from concord.workers.models.crfsuite_file import ModelFileError, read_crfsuite
 from concord.workers.models.folder import ModelError, begin
+from concord.workers.models.settings import CrfSettings
 
 NAME = "crfsuite"
 CRFSUITE_FILE = "model.crfsuite"

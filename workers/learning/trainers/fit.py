@@ -16,7 +16,6 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats
-from concord.schemas.settings import FeatureSettings, FittingSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.incidence import Attributes, Ids, incidence
 from concord.workers.features.templates import FeatureSet
@@ -26,6 +25,7 @@ from concord.workers.learning.trainers.trainer import Seen
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
 from concord.workers.models.crf import CrfModel, LearnedCrf, load, save
 from concord.workers.models.folder import begin
+from concord.workers.models.settings import FeatureSettings, FittingSettings
 
 
 class Given(NamedTuple):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.settings import FeatureSettings
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN, Entry, Gazetteer
 from concord.workers.features.templates import FeatureSet, feature_set, lists_of
 from concord.workers.learning.trainers.trainer import gold_of
+from concord.workers.models.settings import FeatureSettings
 
 
 def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> FeatureSet:

@@ -16,7 +16,6 @@ from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Ints
-from concord.schemas.settings import HmmSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.features.extractors import shape
@@ -26,6 +25,7 @@ from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, e
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm import HmmModel, Tables, save
+from concord.workers.models.settings import HmmSettings
 
 NAME = "hmm"
 

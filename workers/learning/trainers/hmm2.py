@@ -13,7 +13,6 @@ import numpy as np
 
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.potentials import Floats
-from concord.schemas.settings import Hmm2Settings, HmmSettings
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.hmm_counts import shares, witten_bell
 from concord.workers.learning.trainers import hmm
@@ -21,6 +20,7 @@ from concord.workers.learning.trainers.trainer import Progress, Seen
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm2 import FIRST, Hmm2Model, save
 from concord.workers.models.second_order import earlier
+from concord.workers.models.settings import Hmm2Settings, HmmSettings
 
 NAME = "hmm2"
 

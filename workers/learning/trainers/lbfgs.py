@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from concord.schemas.document import Document
-from concord.schemas.settings import LbfgsSettings
 from concord.workers.learning.estimation.lbfgs import Limits, minimise
 from concord.workers.learning.estimation.objective import Objective
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
+from concord.workers.models.settings import LbfgsSettings
 
 NAME = "lbfgs"
 

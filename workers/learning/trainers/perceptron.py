@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.settings import PerceptronSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared_weights import row_weights, with_weights
@@ -19,6 +18,7 @@ from concord.workers.learning.estimation.perceptron import run_passes
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
+from concord.workers.models.settings import PerceptronSettings
 from concord.workers.storage.files import write_whole
 
 NAME = "perceptron"

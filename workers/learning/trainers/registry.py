@@ -6,7 +6,11 @@ from typing import Any
 
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
-from concord.schemas.settings import (
+from concord.schemas.settings import TrainerSettings
+from concord.workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked, trigram
+from concord.workers.learning.trainers.trainer import Trainer, Tunes
+from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.models.settings import (
     CrfSettings,
     Hmm2Settings,
     HmmSettings,
@@ -15,11 +19,7 @@ from concord.schemas.settings import (
     SemiCrfSettings,
     SgdSettings,
     StackedSettings,
-    TrainerSettings,
 )
-from concord.schemas.trigram import TrigramSettings
-from concord.workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked, trigram
-from concord.workers.learning.trainers.trainer import Trainer, Tunes
 from concord.workers.parts import Group, Registry, a_class, an_entry
 
 DEFAULT = sgd.NAME

@@ -13,7 +13,6 @@ import numpy as np
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.potentials import LARGEST_WEIGHT, Floats
-from concord.schemas.settings import SemiCrfSettings
 from concord.workers.features.incidence import Attributes, Incidence, incidence
 from concord.workers.features.scorer import FeatureWeights
 from concord.workers.features.segments import WholeSegments, first_features, last_features
@@ -25,6 +24,7 @@ from concord.workers.learning.trainers.fit import Given
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.folder import begin
 from concord.workers.models.semicrf import LearnedSemiCrf, SemiCrfModel, save
+from concord.workers.models.settings import SemiCrfSettings
 
 NAME = "semicrf"
 ALL = FeatureRules(0.0, possible_states=True, possible_transitions=True)

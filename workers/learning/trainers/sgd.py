@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from concord.schemas.document import Document
-from concord.schemas.settings import SgdSettings
 from concord.workers.learning.estimation.objective import Objective
 from concord.workers.learning.estimation.sgd import Rates, run_passes
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
+from concord.workers.models.settings import SgdSettings
 
 NAME = "sgd"
 

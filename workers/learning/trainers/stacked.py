@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.settings import SgdSettings, StackedSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.learning.estimation.sgd import passes_over
 from concord.workers.learning.search.folds import fold_of
@@ -17,6 +16,7 @@ from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin
 from concord.workers.models.model import viterbi_labels
+from concord.workers.models.settings import SgdSettings, StackedSettings
 from concord.workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, save
 from concord.workers.storage.scratch import scratch_folder
 

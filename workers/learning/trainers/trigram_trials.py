@@ -19,7 +19,6 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Ints
-from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.features.windows import Windows, numbered, values_of
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
@@ -29,6 +28,7 @@ from concord.workers.learning.trainers.trigram import entities_for, label_set, l
 from concord.workers.models.memory import timbl
 from concord.workers.models.memory.nearest import Vote
 from concord.workers.models.memory.neighbourhoods import Classifier, Codes
+from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.models.trigram import NEAREST, Instances, nearest
 from concord.workers.storage.scratch import scratch_folder
 

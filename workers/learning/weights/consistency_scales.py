@@ -10,13 +10,13 @@ import numpy as np
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Problem
-from concord.schemas.settings import GibbsSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.evaluation.conlleval import EntityCounts
 from concord.workers.evaluation.figures import f1
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.sampling import gibbs
+from concord.workers.inference.settings import GibbsSettings
 from concord.workers.learning.search.climbing import SettingsPoint, alike, climb
 from concord.workers.learning.search.trials import SettingsSearch, Trial
 from concord.workers.models.model import Model, local_scores

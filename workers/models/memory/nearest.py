@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concord.schemas.potentials import Floats, Ints
-from concord.schemas.trigram import Decay, Metric
 from concord.workers.compiling.kernel import inner_in_place, kernel
 from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+from concord.workers.models.memory.settings import Decay, Metric
 
 FARTHEST = 2.0
 """δ of two values that go with no class in common, or of which one was never seen."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from concord.schemas.errors import InputError
-from concord.schemas.trigram import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.storage.scratch import scratch_folder
 
 ALGORITHMS = {"ib1": "-a0", "igtree": "-a1", "tribl2": "-a4"}

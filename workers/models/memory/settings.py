@@ -1,4 +1,4 @@
-"""Settings of the memory-based learner of label n-grams; apart, since kernels are named by the settings they import."""
+"""Options of the memory-based learner of label n-grams."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from concord.schemas.settings import CountingSettings
+from concord.workers.features.settings import TrigramWindow
+from concord.workers.models.settings import CountingSettings
 
 
 class Metric(StrEnum):
@@ -36,17 +37,6 @@ class Decay(StrEnum):
     INVERSE = "inverse"
     LINEAR = "linear"
     EXPONENTIAL = "exponential"
-
-
-class TrigramWindow(StrEnum):
-    """What is looked at around a token."""
-
-    WORDS = "words"
-    """Words and how they are written."""
-    CHUNKS = "chunks"
-    """These with tags of the column ``pos``."""
-    NAMES = "names"
-    """These with tags of the column ``chunk``, affixes, and the entities of the training documents."""
 
 
 class TrigramSettings(CountingSettings):

@@ -1,0 +1,192 @@
+"""Options of the readers of other formats, and of the Parquet corpus that is written of what they read."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from concord.schemas.settings import (
+    TOKENIZER,
+    ReaderSettings,
+    Settings,
+    TextSettings,
+)
+
+PROBE = bytes(range(128)) + rb"\ud800 +2AA- .xn--tda"
+"""ASCII, and what UTF-7, Python's escapes and IDNA take for something else."""
+
+
+def _encoding(name: str) -> str:
+    """Python's own name of an encoding in which lines, blanks and tabs can be found as in ASCII."""
+    try:
+        known = codecs.lookup(name).name
+        plain = PROBE.decode(known) == PROBE.decode("ascii")
+    except LookupError as error:
+        raise ValueError(f"no text encoding is called {name!r}; give one such as utf-8, latin-1 or cp1252") from error
+    except UnicodeError:
+        plain = False
+    if not plain:
+        raise ValueError(f"{name}: ASCII looks different in it, so no line can be found; convert the file to UTF-8")
+    return known
+
+
+Encoding = Annotated[str, AfterValidator(_encoding)]
+
+
+Prefix = Annotated[str | None, Field(description="Start of document ids (default: the file's name).")]
+
+
+FileEncoding = Annotated[
+    Encoding, Field(description="Encoding of the files; latin-1 for CoNLL-2002 and CoNLL-2003's German.")
+]
+
+
+class ColumnsSettings(ReaderSettings):
+    """Column files: one token a line, a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
+
+    columns: tuple[str, ...] = Field(
+        ("tokens", "labels"), description="Column names in order: tokens, labels where there is gold; '_' skips one."
+    )
+    separator: Literal["whitespace", "tab"] = Field("whitespace", description="What stands between columns.")
+    scheme: Literal["bio", "plain"] = Field(
+        "bio",
+        description="Label scheme: 'bio' takes BIO, IOB1, BIOES and BILOU, which all come out as BIO; 'plain' any "
+        "label.",
+    )
+    boundary: str | None = Field(
+        "-DOCSTART-", pattern=r"^\S([^\r\n]*\S)?$", description="Word with which a line starts that opens a document."
+    )
+    sentences_per_document: int | None = Field(
+        1, ge=1, description="Number of sentences of a document in a file without such lines; null refuses the file."
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+    @field_validator("columns")
+    @classmethod
+    def _names(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        named = [c for c in columns if c != "_"]
+        wrong = [c for c in named if not c.isidentifier() or c in ("token", "label")]
+        if wrong or "tokens" not in named or len(set(named)) != len(named):
+            raise ValueError(
+                f"{','.join(columns)}: name 'tokens' once, gold 'labels', and no other name twice; names have "
+                "letters, digits and '_', and '_' alone skips a column"
+            )
+        return columns
+
+    @model_validator(mode="after")
+    def _documents(self) -> Self:
+        if self.boundary is None and self.sentences_per_document is None:
+            raise ValueError("give a boundary or sentences_per_document, so that documents end somewhere")
+        try:
+            (self.boundary or "").encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise ValueError(f"boundary {self.boundary!r} cannot be written in {self.encoding}") from error
+        return self
+
+
+class ConllSettings(ColumnsSettings):
+    """CoNLL-2003: word, part of speech, chunk and IOB1 tag; ``-DOCSTART-`` opens a document."""
+
+    columns: tuple[str, ...] = Field(
+        ("tokens", "pos", "chunk", "labels"), description="Column names in order; '_' skips one."
+    )
+    sentences_per_document: int | None = Field(
+        None, ge=1, description="Number of sentences of a document in a file without such lines; null refuses the file."
+    )
+
+
+class CitationSettings(ReaderSettings):
+    """Citations with fields: a token and its field a line, or a citation a line with inline tags."""
+
+    form: Literal["auto", "columns", "tags"] = Field(
+        "auto", description="Form of the file; 'auto' looks at the first line with text."
+    )
+    gold: bool = Field(
+        default=True, description="Whether the fields are gold labels; false for a file with a dummy column."
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+
+class UmassSettings(ReaderSettings):
+    """Citations with nested fields: token, two columns that are not used, and a label a level, joined by ``/``."""
+
+    levels: Literal["all", "outermost"] = Field(
+        "all",
+        description="Levels of fields: 'all' makes every path a type, such as venue/year; 'outermost' its first field.",
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+
+class AddressSettings(ReaderSettings):
+    """Addresses with fields: ``text |label`` a line, a blank line after each address."""
+
+    split_marks: bool = Field(
+        default=True, description="Make commas before and after words tokens, with the label of their field."
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+
+class TextReaderSettings(TextSettings):
+    """What reading raw text needs beyond what a run does, which reads Parquet only."""
+
+    encoding: Encoding = Field("utf-8", description="Encoding of .txt files; Parquet is always UTF-8.")
+
+
+class MarkedTextSettings(ReaderSettings):
+    """Texts with spans of characters: how tokens are cut, and what becomes of a span that they do not fit."""
+
+    language: str = Field("en", description="Language of the text (ISO 639-1), for the tokenizer.")
+    tokenizer: str | None = Field(
+        None,
+        pattern=TOKENIZER,
+        description="Tokenizer that cuts raw text, as NAME or NAME==VERSION; `concord list tokenizers` has them "
+        "(default: words).",
+    )
+    split_hyphens: bool = Field(
+        default=True,
+        description="Cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so by "
+        "--split-hyphens.",
+    )
+    unfit: Literal["widen", "drop"] = Field(
+        "widen", description="What becomes of a span that starts or ends inside a token: all of the token, or nothing."
+    )
+    encoding: FileEncoding = "utf-8"
+
+    @property
+    def cutting(self) -> TextSettings:
+        """How the texts are cut."""
+        return TextSettings(language=self.language, tokenizer=self.tokenizer, split_hyphens=self.split_hyphens)
+
+
+class MailSettings(MarkedTextSettings):
+    """Mails with inline tags, one document a file (Freitag's seminar announcements)."""
+
+    sentences: Literal["mail", "lines", "tagged"] = Field(
+        "mail", description="What counts as a sentence: the whole mail, a line, or what the tags of sentences mark."
+    )
+    prefix: Prefix = None
+
+
+class PubtatorSettings(MarkedTextSettings):
+    """PubTator: title and abstract, then a span of characters a line."""
+
+    sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
+
+    @property
+    def cutting(self) -> TextSettings:
+        """How the texts are cut."""
+        return super().cutting.model_copy(update={"sentence_limit": self.sentence_limit})
+
+
+class IngestSettings(Settings):
+    """How a corpus is laid out in Parquet. A run's shards do not depend on it."""
+
+    group_documents: int = Field(64, ge=1, description="Largest row group, in documents.")
+    group_tokens: int = Field(50_000, ge=1, description="Size at which a row group ends, in tokens.")
+    part_bytes: int = Field(64 << 20, ge=1, description="Size at which a part file ends, in bytes.")

@@ -1,0 +1,72 @@
+"""Options of what features look at: windows around a token, and clusters of words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from concord.schemas.settings import (
+    Settings,
+)
+
+
+class TrigramWindow(StrEnum):
+    """What is looked at around a token."""
+
+    WORDS = "words"
+    """Words and how they are written."""
+    CHUNKS = "chunks"
+    """These with tags of the column ``pos``."""
+    NAMES = "names"
+    """These with tags of the column ``chunk``, affixes, and the entities of the training documents."""
+
+
+class ClusterSettings(Settings):
+    """How words are put into clusters."""
+
+    clusters: tuple[int, ...] = Field(
+        (50, 200, 1000), min_length=1, description="Numbers of clusters: one clustering for each."
+    )
+    words: int = Field(
+        60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
+    )
+    seed: int = Field(0, ge=0, description="Seed of k-means and of the decomposition.")
+
+    @model_validator(mode="after")
+    def _sizes_differ(self) -> Self:
+        if len(set(self.clusters)) != len(self.clusters) or min(self.clusters) < 2:
+            raise ValueError("clusters: give different sizes of at least 2")
+        return self
+
+
+class CoOccurrenceSettings(ClusterSettings):
+    """How words are put into clusters by the words that stand around them."""
+
+    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
+    contexts: int = Field(
+        4_000, ge=1, description="Number of words, the most frequent ones, that are looked for around the others."
+    )
+    dimensions: int = Field(100, ge=1, description="Dimensions of the vector that stands for a word's contexts.")
+
+
+class BrownSettings(Settings):
+    """How words are put into a tree by the words that stand before and after them."""
+
+    clusters: int = Field(
+        320, ge=2, le=2_000, description="Number of classes that words are put into, the leaves of the tree."
+    )
+    prefixes: tuple[int, ...] = Field(
+        (4, 6, 10, 20), min_length=1, description="Numbers of first bits: one clustering for each."
+    )
+    words: int = Field(
+        60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
+    )
+    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
+
+    @model_validator(mode="after")
+    def _lengths_differ(self) -> Self:
+        if len(set(self.prefixes)) != len(self.prefixes) or not 1 <= min(self.prefixes) <= max(self.prefixes) <= 30:
+            raise ValueError("prefixes: give different lengths of 1 to 30")
+        return self

@@ -1,0 +1,170 @@
+"""Options of the engines: default, range and meaning of each. Light, so that a list of them imports no engine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from concord.schemas.settings import (
+    LARGEST_TOLERANCE,
+    EngineSettings,
+)
+
+
+class GibbsSettings(EngineSettings):
+    """Annealed Gibbs sampling. Work is in labels, spans and places looked at."""
+
+    work: int | None = Field(
+        1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null samples to the end."
+    )
+    sweeps: int = Field(100, ge=1, description="Number of sweeps over the document, for each chain.")
+    chains: int = Field(1, ge=1, description="Number of independent chains; the best labelling of all is the answer.")
+    start: Literal["viterbi", "random"] = Field("viterbi", description="Labelling that the first chain starts from.")
+    temperature: float = Field(1.0, gt=0, description="Temperature c of the first sweep; it falls linearly to 0.")
+    cooling: Literal["linear", "none"] = Field(
+        "linear", description="Cooling schedule; 'none' keeps the temperature: plain sampling."
+    )
+    slot_loss: float = Field(10.0, ge=0, description="Largest loss, in nats, at which a span is offered as a whole.")
+    hard_weight: float = Field(30.0, gt=0, description="Price of a hard constraint while sampling, in nats a unit.")
+    sweeps_a_check: int = Field(20, ge=1, description="Number of sweeps between looks at the best labelling.")
+    settle: bool = Field(True, description="Search on from the best labelling seen: each name under each type.")
+
+
+class CpSatSettings(EngineSettings):
+    """The whole lattice as one CP-SAT model."""
+
+    deterministic_seconds: float = Field(
+        20.0, gt=0, description="Limit of CP-SAT's deterministic time; a limit of work comes before it."
+    )
+    tolerance: float = Field(
+        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which an answer counts as optimal."
+    )
+    most_tokens: int = Field(
+        5_000,
+        ge=1,
+        description="Longest document that is modelled, in tokens; of longer ones the start and the chain's bound "
+        "come back.",
+    )
+
+
+class SearchSettings(EngineSettings):
+    """What the search engines share. A run's own budget, of seconds or of work, comes before ``work``."""
+
+    work: int | None = Field(
+        1_000_000, ge=1, description="Limit of work, unless the run sets one; null searches to the end."
+    )
+
+
+class DiscrepancySettings(SearchSettings):
+    """Limited discrepancy search; defaults of Stokman (2011) table 6. Work is in expanded nodes."""
+
+    branching: int = Field(3, ge=1, description="b: number of labels tried for a token in the first iteration.")
+    branching_step: int = Field(1, ge=1, description="δb: how many labels more in each later iteration.")
+    token_multiplier: float = Field(1.3, gt=0, description="α: discrepancy allowed for each token, in nats.")
+    iteration_multiplier: float = Field(
+        1.5, gt=1, description="m: factor by which that allowance grows with each iteration."
+    )
+
+
+class EvolutionSettings(SearchSettings):
+    """Evolutionary search; defaults of Stokman (2011) table 6. Work is in labellings evaluated."""
+
+    work: int | None = Field(
+        20_000, ge=1, description="Limit of work, unless the run sets one; null breeds without end."
+    )
+    population: int = Field(30, ge=2, description="μ and λ: number of individuals, and of offspring in a generation.")
+    mutation: float = Field(0.25, gt=0, le=1, description="β: fraction of offspring that mutate.")
+    shift: float = Field(
+        0.9, ge=0, le=1, description="ω: fraction of mutations that shift a border; the others flip a section."
+    )
+    pressure: float = Field(1.5, ge=1, le=2, description="s: selection pressure; 1 ignores rank.")
+    hard_weight: float = Field(2.0, ge=0, description="γs: price of a hard constraint at first, in nats a unit.")
+    hard_weight_step: float = Field(1.0, ge=0, description="γδ: how much that price rises in each generation.")
+    branching: int = Field(3, ge=1, description="Number of labels tried for a token in the best-first start.")
+    start_nodes: int = Field(20_000, ge=1, description="Largest number of nodes that the best-first start expands.")
+
+
+class AnytimeSettings(EngineSettings):
+    """Discrepancy search up to a length, evolution above; Stokman (2011) table 6."""
+
+    tokens: int = Field(
+        60, ge=0, description="Longest document for discrepancy search, in tokens; evolution takes longer ones."
+    )
+    discrepancy: DiscrepancySettings = DiscrepancySettings()
+    evolution: EvolutionSettings = EvolutionSettings()
+
+
+class AstarSettings(SearchSettings):
+    """A*. Work is in expanded nodes."""
+
+    nodes: int = Field(
+        4_000_000, ge=1, description="Largest number of nodes in memory (28 bytes each); then the search gives up."
+    )
+
+
+class BeamSettings(EngineSettings):
+    """Beam search. Work is in expanded nodes."""
+
+    width: int = Field(50, ge=1, description="Number of partial labellings that are kept after each token.")
+
+
+class CertifySettings(EngineSettings):
+    """Certified inference: a sampler's answer, then a proof. Work is in what sampler and proof look at."""
+
+    work: int | None = Field(
+        1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null proves to the end."
+    )
+    sampler: GibbsSettings = Field(
+        GibbsSettings(sweeps=30, settle=False), description="Sampler of the first answer, where none is given."
+    )
+    rounds: int = Field(
+        16, ge=0, description="Largest number of rounds of relaxing a document and sampling what is left."
+    )
+    tolerance: float = Field(
+        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which a document counts as proven."
+    )
+    deterministic_seconds: float = Field(
+        5.0, gt=0, description="Limit of CP-SAT's deterministic time for a component; where it ends, a gap is left."
+    )
+    nodes: int = Field(
+        20_000, ge=1, description="Largest number of nodes of a search, where there are linear rows alone."
+    )
+    most_tokens: int = Field(
+        2_500,
+        ge=1,
+        description="Largest component to be proven, in undecided tokens; a larger one keeps its answer and its gap.",
+    )
+
+
+class CspSettings(SearchSettings):
+    """Weighted constraint satisfaction over candidate labels. Work is in expanded nodes."""
+
+    candidates: int = Field(
+        3, ge=1, description="Number of labels that a token may choose from; the paper's three trigrams name three."
+    )
+    margin: float = Field(10.0, ge=0, description="Largest loss, in nats, of the best labelling with a candidate.")
+
+
+class WindowSettings(EngineSettings):
+    """Dynamic programming over windows of labels. Work is in tokens."""
+
+    width: int = Field(3, ge=2, le=8, description="Number of neighbouring tokens that a row may span to be searched.")
+    states: int = Field(
+        100_000,
+        ge=1,
+        le=10_000_000,
+        description="Largest number of states of a token; beyond it windows are narrower.",
+    )
+
+
+class TwoStageSettings(CpSatSettings):
+    """Fersini et al.'s two stages."""
+
+    tau: float = Field(
+        0.99, ge=0, le=1, description="τ: fraction of the local score, from worst to best, that stage two must keep."
+    )
+    violations: Literal["degree", "once"] = Field(
+        "degree",
+        description="Price of a broken row: its weight times its degree, or, however badly it breaks, once its weight.",
+    )

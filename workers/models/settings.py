@@ -1,0 +1,244 @@
+"""Options by which models are trained, calibrated and read; a model folder keeps its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from concord.schemas.settings import (
+    Settings,
+    TrainerSettings,
+)
+
+
+class FeatureSettings(TrainerSettings):
+    """What a CRF looks at."""
+
+    files: ClassVar[tuple[str, ...]] = ("clusters", "gazetteers")
+
+    features: str = Field(
+        "core+pos+mentions+entities",
+        description="Feature sets, joined by +; `concord list features` has them.",
+    )
+    clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
+    gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
+
+
+class CrfSettings(FeatureSettings):
+    """How python-crfsuite trains a CRF: its features and the options of CRFsuite's L-BFGS."""
+
+    c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
+    c2: float = Field(0.1, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
+    max_iterations: int = Field(100, ge=1, description="Largest number of iterations of L-BFGS.")
+    min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
+    all_possible_transitions: bool = Field(True, description="Give weights also to label pairs that were never seen.")
+    all_possible_states: bool = Field(
+        True, description="Give weights also to pairs of attribute and label that were never seen."
+    )
+
+
+class FittingSettings(FeatureSettings):
+    """What the trainers of our own share: which features of a chain have a weight, and where they start."""
+
+    files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
+
+    min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
+    all_possible_transitions: bool = Field(True, description="Give weights also to label pairs that were never seen.")
+    all_possible_states: bool = Field(
+        True, description="Give weights also to pairs of attribute and label that were never seen."
+    )
+    start_from: str | None = Field(None, description="Model folder whose weights, by name, are the start.")
+
+
+class PerceptronSettings(FittingSettings):
+    """How an averaged perceptron is trained, by itself or under constraints."""
+
+    files: ClassVar[tuple[str, ...]] = (*FittingSettings.files, "constraints")
+
+    passes: int = Field(10, ge=1, description="Number of passes over all sentences.")
+    seed: int = Field(0, ge=0, description="Seed of the order of sentences, or documents.")
+    constraints: str | None = Field(
+        None, description="Constraint file under which documents are answered during training."
+    )
+    learn: Literal["cibt", "wcibt"] = Field(
+        "wcibt",
+        description="With constraints: cibt keeps their weights; wcibt learns those of rows, from 0, with the "
+        "model's, and writes them to constraints.yaml in the model's folder.",
+    )
+    engine: str = Field("certify", description="With constraints: the engine that answers, such as certify or beam.")
+    relaxed_weight: float = Field(
+        50.0,
+        gt=0,
+        description="With constraints: price of the hard ones where no answer keeps them all, in nats a unit.",
+    )
+
+    @property
+    def learning(self) -> str:
+        """``cibt`` or ``wcibt`` under constraints."""
+        return super().learning if self.constraints is None else self.learn
+
+
+class PriorSettings(FeatureSettings):
+    """The one prior of those that descend an objective of our own."""
+
+    c2: float = Field(0.3, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_l1_prior(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "c1" in given:
+            raise ValueError("c1: this trainer has no L1 prior; give --trainer crfsuite, which has one")
+        return given
+
+
+class GradientSettings(FittingSettings, PriorSettings):
+    """What those that descend a CRF's objective share."""
+
+
+class LimitSettings(TrainerSettings):
+    """When L-BFGS ends, which looks at all sentences before each step."""
+
+    max_iterations: int = Field(100, ge=1, description="Largest number of iterations.")
+    decrease: float = Field(
+        1e-5, ge=0, description="Fraction of the loss; training ends where ten iterations lower it by less."
+    )
+    gradient: float = Field(
+        1e-5, ge=0, description="Fraction of the point's length; training ends where the gradient is shorter."
+    )
+
+
+class LbfgsSettings(LimitSettings, GradientSettings):
+    """How L-BFGS trains a CRF."""
+
+
+class SemiCrfSettings(LimitSettings, PriorSettings):
+    """How L-BFGS trains a semi-Markov CRF, and what engines are given of it."""
+
+    longest: int = Field(100, ge=1, description="Longest segment, in tokens; longer ones of training are cut.")
+    min_whole: int = Field(
+        1,
+        ge=1,
+        description="Least number of training segments with the words or pattern of a whole segment, for these to "
+        "count.",
+    )
+    scores: Literal["best", "marginals"] = Field(
+        "best",
+        description="Token scores given to engines: max-marginals (0 for the best segmentation, negative otherwise), "
+        "or logarithms of marginal probabilities.",
+    )
+
+
+class SgdSettings(GradientSettings):
+    """How stochastic gradient descent trains a CRF: a step a sentence, on one core."""
+
+    c2: float = Field(
+        0.03, ge=0, description="Weight of the quadratic prior: c2 · Σ w². Dropout does most of its work."
+    )
+    passes: int | None = Field(
+        None,
+        ge=1,
+        description="Number of passes over all sentences (default: 30, and more, up to 300, below 67,000 tokens).",
+    )
+    rate: float = Field(0.05, gt=0, description="Length of the steps in the first pass.")
+    decay: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Factor of the rate after each pass (default: so that the last pass has a tenth of the rate).",
+    )
+    dropout: float = Field(0.3, ge=0, lt=1, description="Fraction of each token's features that a step does not see.")
+    seed: int = Field(0, ge=0, description="Seed of the order of sentences and of what is dropped.")
+
+
+class CountingSettings(TrainerSettings):
+    """What trainers share that count."""
+
+    labels: tuple[str, ...] = Field((), description="Labels that labelled documents may lack.")
+
+
+class HmmSettings(CountingSettings):
+    """How a hidden Markov model is counted, and learns on from documents without labels."""
+
+    corpora: ClassVar[tuple[str, ...]] = ("pool",)
+
+    pool: str | None = Field(None, description="Corpus whose words are learned from as well, without labels.")
+    em: Literal["soft", "hard"] = Field(
+        "soft", description="Count of an unlabelled token: all labels by their probability, or the best one."
+    )
+    mixing: Literal["models", "counts"] = Field(
+        "models", description="What is mixed: probabilities learned from either corpus, or counts of both."
+    )
+    gamma: float = Field(0.9, ge=0, le=1, description="With mixing=models: share of the model of labelled documents.")
+    weight: float = Field(0.1, gt=0, le=1, description="With mixing=counts: weight of an unlabelled token.")
+    iterations: int = Field(10, ge=1, description="Largest number of times that the pool is labelled.")
+    change: float = Field(
+        1e-4, ge=0, description="Change of the loss, in nats a token; learning ends where it is smaller."
+    )
+
+    @model_validator(mode="after")
+    def _has_what_it_mixes(self) -> Self:
+        changed = {name for name, field in HmmSettings.model_fields.items() if getattr(self, name) != field.default}
+        if self.pool is None and changed - {"labels"}:
+            raise ValueError(f"{', '.join(sorted(changed - {'labels'}))}: give a pool, too")
+        return self
+
+
+class Hmm2Settings(CountingSettings):
+    """How a hidden Markov model of the second order is counted."""
+
+
+class StackedSettings(SgdSettings):
+    """How the two CRFs of a two-stage model are trained: each as by `SgdSettings`."""
+
+    folds: int = Field(
+        5,
+        ge=2,
+        description="Number of first models, each trained without a part of the documents, whose answers the second "
+        "learns from.",
+    )
+
+    @model_validator(mode="after")
+    def _begins_anew(self) -> Self:
+        if self.start_from is not None:
+            raise ValueError("start_from: two stages begin anew, since an earlier model has seen what is held out")
+        return self
+
+
+class ScoresSettings(Settings):
+    """What the scores of another tagger are, which stand in a column of the corpus."""
+
+    labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        min_length=1, description="Labels, in the order of the scores."
+    )
+    column: str = Field(
+        "scores", min_length=1, description="Column of the corpus that has a list of scores for each token."
+    )
+    form: Literal["log-probabilities", "logits"] = Field(
+        "log-probabilities", description="Kind of the scores; of logits the log-softmax is taken."
+    )
+    temperature: float = Field(1.0, ge=0.01, le=100, description="Number that the scores are divided by.")
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Self:
+        if len(set(self.labels)) != len(self.labels):
+            raise ValueError("a label is there twice")
+        return self
+
+
+class CalibrationSettings(Settings):
+    """What is learned of a model on labelled documents beside the scales of its label consistency."""
+
+    temperature: Literal["learned", "kept"] = Field("learned", description="Temperature of a model of scores.")
+    transitions: Literal["learned", "kept"] = Field("learned", description="Transitions of a model of scores.")
+    c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
+
+
+class AgreementSettings(Settings):
+    """How strong the prior is that a document gets from what a model says elsewhere in the corpus."""
+
+    scale: float = Field(0.2, ge=0, le=10, description="Factor of the log odds of a word's labels elsewhere.")
+    tokens: float = Field(
+        1.0, gt=0, le=1e6, description="Number of tokens that the shares of labels in the corpus stand for."
+    )
