@@ -82,6 +82,7 @@ def ports_of(pids: list[int]) -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_another_host_finds_every_port_closed_and_cannot_join(hosts: Hosts) -> None:
     base = Path(tempfile.mkdtemp(prefix="n", dir="/tmp"))  # short, so that Ray's sockets fit into it
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}

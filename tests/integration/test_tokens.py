@@ -85,6 +85,7 @@ def head(home: Path, **settings: str) -> Iterator[Head]:
             process.communicate("\n", timeout=120)
 
 
+@pytest.mark.slow
 def test_a_cluster_without_a_token_is_used_without_one(tmp_path: Path) -> None:
     with head(tmp_path, RAY_AUTH_MODE="disabled") as made:
         assert made.connect() == ["cpus 1", "set()"]
@@ -106,6 +107,7 @@ def test_a_cluster_with_a_token_is_used_with_it_and_says_what_is_wrong_otherwise
         assert "RAY_AUTH_MODE=disabled sends none; unset it" in said
 
 
+@pytest.mark.slow
 def test_auto_where_no_cluster_runs_is_one_line(tmp_path: Path) -> None:
     env = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
     with socket.socket() as probe:
