@@ -28,7 +28,7 @@ from concord.workers.compiling.told import LISTENERS, Compiling, listening
 LINE_SECONDS = 10.0
 """Without a terminal (a scheduled run's log) a line every so many seconds."""
 
-PATIENCE = 4.0
+SILENT_SECONDS = 4.0
 """Seconds that pass in silence: a process starts in less."""
 
 COMPILING = "compiling kernels, once a machine and version"
@@ -119,7 +119,7 @@ def show(*results: RenderableType, style: str | None = None) -> None:
 
 
 @contextmanager
-def explained(message: str, *, after: float = PATIENCE) -> Iterator[None]:
+def explained(message: str, *, after: float = SILENT_SECONDS) -> Iterator[None]:
     """Says why the block takes long once it has taken ``after`` seconds."""
     timer = threading.Timer(after, say, [message])
     timer.daemon = True
@@ -131,7 +131,7 @@ def explained(message: str, *, after: float = PATIENCE) -> Iterator[None]:
 
 
 class CompilingLines:
-    """A line on what is compiled ``where``, once that has taken `PATIENCE`, and every `LINE_SECONDS` from then on."""
+    """Tells what is compiled ``where``: after `SILENT_SECONDS`, then every `LINE_SECONDS`."""
 
     def __init__(self, where: str = "") -> None:
         self._where = where
@@ -139,7 +139,7 @@ class CompilingLines:
 
     def __call__(self, now: Compiling) -> None:
         """Hears of a kernel."""
-        if now.seconds >= PATIENCE and now.seconds - self._said >= LINE_SECONDS:
+        if now.seconds >= SILENT_SECONDS and now.seconds - self._said >= LINE_SECONDS:
             self._said = now.seconds
             say(f"{COMPILING}{self._where}: {now.done} done in {now.seconds:.0f} s, now {now.kernel}")
 

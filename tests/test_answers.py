@@ -17,7 +17,7 @@ from concord.workers.features.mentions import NOTHING
 from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.learning.trainers import sgd, stacked
 from concord.workers.learning.trainers.stacked import train
-from concord.workers.models.answers import WIDTH, answer_columns
+from concord.workers.models.answers import LONGEST_ENTITY, answer_columns
 from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import viterbi_labels
@@ -70,7 +70,7 @@ def _values(
         for at in range(len(e.words) - len(part) + 1)
         if len(e.words) > len(part) and e.words[at : at + len(part)] == part
     ]
-    long = mine is not None and len(mine.words) > WIDTH
+    long = mine is not None and len(mine.words) > LONGEST_ENTITY
     return (
         _most(others, (*types, OUTSIDE)),
         _most([kind for kind in others if kind >= 0], types),

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
-from concord.flows.cli.chains import LEVELS, WIDTH, picture
+from concord.flows.cli.chains import LEVELS, PICTURE_WIDTH, picture
 from concord.schemas.document import Document
 from concord.schemas.reports import ChainsReport, DocumentChains
 from concord.workers.corpus.ingestion import write_corpus
@@ -77,8 +77,8 @@ def test_the_picture_is_on_one_scale_and_as_wide_as_it_may_be() -> None:
         objective=((0.0, 1.0, 7.0), (7.0, 7.0, 7.0)),
     )
     assert picture(row)[:2] == ["▁▂█", "███"]
-    long = row.model_copy(update={"objective": (tuple(float(i // 2) for i in range(2 * WIDTH)),)})
-    assert len(picture(long)[0]) == WIDTH
+    long = row.model_copy(update={"objective": (tuple(float(i // 2) for i in range(2 * PICTURE_WIDTH)),)})
+    assert len(picture(long)[0]) == PICTURE_WIDTH
     assert picture(long)[1].startswith("▁ 0.00 to █ 59.00 nats")
     flat = row.model_copy(update={"objective": ((3.0,) * 8,)})
     assert picture(flat)[0] == LEVELS[0] * 8

@@ -189,7 +189,7 @@ def test_any_number_of_threads_makes_the_same_bytes() -> None:
 def test_more_blocks_than_sentences() -> None:
     chains = chains_of([Document.build("d", [["a"]], labels=[["x"]])], EVERYTHING)
     assert Objective(chains, 0.0)(np.zeros(chains.size))[0] == 0.0
-    assert module.BLOCKS > 1
+    assert module.SENTENCE_BLOCKS > 1
 
 
 def test_scores_beyond_all_numbers_are_an_infinite_loss() -> None:

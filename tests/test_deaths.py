@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.flows.cluster.deaths import ATTEMPTS, LETHAL_DOCUMENTS, PARTS, ClusterError, Deaths, GivenUpError, Work
+from concord.flows.cluster.deaths import (
+    ATTEMPTS,
+    LETHAL_DOCUMENTS,
+    SHARD_PARTS,
+    ClusterError,
+    Deaths,
+    GivenUpError,
+    Work,
+)
 from concord.workers.corpus.shards import Shard
 from tests.support.cut_shards import FIRST_ROW, cut, shard_of
 
@@ -39,12 +47,12 @@ def play(rows: int, lethal: Collection[int], order: random.Random) -> tuple[list
     return labelled, died
 
 
-@given(st.integers(1, 3 * PARTS), st.sets(st.integers(0, 10**9), max_size=LETHAL_DOCUMENTS), st.randoms())
+@given(st.integers(1, 3 * SHARD_PARTS), st.sets(st.integers(0, 10**9), max_size=LETHAL_DOCUMENTS), st.randoms())
 def test_the_lethal_rows_are_taken_out_and_no_others(rows: int, chosen: set[int], order: random.Random) -> None:
     lethal = sorted({row % rows for row in chosen})
     labelled, died = play(rows, lethal, order)
     assert [work.shard for work in labelled] == [shard_of(rows)._replace(lethal=tuple(lethal))]
-    steps = 0 if rows == 1 else 1 if rows <= PARTS else 2
+    steps = 0 if rows == 1 else 1 if rows <= SHARD_PARTS else 2
     assert died <= (ATTEMPTS if lethal else 0) + len(lethal) * (steps - 1 + ATTEMPTS if steps else 0)
 
 

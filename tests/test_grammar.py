@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from concord.flows.cli import next_steps
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import MEANINGS, Exit, exit_codes
-from concord.flows.cli.tree import CONFIG, FEW, HEADINGS, PANELS, SET, Command
+from concord.flows.cli.tree import CONFIG, HEADINGS, ONE_GROUP, PANELS, SET, Command
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.writers import made as made
 
@@ -250,7 +250,7 @@ def test_help_fits_eighty_columns_and_cuts_no_name(name: str, monkeypatch: pytes
     for option in leaf.command.options.values():
         assert {*option.opts, *option.secondary_opts} <= shown
     headings = [heading for heading in PANELS if f"─ {heading} ─" in text]
-    grouped = len(leaf.command.options) > FEW
+    grouped = len(leaf.command.options) > ONE_GROUP
     assert bool(headings) == grouped
     assert not grouped or "─ Options ─" not in text
 

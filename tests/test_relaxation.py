@@ -22,7 +22,7 @@ from concord.workers.inference.cpsat import engine as cpsat
 from concord.workers.inference.relaxation import relaxation
 from concord.workers.inference.relaxation.block_descent import descend, finish, start_at
 from concord.workers.inference.relaxation.groups import (
-    MOST_BOXES,
+    MOST_COUNT_BOXES,
     PricedGroups,
     group_cost,
     member_losses,
@@ -160,7 +160,7 @@ def test_boxes_beyond_the_limit_are_bounded_together() -> None:
     counts = np.stack(np.meshgrid(*[np.arange(size + 1)] * roles), axis=-1).reshape(-1, roles)
     total = counts.sum(axis=1)
     least = (0.5 * price * (total**2 - (counts**2).sum(axis=1)) - total).min()
-    assert workspace.tried[0] > MOST_BOXES
+    assert workspace.tried[0] > MOST_COUNT_BOXES
     assert bound <= least + 1e-9
 
 

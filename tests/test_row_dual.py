@@ -80,7 +80,7 @@ def test_the_proof_meets_brute_force() -> None:
 
 
 def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_dual, "STEPS", 1)
+    monkeypatch.setattr(row_dual, "ROUND_STEPS", 1)
     behind = 0
     for seed in SEEDS:
         problem = rows_alone(seed)

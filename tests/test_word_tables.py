@@ -118,7 +118,7 @@ def test_many_words_are_begun_anew(
     models: tuple[CrfsuiteModel, CrfsuiteModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tabled, plain = models
-    monkeypatch.setattr(word_tables, "MOST_BYTES", 1)
+    monkeypatch.setattr(word_tables, "MOST_TABLE_BYTES", 1)
     for words in (["Ada", "St"], [f"w{i}" for i in range(3000)], ["St", "Ada", "w5"]):
         batch = Batch.of([Document.build("d", [words[i : i + 3] for i in range(0, len(words), 3)])])
         assert tabled.potentials(batch).unary.tobytes() == plain.potentials(batch).unary.tobytes()

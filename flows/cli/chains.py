@@ -24,13 +24,13 @@ from concord.workers.inference.sampling.diagnostics import diagnose
 from concord.workers.inference.settings import GibbsSettings
 from concord.workers.models.model import local_scores, score_column
 
-SWEEPS = 1000
+PLAIN_SWEEPS = 1000
 """Without another number: a diagnostic needs more sweeps than a good labelling does."""
 
 RHAT_LIMIT = 1.05
 """Split R̂ above which chains count as not mixed."""
 
-WIDTH = 60
+PICTURE_WIDTH = 60
 LEVELS = "▁▂▃▄▅▆▇█"
 
 
@@ -53,7 +53,7 @@ def diagnose_chains(
     not there, and what reading corpus, model and constraints raises.
     """
     beside_flags(options, {"chains": Flag("--chains", str(chains))})
-    config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": SWEEPS})
+    config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
     if config.sweeps < 8:
         raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
     opened = open_model(model, LateRegistry(tracking))
@@ -124,7 +124,7 @@ def picture(row: DocumentChains) -> list[str]:
 
 
 def _means(chain: Floats) -> Floats:
-    """(at most `WIDTH`,) means of equal stretches."""
-    bounds = np.linspace(0, len(chain), min(WIDTH, len(chain)) + 1).astype(np.int64)
+    """(at most `PICTURE_WIDTH`,) means of equal stretches."""
+    bounds = np.linspace(0, len(chain), min(PICTURE_WIDTH, len(chain)) + 1).astype(np.int64)
     means: Floats = np.add.reduceat(chain, bounds[:-1]) / np.diff(bounds)
     return means

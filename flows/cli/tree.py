@@ -18,7 +18,7 @@ from concord.schemas.names import nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FEW = 8
+ONE_GROUP = 8
 """Options that are shown in one group; more are shown by what they are about."""
 
 WIDE = 12
@@ -77,7 +77,7 @@ class Command(TyperCommand):
         for option in self.options.values():
             _narrow(option)
             option.metavar = _value_word(option)
-        if len(self.options) > FEW:
+        if len(self.options) > ONE_GROUP:
             for name, option in self.options.items():
                 option.rich_help_panel = HEADINGS[name]
             self.params.sort(key=_place)
@@ -92,7 +92,7 @@ class Command(TyperCommand):
         option = super().get_help_option(ctx)
         if option is not None:
             option.metavar = ""
-            if len(self.options) > FEW:
+            if len(self.options) > ONE_GROUP:
                 option.rich_help_panel = FORM
         return option
 

@@ -19,7 +19,7 @@ from concord.workers.corpus.shards import Shard
 ATTEMPTS = 2
 """How often a shard, or a row by itself, may lose its worker."""
 
-PARTS = 256
+SHARD_PARTS = 256
 """Into how many parts a shard is cut at once. A call costs milliseconds, a death the seconds of a worker's start."""
 
 LETHAL_DOCUMENTS = 20
@@ -120,7 +120,7 @@ class Deaths:
             )
 
     def _rehearse(self, case: _Case, shard: Shard) -> list[Work]:
-        parts = self.split(shard, PARTS)
+        parts = self.split(shard, SHARD_PARTS)
         case.rehearsals += len(parts)
         return [_rehearsal(part) for part in parts]
 

@@ -32,7 +32,7 @@ from concord.workers.storage.files import naming
 DEFAULT = RunSettings()
 TEXT_ID = "text"
 ENCODING_OPTION = "--encoding "
-MOST_BYTES = 256 << 20
+MOST_TEXT_BYTES = 256 << 20
 """Of one text: a hundred novels. What is larger is a corpus, or does not end."""
 
 CONFIDENCE = {"probability": PROBABILITY, "margin": MARGIN, "margin_status": MARGIN_STATUS}
@@ -156,10 +156,10 @@ def raw_file(path: Path) -> RawText:
 
 
 def raw_stream(file: BinaryIO, source: str) -> RawText:
-    """All that is left of a stream. Raises `TextError` where that is more than `MOST_BYTES`."""
-    content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+    """All that is left of a stream. Raises `TextError` where that is more than `MOST_TEXT_BYTES`."""
+    content = file.read(MOST_TEXT_BYTES + 1)
+    if len(content) > MOST_TEXT_BYTES:
         raise TextError(
-            f"{source}: more than {MOST_BYTES >> 20} MiB, which is too much for one document; cut it into several"
+            f"{source}: more than {MOST_TEXT_BYTES >> 20} MiB, which is too much for one document; cut it into several"
         )
     return RawText(source, content)

@@ -53,7 +53,7 @@ _BATCH = 100
 """`log_batch` takes at most 100 parameters and 1,000 metrics a call."""
 
 
-ANSWER_SECONDS = 30.0
+TRACKER_SECONDS = 30.0
 """How long MLflow may take, at the start of a run and once more at its end."""
 
 KILLED_SECONDS = 5.0
@@ -95,7 +95,7 @@ class Registered(NamedTuple):
 
 
 class Run:
-    """An open MLflow run. Every method raises `TrackingError` where MLflow does not answer in `ANSWER_SECONDS`."""
+    """An open MLflow run. Every method raises `TrackingError` where MLflow does not answer in `TRACKER_SECONDS`."""
 
     def __init__(self, tracking: Tracking, run_id: str) -> None:
         self.id = run_id
@@ -149,7 +149,7 @@ class Tracking:
         self._client: MlflowClient | None = None
         self._experiment = self.ask(_experiment_id)
 
-    def ask(self, call: Callable[[MlflowClient], T], *, seconds: float = ANSWER_SECONDS) -> T:
+    def ask(self, call: Callable[[MlflowClient], T], *, seconds: float = TRACKER_SECONDS) -> T:
         """What ``call`` gets from MLflow. Raises `TrackingError` where it does not within ``seconds``."""
         try:
             with applied(MLFLOW):
@@ -204,7 +204,7 @@ class Tracking:
         with suppress(TrackingError):
             self.ask(
                 lambda client: client.set_terminated(run.id, status),
-                seconds=ANSWER_SECONDS if failed else KILLED_SECONDS,
+                seconds=TRACKER_SECONDS if failed else KILLED_SECONDS,
             )
 
     def register(self, run: Run, name: str, *, alias: str = ALIAS) -> Registered:

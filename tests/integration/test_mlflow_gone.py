@@ -18,7 +18,7 @@ import pytest
 
 from concord.flows.cluster.cluster import STARTING
 from concord.flows.progress import COMPILING
-from concord.flows.tracking.tracking import ANSWER_SECONDS
+from concord.flows.tracking.tracking import TRACKER_SECONDS
 from tests.integration.conftest import World, markers
 from tests.integration.object_store import object_store
 from tests.integration.servers import SECRET, MlflowServer, mlflow_server
@@ -117,7 +117,7 @@ def test_mlflow_dies_and_the_same_command_logs_what_it_missed_and_no_secret_stay
             assert left[name].code == 5
             assert left[name].said.startswith(f"concord: MLflow at {server.shown}")
             assert "the same command logs what MLflow has missed" in left[name].said
-            assert left[name].waited < ANSWER_SECONDS + 60  # on a busy machine; MLflow's own limit is 8 minutes
+            assert left[name].waited < TRACKER_SECONDS + 60  # on a busy machine; MLflow's own limit is 8 minutes
             assert (world.folder / name / "manifest.json").is_file()
             assert markers(world, name) == 12
 

@@ -19,7 +19,7 @@ from concord.workers.constraints.rows import selected
 from concord.workers.inference.registry import Decoder
 
 ENGINE = "cpsat"
-WORK = 2_000
+CONFLICT_WORK = 2_000
 """Milliseconds of CP-SAT's deterministic time that one question may cost."""
 MOST_CONFLICTS = 20
 """Different conflicting sets that are looked for."""
@@ -102,7 +102,7 @@ def feasible(problem: Problem, group: Iterable[int], doc_id: str) -> bool:
         rows=selected(problem.rows, chosen[problem.rows.constraint]),
         agreements=tuple(a for a in problem.agreements if chosen[a.constraint]),
     )
-    decoded = Decoder.of(ENGINE, budget=Budget(work=WORK))(part, doc_id)
+    decoded = Decoder.of(ENGINE, budget=Budget(work=CONFLICT_WORK))(part, doc_id)
     if decoded.status is Status.INFEASIBLE:
         return False
     if decoded.penalty > 0:

@@ -15,10 +15,10 @@ from concord.schemas.potentials import Floats, Ints
 from concord.workers.certificates.checker import LEAF
 from concord.workers.inference.core.effort import Effort
 
-STEPS = 25
+BOX_STEPS = 25
 STEP_WORK = 5_000
 """Units of work that a step takes however little it looks at."""
-MOST_BOXES = 400
+MOST_PROOF_BOXES = 400
 """Boxes a group is split into at most; the last of them are left as they are."""
 CLOSE = 256.0
 """Units (2⁻⁴⁰ nats) that a group's bound may be above what it really gains."""
@@ -51,7 +51,7 @@ class Boxes:
             charge, bound = self._charged(low, high)
             self.tried += 1
             role = self._widest(low, high)
-            if bound <= self.gained + CLOSE or role < 0 or self.tried > MOST_BOXES or self.effort.spent:
+            if bound <= self.gained + CLOSE or role < 0 or self.tried > MOST_PROOF_BOXES or self.effort.spent:
                 self.found += [LEAF, *np.rint(charge).astype(np.int64).tolist()]
                 continue
             count = int(low[role])
@@ -74,7 +74,7 @@ class Boxes:
         charge = self.pairs @ low
         charge[high == 0] = BEYOND
         best, least, short = charge, np.inf, 1.0
-        for _ in range(STEPS):
+        for _ in range(BOX_STEPS):
             self.effort.work += STEP_WORK + self.prices.size + corners.size
             value, slope = self._value(charge, corners, penalties)
             if value < least:

@@ -36,7 +36,7 @@ from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.relaxation.relaxation import Prices as Learned
 from concord.workers.inference.relaxation.relaxation import relax
-from concord.workers.inference.relaxation.row_dual import STEPS, dual_bound
+from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, dual_bound
 
 NOTHING_NEW = [0, 0]
 """A stage that sets no price: one more look at what the last one left."""
@@ -154,7 +154,7 @@ class _ProofDraft:
         left = Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts)
         if viterbi_score(left) == -np.inf:
             return  # nothing is left: one more look closes the node
-        dual = dual_bound(self.problem, allowed, self.labels, steps=STEPS, tolerance=0.0)
+        dual = dual_bound(self.problem, allowed, self.labels, steps=ROUND_STEPS, tolerance=0.0)
         self.effort.work += dual.steps * p.unary.size
         units = _units(dual.multipliers)
         rows = {int(r): int(units[r]) for r in np.flatnonzero(units)}

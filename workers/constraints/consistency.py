@@ -41,7 +41,7 @@ from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel
 from concord.workers.constraints.constraint_set import GroundConstraints
 
-WIDTH = 12
+LONGEST_NAME = 12
 """Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -217,7 +217,9 @@ class LabelConsistency:
     @cached_property
     def digest(self) -> str:
         """Hex digest of counts, types and scales."""
-        state = hashlib.sha256(repr((self.counts.types, self.counts.fold_case, tuple(self.scales), WIDTH)).encode())
+        state = hashlib.sha256(
+            repr((self.counts.types, self.counts.fold_case, tuple(self.scales), LONGEST_NAME)).encode()
+        )
         for counts in (self.counts.exact, self.counts.subsequence, self.counts.unlabelled):
             state.update(counts.tobytes())
         return state.hexdigest()
@@ -251,7 +253,7 @@ class LabelConsistency:
 
 
 def document_keys(document: Document, *, fold_case: bool = False) -> NDArray[np.int32]:
-    """(N, `WIDTH`) the span keys of a document's words, as written or with letter case folded."""
+    """(N, `LONGEST_NAME`) the span keys of a document's words, as written or with letter case folded."""
     column = document.columns[TOKENS]
     codes = column.codes
     if fold_case and len(codes):
@@ -260,4 +262,4 @@ def document_keys(document: Document, *, fold_case: bool = False) -> NDArray[np.
         codes = np.array([folded.setdefault(column.values[i].lower(), len(folded)) for i in used.tolist()], np.int32)[
             place
         ]
-    return span_keys(codes, document.sentence_starts, WIDTH)
+    return span_keys(codes, document.sentence_starts, LONGEST_NAME)

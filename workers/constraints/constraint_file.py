@@ -34,7 +34,7 @@ from concord.workers.storage.files import naming
 
 ROOT = "constraints"
 
-MOST_BYTES = 10_000_000
+MOST_FILE_BYTES = 10_000_000
 MOST_REPEATED = 10_000
 """Values that aliases may repeat, in a whole file."""
 
@@ -56,9 +56,11 @@ def load_constraints(path: Path | str) -> DeclaredConstraints:
     `DeclaredConstraints.bind`, once a label set is known.
     """
     with naming(Path(path)), Path(path).open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ConstraintFileError(f"{path}:1: more than {MOST_BYTES:,} bytes; put the constraints into several files")
+        data = file.read(MOST_FILE_BYTES + 1)
+    if len(data) > MOST_FILE_BYTES:
+        raise ConstraintFileError(
+            f"{path}:1: more than {MOST_FILE_BYTES:,} bytes; put the constraints into several files"
+        )
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

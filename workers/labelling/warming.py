@@ -20,10 +20,10 @@ SENTENCES, TOKENS = 3, 25
 COPIES = 2
 """How often it stands in the document: every span has a copy to agree with."""
 
-WORK = 1_000
+WARM_WORK = 1_000
 """Limit of an engine's work on it: to reach a kernel is enough."""
 
-STEPS = 6_000_000
+SAMPLER_WORK = 6_000_000
 """The same for those that count steps of a sampler, which has to end before what it found is settled or relaxed."""
 
 SAMPLERS = ("gibbs", "certify")
@@ -50,11 +50,11 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
     no limit of seconds: compiling would use it up, and leave the rest to be compiled in a document's own time.
     """
     label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=settings)
-    most = STEPS if settings.engine in SAMPLERS else WORK
+    most = SAMPLER_WORK if settings.engine in SAMPLERS else WARM_WORK
     limits = {
         "work": min(most, settings.work or most),
-        "margin_work": min(STEPS, settings.margin_work),
-        "n_best_work": min(STEPS, settings.n_best_work),
+        "margin_work": min(SAMPLER_WORK, settings.margin_work),
+        "n_best_work": min(SAMPLER_WORK, settings.n_best_work),
         "seconds": None,
     }
     short = settings.model_copy(update=limits)

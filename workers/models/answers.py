@@ -19,7 +19,7 @@ from concord.workers.constraints.consistency import span_keys
 from concord.workers.features.mentions import NOTHING, Mentions
 from concord.workers.features.templates import ANSWER_COLUMNS
 
-WIDTH = 6
+LONGEST_ENTITY = 6
 """Entities longer than this many tokens are compared by their words one by one alone."""
 
 Table = NDArray[np.int64]
@@ -28,8 +28,8 @@ Table = NDArray[np.int64]
 class Answered(NamedTuple):
     """A batch of N tokens with the first model's M entities.
 
-    ``word`` (N,) numbers the words of each document, in lower case; ``keys`` (N, WIDTH) the sequences of words that
-    come again in it. ``type`` (N,) is the type that each token was given, T outside.
+    ``word`` (N,) numbers the words of each document, in lower case; ``keys`` (N, LONGEST_ENTITY) the sequences of words
+    that come again in it. ``type`` (N,) is the type that each token was given, T outside.
     """
 
     word: Table
@@ -42,7 +42,7 @@ class Answered(NamedTuple):
     def of(cls, batch: Batch, labels: LabelSet, found: Labels) -> Answered:
         """Takes the labels (N,) that the first model found, ids of ``labels``."""
         word = Mentions(batch).word
-        keys = span_keys(word.astype(np.int32), batch.sentence_starts, WIDTH)
+        keys = span_keys(word.astype(np.int32), batch.sentence_starts, LONGEST_ENTITY)
         kind = labels.type_of[found].astype(np.int64)
         kind[kind < 0] = len(labels.types)
         return cls(word, keys, labels.spans(found, batch.sentence_starts), kind, labels.types)
@@ -50,7 +50,7 @@ class Answered(NamedTuple):
     def entity_keys(self) -> Table:
         """(M,) the key of each entity's words, `NO_KEY` for one that is long or comes once."""
         size = self.spans.end - self.spans.start
-        short = size <= WIDTH
+        short = size <= LONGEST_ENTITY
         keys = np.full(len(self.spans), NO_KEY, np.int64)
         keys[short] = self.keys[self.spans.start[short], size[short] - 1]
         return keys
@@ -97,7 +97,7 @@ def _parts(a: Answered, size: int) -> Table:
     """(K, T) how often each sequence of words is a proper part of entities of each type; twice in one counts twice."""
     counts = np.zeros((size, len(a.types)), np.int64)
     length = a.spans.end - a.spans.start
-    for width in range(1, WIDTH + 1):
+    for width in range(1, LONGEST_ENTITY + 1):
         for first in range(int(length.max(initial=0)) - width + 1):
             inside = (first + width <= length) & (width < length)
             keys = a.keys[a.spans.start[inside] + first, width - 1]

@@ -15,7 +15,7 @@ from concord.schemas.settings import TOKENIZER
 from concord.workers.storage.files import write_whole
 
 MANIFEST = "manifest.json"
-VERSION = 1
+FOLDER_VERSION = 1
 
 
 class ModelError(InputError):
@@ -47,7 +47,7 @@ class Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: str
-    version: int = VERSION
+    version: int = FOLDER_VERSION
     labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     scheme: Scheme
     features: str = ""
@@ -111,9 +111,10 @@ def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Mani
     if not path.is_file():
         raise ModelError(f"{path}: not there, so {folder} is not a model folder; train one with `concord train`")
     manifest = parse_manifest(path)
-    if manifest.kind != kind or manifest.version != VERSION:
+    if manifest.kind != kind or manifest.version != FOLDER_VERSION:
         raise ModelError(
-            f"{path}: a model of kind {manifest.kind!r} version {manifest.version}, want {kind!r} version {VERSION}"
+            f"{path}: a model of kind {manifest.kind!r} version {manifest.version}, "
+            f"want {kind!r} version {FOLDER_VERSION}"
         )
     for name, digest in manifest.files.items():
         if Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_file():

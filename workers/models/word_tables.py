@@ -38,7 +38,7 @@ REFERENCE = "a"
 CHECKED = 512
 AT_ONCE = 64
 """Words that go through the function in one sentence."""
-MOST_BYTES = 2**28
+MOST_TABLE_BYTES = 2**28
 """Of tables, after which they are begun anew: memory stays flat over any number of distinct words."""
 PROBES, LONGEST_PROBE = 400, 8
 """Made-up sentences of an import, and their words."""
@@ -78,7 +78,7 @@ class WordTables:
 
     def ids(self, words: Sequence[str]) -> Ints:
         """(V,) places of words, which are learned where they are new."""
-        if self._table.nbytes > MOST_BYTES:
+        if self._table.nbytes > MOST_TABLE_BYTES:
             self._begin()
         new = [word for word in dict.fromkeys(words) if word not in self._ids]
         self._reserve(len(self._ids) + len(new))

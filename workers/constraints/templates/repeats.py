@@ -14,7 +14,7 @@ from pydantic import Field
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import NO_KEY, Relation, SpanAgreement
-from concord.workers.constraints.consistency import WIDTH
+from concord.workers.constraints.consistency import LONGEST_NAME
 from concord.workers.constraints.rows import Draft, Part, edges_in, tokens_in, wherever
 from concord.workers.constraints.templates.template import (
     AgreementTemplate,
@@ -89,7 +89,7 @@ class ConsistentValue(AgreementTemplate):
 
     Two spans of one type named in ``labels`` whose values differ cost ``weight``, and as often as the shorter
     one has tokens with ``per_token``, as in the paper. Degree: such pairs, or pairs by token. Spans longer than
-    `WIDTH` tokens are not compared.
+    `LONGEST_NAME` tokens are not compared.
     """
 
     labels: Names
@@ -101,7 +101,7 @@ class ConsistentValue(AgreementTemplate):
         held = np.isin(site.labels.types, self.labels)
         cost = np.where(np.diag(held), self.weight, 0.0)
         keys = value_keys(site, self.value)
-        tables = [_of_length(keys, w) for w in range(1, WIDTH + 1)] if self.per_token else [keys]
+        tables = [_of_length(keys, w) for w in range(1, LONGEST_NAME + 1)] if self.per_token else [keys]
         return tuple(SpanAgreement(constraint, Relation.DIFFERENT, key, cost, per_token=False) for key in tables)
 
     def to_count(self) -> Self:
@@ -158,7 +158,7 @@ def _closings(site: Site, at: Ints, names: tuple[str, ...], times: Ints) -> tupl
 
 
 def value_keys(site: Site, value: Value) -> NDArray[np.int32]:
-    """(N, WIDTH) id of the value of the span of w tokens at t; `NO_KEY` only where it leaves its sentence.
+    """(N, LONGEST_NAME) id of the value of the span of w tokens at t; `NO_KEY` only where it leaves its sentence.
 
     The site is one document.
     """
@@ -176,13 +176,13 @@ def _of_length(keys: NDArray[np.int32], shortest: int) -> NDArray[np.int32]:
 
 
 def _content_ids(site: Site) -> NDArray[np.int32]:
-    """(N, WIDTH) ids of the words of every span, without case; spans of different lengths differ."""
+    """(N, LONGEST_NAME) ids of the words of every span, without case; spans of different lengths differ."""
     count = len(site)
     ends = site.bounds(Scope.SENTENCE)[1]
     room = ends[site.segment(Scope.SENTENCE)] - site.positions
-    keys = np.full((count, WIDTH), NO_KEY, np.int32)
+    keys = np.full((count, LONGEST_NAME), NO_KEY, np.int32)
     parent, fresh = np.zeros(count, np.int64), 0
-    for w in range(WIDTH):
+    for w in range(LONGEST_NAME):
         at = np.flatnonzero(room > w)
         if not len(at):
             break
@@ -228,7 +228,7 @@ def _times_into(keys: NDArray[np.int32], site: Site) -> None:
         if not (word[:1].isdigit() or word in ("noon", "midnight")):
             continue
         text = ""
-        for width in range(1, WIDTH + 1):
+        for width in range(1, LONGEST_NAME + 1):
             if keys[start, width - 1] == NO_KEY:
                 break
             text += words[start + width - 1]

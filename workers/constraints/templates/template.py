@@ -31,7 +31,7 @@ from concord.schemas.names import nearest
 from concord.schemas.potentials import LARGEST_WEIGHT, Ints, Potentials
 from concord.schemas.problem import SpanAgreement
 from concord.schemas.settings import Settings
-from concord.workers.constraints.consistency import WIDTH, span_keys
+from concord.workers.constraints.consistency import LONGEST_NAME, span_keys
 from concord.workers.constraints.patterns import Pattern, Strings, matches, translated
 from concord.workers.constraints.rows import ConstraintError, Draft, Mask, Part, always, edges_in, tokens_in
 
@@ -401,8 +401,8 @@ class Site:
 
     @cached_property
     def keys(self) -> NDArray[np.int32]:
-        """(N, WIDTH) of one document by itself: a table of span contents for all agreements that compare by words."""
-        return span_keys(self.batch.columns[TOKENS].codes, self.batch.sentence_starts, WIDTH)
+        """(N, LONGEST_NAME) span contents of one document, for all agreements that compare by words."""
+        return span_keys(self.batch.columns[TOKENS].codes, self.batch.sentence_starts, LONGEST_NAME)
 
     def mask_of(self, names: tuple[str, ...]) -> Mask:
         """(L,) see `label_mask`."""

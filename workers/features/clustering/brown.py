@@ -36,7 +36,7 @@ AFTER = (1,)
 """The place whose words are counted."""
 
 
-STEPS = 200
+WORDS_A_TELLING = 200
 """Words after which progress is told."""
 
 
@@ -128,9 +128,9 @@ def merged(
         _enter(word, slot, member, after, before, classes)
         if classes.used.all():
             _merge_cheapest(member, classes)
-        if word % STEPS == STEPS - 1:
-            advanced(STEPS)
-    advanced(len(member) % STEPS)
+        if word % WORDS_A_TELLING == WORDS_A_TELLING - 1:
+            advanced(WORDS_A_TELLING)
+    advanced(len(member) % WORDS_A_TELLING)
     merges = [_merge_cheapest(member.copy(), classes) for _ in range(clusters - 1)]
     return member, np.array(merges, np.int64).reshape(-1, 2)
 

@@ -7,7 +7,7 @@ label) of membership m, and u_m(θ) = 1 where its group's cheapest assignment ta
 
 is concave, and x(θ) − u(θ) is one of its subgradients. A step is θ ← max(0, θ + α · d) with d = x − u + μ · d of the
 step before (deflection, Camerini, Fratta & Maffioli 1975), μ = `MOMENTUM`, and Polyak's length
-α = λ · (D − L) / ‖d‖², D being the incumbent's loss; λ is halved after `PATIENCE` steps without a better bound.
+α = λ · (D − L) / ‖d‖², D being the incumbent's loss; λ is halved after `ASCENT_PATIENCE` steps without a better bound.
 
 Invariant: ``scores`` and ``costs`` hold the terms of both sums for the prices now, but for those of sentences and
 groups that are marked as moved. The bound is valid for any θ ≥ 0, so neither the steps nor their number can make it
@@ -32,7 +32,7 @@ from concord.workers.inference.relaxation.sentences import Chains, Lattice, latt
 
 MOMENTUM = 0.9
 """Share of the last direction that is added to a subgradient."""
-PATIENCE = 4
+ASCENT_PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound before they are made shorter, and by which factor."""
 
@@ -252,7 +252,7 @@ def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
         norm += direction[m] ** 2
     if norm == 0.0:
         return False
-    if ascent.counters[IDLE] >= PATIENCE:
+    if ascent.counters[IDLE] >= ASCENT_PATIENCE:
         ascent.numbers[LENGTH] *= SHORTER
         ascent.counters[IDLE] = 0
     _step(ascent, ascent.numbers[LENGTH] * (upper - value) / norm)

@@ -32,14 +32,14 @@ from numpy.typing import NDArray
 from concord.schemas.potentials import Floats, Ints
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
-MOST_COUNTED = 64
+MOST_EXACT_COUNT = 64
 """The largest count with a box of its own; all greater ones share a box."""
 
-MOST_BOXES = 4000
+MOST_COUNT_BOXES = 4000
 """Boxes of a group after which all that is left of a count shares one box."""
 
 MOST_LOOKED = 2_000_000
-"""Slots visited in all boxes of a group: a group of many slots may have fewer boxes than `MOST_BOXES`."""
+"""Slots visited in all boxes of a group: a group of many slots may have fewer boxes than `MOST_COUNT_BOXES`."""
 
 FEWEST_BOXES = 40
 """Boxes that a group may have, however many slots it has."""
@@ -131,8 +131,8 @@ def workspace_for(groups: PricedGroups) -> Workspace:
         np.zeros(roles, np.int64),
         np.zeros(roles),
         np.zeros(slots),
-        np.empty((roles, MOST_COUNTED + 2)),
-        np.zeros((roles, MOST_COUNTED + 2), np.int64),
+        np.empty((roles, MOST_EXACT_COUNT + 2)),
+        np.zeros((roles, MOST_EXACT_COUNT + 2), np.int64),
         np.zeros(1, np.int64),
         np.zeros(1, np.int64),
         np.zeros(roles, np.int64),
@@ -144,8 +144,8 @@ def workspace_for(groups: PricedGroups) -> Workspace:
 def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, known: NDArray[np.bool_]) -> float:
     """min_u cost(u) of group q in nats, or a lower bound on it; marks in ``known`` (K,) the memberships that u takes.
 
-    Exact, unless several counted roles choose the same slot, or `MOST_COUNTED`, `MOST_BOXES` or `MOST_LOOKED` ends
-    the branching. ``prices`` (K,) are θ in nats.
+    Exact, unless several counted roles choose the same slot, or `MOST_EXACT_COUNT`, `MOST_COUNT_BOXES` or `MOST_LOOKED`
+    ends the branching. ``prices`` (K,) are θ in nats.
     """
     first, pair = groups.groups[q], groups.pair[q]
     known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
@@ -214,7 +214,7 @@ def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspa
         if workspace.state[r] == FREE:
             workspace.order[gaining] = r
             gaining += 1
-    boxes = min(MOST_BOXES, max(FEWEST_BOXES, MOST_LOOKED // slots))
+    boxes = min(MOST_COUNT_BOXES, max(FEWEST_BOXES, MOST_LOOKED // slots))
     workspace.looked[0] += slots
     return Sizes(slots, count, gaining, _order_roles(groups.pair[q], workspace.order, gaining), boxes)
 
@@ -303,7 +303,7 @@ def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, de
     ``depth`` is what the last call returned, `START` at first; `END` is returned when there are no more. Together the
     leaves cover every assignment that costs less. Counts of a role are tried in turn, each time after the box of
     all greater ones (BEYOND): where that costs ``limit`` or more they end. That box is a leaf itself after
-    `MOST_COUNTED`, or when the group has had all its boxes.
+    `MOST_EXACT_COUNT`, or when the group has had all its boxes.
     """
     entering = depth == START
     if sizes.branched == 0:
@@ -327,7 +327,7 @@ def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, de
             if cost >= limit:
                 _leave_role(workspace, r)
                 depth -= 1
-            elif spent or workspace.low[r] > MOST_COUNTED:
+            elif spent or workspace.low[r] > MOST_EXACT_COUNT:
                 return depth, cost
         elif cost < limit:
             if spent or depth == sizes.branched - 1:
@@ -370,7 +370,7 @@ def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
         workspace.state[r] = BEYOND
         workspace.low[r] += 1
         return True
-    if workspace.state[r] == BEYOND and workspace.low[r] <= MOST_COUNTED and workspace.tried[0] <= sizes.boxes:
+    if workspace.state[r] == BEYOND and workspace.low[r] <= MOST_EXACT_COUNT and workspace.tried[0] <= sizes.boxes:
         workspace.state[r] = COUNTED
         return True
     _leave_role(workspace, r)

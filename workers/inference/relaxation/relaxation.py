@@ -65,14 +65,14 @@ from concord.workers.inference.relaxation.sentences import Chains, chain_losses,
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
-STEPS = 80
-FEW = 5
+PRICE_STEPS = 80
+FEW_STEPS = 5
 """Subgradient steps at a time; few over many spans that no prices have pruned yet."""
 LIKELY = 6.0
 WIDER = 2.0
 MOST_LIKELY = 24.0
 """Prices are learned on spans that lose at most `LIKELY` nats, then `WIDER` times that, up to `MOST_LIKELY`."""
-MANY = 1000
+MANY_SPANS = 1000
 """Where fewer spans than this are likely the others are few as well, and the proof over all spans comes next."""
 TOO_MANY = 20_000
 """Of more spans than this only those that are likely under the prices are listed with their groups."""
@@ -84,7 +84,7 @@ LEAST_PRUNED = 0.02
 """Share of the spans that one of up to `MOST_ROUNDS` rounds has to prune for another round to begin."""
 HARD_WEIGHT = 1000.0
 """Nats in place of an infinite cost: less than it, so L is lower than it could be, and still a bound."""
-STEPS_A_LOOK = 5_000_000
+WORK_A_LOOK = 5_000_000
 """Units of work between looks at the clock: some tens of milliseconds."""
 UNLIMITED_WORK = 1 << 62
 """Units of work that a block descent may take where nothing limits it."""
@@ -201,8 +201,8 @@ class _Relaxation:
 
     def learn_likely(self) -> None:
         """Learns prices on likely spans, then on less likely ones, while there are many."""
-        limit, spans = LIKELY, MANY
-        while limit <= MOST_LIKELY and limit < self.upper and spans >= MANY and not self.effort.spent:
+        limit, spans = LIKELY, MANY_SPANS
+        while limit <= MOST_LIKELY and limit < self.upper and spans >= MANY_SPANS and not self.effort.spent:
             spans = self.learn(limit)
             limit *= WIDER
 
@@ -218,7 +218,7 @@ class _Relaxation:
             spans = _part(spans, span_loss <= self.upper + ROUNDING)
         members, gap = self._members(spans, np.ones(len(spans), np.bool_)), np.inf
         for _ in range(MOST_LEARNING):
-            before, gap = gap, self.upper - self._raised(spans, members, STEPS).value
+            before, gap = gap, self.upper - self._raised(spans, members, PRICE_STEPS).value
             if gap <= NEGLIGIBLE_GAP or gap > WORTHWHILE * before or self.effort.spent:
                 break
         return found
@@ -243,7 +243,9 @@ class _Relaxation:
             spans = _part(spans, kept)
             if loss >= self.upper - NEGLIGIBLE_GAP or (number > 1 and before - len(spans) < least_pruned * before):
                 break
-            bound = self._raised(spans, self._members(spans, near), STEPS if number or len(spans) < MANY else FEW)
+            bound = self._raised(
+                spans, self._members(spans, near), PRICE_STEPS if number or len(spans) < MANY_SPANS else FEW_STEPS
+            )
             self.rounds.append(self._named())
             loss = max(loss, bound.value)
             if loss == np.inf:
@@ -321,7 +323,7 @@ class _Relaxation:
         goes_on = True
         while goes_on:
             before = int(ascent.counters[LOOKED])
-            looks = self.effort.remaining(STEPS_A_LOOK)
+            looks = self.effort.remaining(WORK_A_LOOK)
             goes_on = ascend(ascent, self.best, self.upper - NEGLIGIBLE_GAP, steps, looks) and not self.effort.spent
             self.effort.work += int(ascent.counters[LOOKED]) - before
 

@@ -39,13 +39,13 @@ MOST_CELLS = 20_000_000
 ROUND = 50
 """Steps after which the best labelling met is scored."""
 
-PATIENCE = 8
+DUAL_PATIENCE = 8
 """Steps without a better bound after which the step length is halved."""
 
 GUESS = 10.0
 """Nats between bound and target that step lengths assume as long as no labelling keeps the hard rows."""
 
-STEPS = 200
+ROUND_STEPS = 200
 """Subgradient steps a round; the next round has the search's labelling as its target."""
 
 LEAST_STEP = 1e-4
@@ -61,7 +61,7 @@ def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
     problem = search.problem
     allowed, bound = np.isfinite(problem.potentials.unary), search.top
     for _ in range(2):
-        dual = dual_bound(problem, allowed, search.labels, steps=STEPS, tolerance=tolerance)
+        dual = dual_bound(problem, allowed, search.labels, steps=ROUND_STEPS, tolerance=tolerance)
         search.work += dual.steps
         search.offer(dual.labels)
         # What is not allowed any more scores no more than the labelling that ruled it out.
@@ -218,7 +218,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
             dual.idle[0] = 0
         else:
             dual.idle[0] += 1
-            if dual.idle[0] >= PATIENCE:
+            if dual.idle[0] >= DUAL_PATIENCE:
                 dual.idle[0] = 0
                 dual.numbers[LENGTH] *= 0.5
         goal = max(target, best_value)

@@ -15,10 +15,10 @@ from concord.schemas.potentials import Floats
 from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.sampling.state import STATE
 
-CERTAIN = 40.0
+CERTAIN_TEMPERATURES = 40.0
 """Temperatures: a choice that is so far below the labels now is less likely than a 53-bit uniform can show."""
 
-NEGLIGIBLE = np.exp(-CERTAIN)
+NEGLIGIBLE = np.exp(-CERTAIN_TEMPERATURES)
 
 LARGEST_EXPONENT = 600.0
 """Keeps bounds on weights finite; no draw is above one of this size."""
@@ -44,7 +44,7 @@ def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> 
     together have a mass of at most B = (choices − 1) · exp(exponent). Without a draw where B is below what a
     uniform can show; a draw U ≥ B is 2 as well, since B ≥ B / (1 + B).
     """
-    if exponent < -CERTAIN:
+    if exponent < -CERTAIN_TEMPERATURES:
         return 2.0
     draw = uniform(counters)
     if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):

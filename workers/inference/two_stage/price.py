@@ -36,7 +36,7 @@ MOST_PRICES = 30
 NODES = 2_000
 """Nodes that the search may expand for one price."""
 
-STEPS = 200
+STAGE_STEPS = 200
 """Subgradient steps of the bound that prunes."""
 
 
@@ -117,7 +117,7 @@ class Band:
             problem,
             np.isfinite(problem.potentials.unary),
             self.best.labels,
-            steps=STEPS,
+            steps=STAGE_STEPS,
             tolerance=self.tolerance,
             least=self.search.top - most,
         )

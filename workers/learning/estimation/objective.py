@@ -23,7 +23,7 @@ from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.features.incidence import Ids, Starts
 from concord.workers.learning.estimation.chains import Bools, TrainingChains
 
-BLOCKS = 64
+SENTENCE_BLOCKS = 64
 
 
 class ChainRoom(NamedTuple):
@@ -73,7 +73,7 @@ class Objective:
         chains, gold = self._chains, self._chains.gold
         _, transitions = chains.parts(point)
         transitions, factors = transitions.copy(), np.exp(transitions)
-        losses, pairs = np.zeros(BLOCKS), np.zeros((BLOCKS, gold.width, gold.width))
+        losses, pairs = np.zeros(SENTENCE_BLOCKS), np.zeros((SENTENCE_BLOCKS, gold.width, gold.width))
 
         def block(b: int) -> None:
             bounds = gold.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
@@ -82,7 +82,7 @@ class Objective:
                 *scores, gold.labels, bounds, self._tokens, pairs[b], ChainRoom.of(bounds, gold.width)
             )
 
-        list(pool.map(block, range(BLOCKS)))
+        list(pool.map(block, range(SENTENCE_BLOCKS)))
         return float(np.cumsum(losses)[-1]), np.cumsum(pairs, axis=0)[-1]
 
     def _gradient(self, pool: Executor, point: Floats, pairs: Floats) -> Floats:
@@ -131,14 +131,14 @@ def squared(point: Floats) -> float:
     return float(np.einsum("i,i->", point, point))
 
 
-def balanced(bounds: NDArray[np.int64], blocks: int = BLOCKS) -> NDArray[np.int64]:
+def balanced(bounds: NDArray[np.int64], blocks: int = SENTENCE_BLOCKS) -> NDArray[np.int64]:
     """(blocks + 1,) cuts of the sentences into blocks of about as many tokens."""
     return np.searchsorted(bounds, np.linspace(0, bounds[-1], blocks + 1)).astype(np.int64)
 
 
 def _each(pool: Executor, count: int, share: Callable[[int, int], Any]) -> None:
     """Calls ``share`` on ranges that make up all of ``count``."""
-    cuts = np.linspace(0, count, BLOCKS + 1).astype(int).tolist()
+    cuts = np.linspace(0, count, SENTENCE_BLOCKS + 1).astype(int).tolist()
     list(pool.map(share, cuts[:-1], cuts[1:]))
 
 

@@ -21,7 +21,7 @@ from concord.workers.learning.estimation.chains import TrainingChains
 from concord.workers.learning.estimation.objective import TokenSums, balanced, squared
 from concord.workers.models.segments import SegmentCounts, Segments, SegmentScores, Whole, add_segments
 
-BLOCKS = 16
+SEGMENT_BLOCKS = 16
 """Fewer than a chain's: each has sums of its own for all whole segments."""
 
 
@@ -105,7 +105,7 @@ class SegmentObjective:
         self._sums = [TokenSums(part) for part in chains.parts]
         shape = (int(chains.bounds[-1]), chains.gold.width)
         self._scores, self._counts = ([np.zeros(shape) for _ in chains.parts] for _ in range(2))
-        self._cuts = balanced(chains.bounds, BLOCKS)
+        self._cuts = balanced(chains.bounds, SEGMENT_BLOCKS)
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
         """Objective in nats, and gradient; the objective is infinite where scores leave the range of numbers."""
@@ -119,11 +119,11 @@ class SegmentObjective:
 
     def _sentences(self, pool: Executor, views: Views) -> tuple[float, list[Floats]]:
         """−log p(gold), and counts of lengths, transitions and whole segments; leaves those of tokens in place."""
-        chains, losses = self._chains, np.zeros(BLOCKS)
+        chains, losses = self._chains, np.zeros(SEGMENT_BLOCKS)
         inside, first, last = self._scores
         shared = length, transition, whole = views[3:]
         scores = SegmentScores(inside, first, last, length, transition, whole, chains.rows, chains.spanning)
-        blocks = [[np.zeros_like(part) for part in shared] for _ in range(BLOCKS)]
+        blocks = [[np.zeros_like(part) for part in shared] for _ in range(SEGMENT_BLOCKS)]
         for tokens in self._counts:
             tokens[:] = 0.0
 
@@ -132,7 +132,7 @@ class SegmentObjective:
             counts = SegmentCounts(*self._counts, *blocks[b])
             losses[b] = add_segments(scores, bounds, chains.gold.segments, counts)
 
-        list(pool.map(block, range(BLOCKS)))
+        list(pool.map(block, range(SEGMENT_BLOCKS)))
         for part in blocks[1:]:
             for total, own in zip(blocks[0], part, strict=True):
                 total += own

@@ -23,7 +23,7 @@ from concord.workers.learning.estimation.chains import Bools, TrainingChains, sc
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled
 from concord.workers.models.settings import SgdSettings
 
-CERTAIN = 1e-4
+SURE_WITHIN = 1e-4
 """A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""
 
 VISITS = 2_000_000
@@ -133,7 +133,7 @@ def _pass(
             row[gold[t]] -= 1.0
             if t > first:
                 room.joint[gold[t - 1], gold[t]] -= 1.0 / factors[gold[t - 1], gold[t]]
-            if row[gold[t]] > -CERTAIN:
+            if row[gold[t]] > -SURE_WITHIN:
                 continue
             for k in range(start[t], start[t + 1]):
                 c = ids[k]

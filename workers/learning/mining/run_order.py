@@ -24,7 +24,7 @@ from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.template import same_run
 from concord.workers.inference.core.engine import document_rng
 
-SWEEPS = 4
+SWAPS_A_RUN = 4
 """Swaps a run between two orders that are looked at."""
 
 
@@ -86,11 +86,11 @@ class Runs:
     def _swaps(self, orders: int, seed: int) -> NDArray[np.int64]:
         """(2, S, D) the runs that change places at each step; those of shorter documents stay where they are."""
         sizes = np.diff(self.starts)
-        longest = SWEEPS * int(sizes.max(initial=0))
+        longest = SWAPS_A_RUN * int(sizes.max(initial=0))
         swaps = np.tile(self.starts[:-1], (2, orders * longest, 1)).reshape(2, orders, longest, len(self))
         for d, (doc_id, size) in enumerate(zip(self.doc_ids, sizes.tolist(), strict=True)):
-            drawn = document_rng(seed, doc_id).integers(size, size=(orders, SWEEPS * size, 2))
-            swaps[:, :, : SWEEPS * size, d] += drawn.transpose(2, 0, 1)
+            drawn = document_rng(seed, doc_id).integers(size, size=(orders, SWAPS_A_RUN * size, 2))
+            swaps[:, :, : SWAPS_A_RUN * size, d] += drawn.transpose(2, 0, 1)
         return swaps.reshape(2, -1, len(self))
 
     def _swap(self, types: Ints, left: Ints, right: Ints, barrier: Mask) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-STEPS = 20
+SAMPLE_POWERS = 20
 """Sizes are the powers i/20 of all instances."""
 LEAST = 500
 """Instances of the first sample; smaller powers are left out."""
@@ -73,7 +73,7 @@ def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[Sa
 
 def sizes_of(instances: int, largest: int | None = None) -> list[int]:
     """The sizes of samples of so many ``instances``, at most ``largest``, which is at least `LEAST`."""
-    powers = [round(instances ** (i / STEPS)) for i in range(1, STEPS)]
+    powers = [round(instances ** (i / SAMPLE_POWERS)) for i in range(1, SAMPLE_POWERS)]
     found = [min(LEAST, instances), *(size for size in powers if LEAST < size < instances), instances]
     return [size for size in dict.fromkeys(found) if largest is None or size <= largest]
 

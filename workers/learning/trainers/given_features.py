@@ -51,7 +51,7 @@ def entities_of(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
                 yield (tuple(words[start:end]), labels.types[kind]), document.doc_id
 
 
-MOST_COUNTED = 3
+MOST_SEEN = 3
 """A word that has a label so many times, or more, is told so."""
 
 
@@ -64,5 +64,5 @@ def _seen(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
     for document, own in zip(documents, pairs, strict=True):
         for word, label in own:
             times = total[word, label]
-            counted = str(times) if times < MOST_COUNTED else f"{MOST_COUNTED}+"
+            counted = str(times) if times < MOST_SEEN else f"{MOST_SEEN}+"
             yield ((word,), f"{label}:{counted}"), document.doc_id

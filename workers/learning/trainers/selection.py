@@ -49,7 +49,7 @@ FILES = {CLUSTERS: "clusters", GAZETTEER: "gazetteers"}
 FACTOR = 3.0
 """What the prior's weight is multiplied or divided by."""
 
-RARE = 2.0
+RARE_FEATURES = 2.0
 """The cut-off that is tried: features seen once are dropped."""
 
 DROPOUTS = (0.0, 0.5)
@@ -92,7 +92,7 @@ def select(
     if PRIOR in names:
         best = _further(search, best, (_weights(best, FACTOR), _weights(best, 1.0 / FACTOR)))
     if CUT_OFF in names:
-        best = search.along(best, _with(best, min_freq=[RARE]))
+        best = search.along(best, _with(best, min_freq=[RARE_FEATURES]))
     if PASSES in names:
         best = _further(search, best, (_with(best, passes=MORE), _with(best, passes=FEWER)))
     if DROPOUT in names:
