@@ -23,9 +23,10 @@ from common import REAL, save
 from problems import CITATION_CONSTRAINTS, CORA
 from scipy.special import logsumexp
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems

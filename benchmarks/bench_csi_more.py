@@ -26,9 +26,10 @@ from bench_csi import Told, corpora, counted, gold_of, own_labels, row_of, show,
 from common import RESULTS, save
 from mined import mined, weighed
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained, build_problems

@@ -28,9 +28,9 @@ import numpy as np
 from common import REAL, TEN_PASSES, save
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, Spans
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import NO_KEY, Problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import build_problems

@@ -39,7 +39,7 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.run import (
     REGISTRY,
     SHARD_BYTES,
-    Counts,
+    CountsByName,
     RunKey,
     RunReport,
     RunSettings,
@@ -296,13 +296,13 @@ def metrics_of(report: ShardReport) -> dict[str, float]:
     return figures
 
 
-def totals(counts: Counts) -> dict[str, int]:
-    """Counts summed over their names, by kind."""
+def totals(counts: CountsByName) -> dict[str, int]:
+    """CountsByName summed over their names, by kind."""
     kinds = sorted({kind for row in counts.values() for kind in row})
     return {kind: sum(row.get(kind, 0) for row in counts.values()) for kind in kinds}
 
 
-def _scores(prefix: str, measure: str, rows: Counts) -> dict[str, float]:
+def _scores(prefix: str, measure: str, rows: CountsByName) -> dict[str, float]:
     """Figures of a measure, and F1 of each name; those of spans, which every run has, without the measure's name."""
     counts = MatchCounts.from_dict(rows)
     start = prefix if measure == "spans" else f"{prefix}{measure}/"

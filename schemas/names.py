@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-LONGEST_NAME = 80
+LONGEST_WORD = 80
 """Characters of a word that are compared with right ones."""
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known name that ``word`` was probably meant to be, whatever its capitals."""
     lowered = {name.lower(): name for name in reversed(list(known))}
-    close = difflib.get_close_matches(word[:LONGEST_NAME].lower(), list(lowered), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:LONGEST_WORD].lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[close[0]] if close else None
 
 

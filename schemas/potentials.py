@@ -7,12 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 LARGEST_WEIGHT = 1e6
 """Nats that one weight of a model or of a constraint may have; what is never to be broken is hard instead. Sums of

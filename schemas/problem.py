@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Decoded, Improvement, Status
 from concord.schemas.labels import Labels, LabelSet, Spans
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 
 ANY = -1
 """In `LinearRows.previous`: whatever the previous label is (a token label is the sum over them)."""

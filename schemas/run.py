@@ -114,12 +114,12 @@ class ConstraintFigures(Figures):
     penalty: float = 0.0
 
 
-Counts = dict[str, dict[str, int]]
+CountsByName = dict[str, dict[str, int]]
 """Name → kind → count, as `workers.evaluation.named_counts.NamedCounts.as_dict` gives them."""
 
 
 class ShardReport(Figures):
-    """Counts of one shard. Nothing in it depends on time, worker or order.
+    """CountsByName of one shard. Nothing in it depends on time, worker or order.
 
     ``measures`` and ``measures_before`` (the Viterbi labelling's) count against gold by measure (see
     `workers.evaluation.measures`) and are empty without it; ``changes`` are the entities that only one of both has.
@@ -138,11 +138,11 @@ class ShardReport(Figures):
     with_gold: int = 0
     gold_tokens: int = 0
     correct_tokens: int = 0
-    measures: dict[str, Counts] = {}
-    measures_before: dict[str, Counts] = {}
-    changes: Counts = {}
-    search_errors: Counts = {}
-    search_documents: Counts = {}
+    measures: dict[str, CountsByName] = {}
+    measures_before: dict[str, CountsByName] = {}
+    changes: CountsByName = {}
+    search_errors: CountsByName = {}
+    search_documents: CountsByName = {}
     relabelled: int = 0
     certified: int = 0
     gap_sum: float = 0.0
@@ -186,8 +186,8 @@ _SUMS = (
 _COUNTS = ("changes", "search_errors", "search_documents")
 
 
-def _add_counts(parts: Iterable[Counts]) -> Counts:
-    total: Counts = {}
+def _add_counts(parts: Iterable[CountsByName]) -> CountsByName:
+    total: CountsByName = {}
     for part in parts:
         for name, row in part.items():
             into = total.setdefault(name, {})
@@ -196,7 +196,7 @@ def _add_counts(parts: Iterable[Counts]) -> Counts:
     return {name: dict(sorted(total[name].items())) for name in sorted(total)}
 
 
-def _add_measures(parts: Sequence[dict[str, Counts]]) -> dict[str, Counts]:
+def _add_measures(parts: Sequence[dict[str, CountsByName]]) -> dict[str, CountsByName]:
     names = sorted({name for part in parts for name in part})
     return {name: _add_counts(part[name] for part in parts if name in part) for name in names}
 

@@ -8,10 +8,11 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from concord.schemas.arrays import Floats
 from concord.schemas.audit import CheckReport, ConstraintCheck
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.audit.auditing import check, explain
 from concord.workers.audit.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
 from concord.workers.constraints.declared import DeclaredConstraints

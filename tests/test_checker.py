@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import EVERY_SET, all_labellings, local_scores, naive_keys, random_problem
 from concord.workers.certificates.checker import (

@@ -30,12 +30,13 @@ from concord.flows.label_corpus import label_corpus
 from concord.flows.learn_from_pool import CONSTRAINTS, HELD_OUT, MARKER, MODEL, POOL, TUNED, LearnRequest, learn
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
+from concord.schemas.arrays import Floats
 from concord.schemas.codl import CodlReport, CodlSettings, GammaTrial
 from concord.schemas.columns import PREDICTIONS
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunSettings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.declared_weights import declared_weights

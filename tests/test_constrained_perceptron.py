@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from concord.schemas.arrays import Floats, Mask
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import row_weights, with_weights
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import Template
 from concord.workers.inference.registry import Decoder, EngineError
-from concord.workers.learning.estimation.chains import Bools, TrainingChains
+from concord.workers.learning.estimation.chains import TrainingChains
 from concord.workers.learning.estimation.constrained import ConstrainedPerceptron, Point, grounded
 from concord.workers.learning.estimation.perceptron import run_passes
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
@@ -103,7 +103,7 @@ class Plain:
         )
         return float(local - (point.penalty * self.degrees(d, labels)).sum())
 
-    def step(self, d: int, point: Point, learned: Bools) -> None:
+    def step(self, d: int, point: Point, learned: Mask) -> None:
         a, b = self.batch.doc_starts[d], self.batch.doc_starts[d + 1]
         ways = [np.array(way, np.int32) for way in product(range(3), repeat=int(b - a))]
         found, gold = max(ways, key=lambda way: self.score(d, way, point)), self.gold[a:b]

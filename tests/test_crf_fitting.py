@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
-from concord.schemas.potentials import Floats
 from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import CitationSettings, ColumnsSettings, ConllSettings

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Status
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunKey, RunSettings
 from concord.workers.constraints.constraint_set import ConstraintSet

@@ -24,8 +24,8 @@ from concord.workers.features.gazetteers import (
     GAZETTEER,
     LONGEST,
     SEEN,
-    Entry,
     Gazetteer,
+    PhraseEntry,
     column_names,
 )
 from concord.workers.features.incidence import incidence
@@ -40,7 +40,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import CrfSettings, FeatureSettings
 from tests.support.made_features import rows_of
 
-Said = list[tuple[Entry, str | None]]
+Said = list[tuple[PhraseEntry, str | None]]
 
 words = st.sampled_from(["a", "A", "b", "B", "ß", ""])
 entries = st.tuples(

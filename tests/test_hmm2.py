@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.testing.problems import LABEL_SETS, all_labellings
 from concord.workers.inference.core.chain import best_labels
 from concord.workers.learning.estimation.chains import GoldChains

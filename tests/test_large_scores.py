@@ -8,10 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Status
 from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.testing.problems import EVERY_SET, enumerate_best, random_problem
 from concord.workers.certificates.checker import CertificateError, check

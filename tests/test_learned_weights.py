@@ -14,10 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from concord.flows.cli.constraints_cli import app
+from concord.schemas.arrays import Floats
 from concord.schemas.audit import WeighReport
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.constraints.constraint_file import load_constraints

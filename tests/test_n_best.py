@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Budget, Ranking
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
 from concord.testing.problems import LABEL_SETS, all_labellings, impossible_rows, local_scores, random_problem

@@ -1,32 +1,77 @@
-"""One name, one meaning: no class is called as another one, and no alias of a type as a class."""
+"""One name, one meaning: of classes, of aliases of types, and of constants that are numbers."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from concord.workers.compiling.code import ROOT
 
+Places = dict[str, list[Path]]
 
-def modules() -> Iterator[Path]:
-    for folder in ("flows", "workers", "schemas", "concord/testing"):
-        yield from (ROOT / folder).rglob("*.py")
-    yield from (ROOT / "concord").glob("*.py")
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    folders = ("flows", "workers", "schemas", "concord/testing")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    return {path: ast.parse(path.read_bytes()) for path in [*paths, *(ROOT / "concord").glob("*.py")]}
+
+
+def assigned(wanted: Callable[[str, ast.expr], bool]) -> Places:
+    """Where each name is assigned at the top of a module, of those that are wanted."""
+    found: Places = defaultdict(list)
+    for path, tree in trees().items():
+        for name, value in _assignments(tree):
+            if wanted(name, value):
+                found[name].append(path)
+    return found
+
+
+def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            yield from ((ast.unparse(target), statement.value) for target in statement.targets)
+
+
+def is_alias(name: str, value: ast.expr) -> bool:
+    return name[0].isupper() and not name.isupper() and "TypeVar(" not in ast.unparse(value)
+
+
+def is_number(name: str, value: ast.expr) -> bool:
+    plain = all(
+        isinstance(part, ast.Constant | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop)
+        for part in ast.walk(value)
+    )
+    texts = any(isinstance(part, ast.Constant) and not isinstance(part.value, int | float) for part in ast.walk(value))
+    return name.isupper() and not name.startswith("_") and plain and not texts
+
+
+def twice(found: Places) -> Places:
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
 
 
 def test_no_class_has_the_name_of_another_or_of_an_alias() -> None:
-    classes, aliases = defaultdict(list), defaultdict(list)
-    for path in modules():
-        tree = ast.parse(path.read_bytes())
+    classes: Places = defaultdict(list)
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(path)
-        for statement in tree.body:
-            if isinstance(statement, ast.Assign) and "TypeVar(" not in ast.unparse(statement.value):
-                for target in statement.targets:
-                    aliases[ast.unparse(target)].append(path)
+    aliases = assigned(lambda _, value: "TypeVar(" not in ast.unparse(value))
     assert len(classes) > 500
-    twice = {name: places for name, places in classes.items() if len(places) > 1 or name in aliases}
-    assert not twice, {name: [*places, *aliases[name]] for name, places in twice.items()}
+    both = {name: [*classes[name], *aliases[name]] for name in classes.keys() & aliases.keys()}
+    assert not twice(classes) | both
+
+
+def test_no_alias_of_a_type_has_the_name_of_another() -> None:
+    aliases = assigned(is_alias)
+    assert len(aliases) > 40
+    assert not twice(aliases)
+
+
+def test_no_number_has_the_name_of_another() -> None:
+    numbers = assigned(is_number)
+    assert len(numbers) > 200
+    assert not twice(numbers)

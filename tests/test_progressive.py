@@ -29,7 +29,15 @@ from concord.workers.learning.search.progressive import (
     survivors,
 )
 from concord.workers.learning.trainers import trigram
-from concord.workers.learning.trainers.trigram_trials import FOLDS, SEARCHED, Sample, chosen_of, grid, together, tried
+from concord.workers.learning.trainers.trigram_trials import (
+    SAMPLE_FOLDS,
+    SEARCHED,
+    Sample,
+    chosen_of,
+    grid,
+    together,
+    tried,
+)
 from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from tests.support.made_samples import DOCUMENTS, plain
 
@@ -157,7 +165,7 @@ def test_what_is_given_stays() -> None:
 
 
 def halves(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    folds = fold_of(documents, FOLDS)
+    folds = fold_of(documents, SAMPLE_FOLDS)
     inside, outside = ([d for d, f in zip(documents, folds, strict=True) if (f == 0) is out] for out in (False, True))
     return inside, outside
 

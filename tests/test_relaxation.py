@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import all_labellings, enumerate_best, naive_keys, random_problem
 from concord.workers.inference.core.chain import viterbi, viterbi_score

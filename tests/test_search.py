@@ -8,10 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.schemas.settings import EngineSettings
 from concord.testing.problems import (

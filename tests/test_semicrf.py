@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.features.extractors import pattern
 from concord.workers.features.incidence import Attributes, incidence
 from concord.workers.features.segments import WholeSegments, first_features, last_features

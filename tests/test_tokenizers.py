@@ -38,8 +38,7 @@ from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers import registry, words
 from concord.workers.corpus.tokenizers.registry import OWN, TOKENIZERS, load_tokenizer, pinned
 from concord.workers.corpus.tokenizers.sentences import TextCutter
-from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, Tokenizer, TokenizerError
-from concord.workers.corpus.tokenizers.words import RUN_LIMIT
+from concord.workers.corpus.tokenizers.tokenizer import RUN_LIMIT, Cut, Cuts, Tokenizer, TokenizerError
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.settings import HmmSettings
 from concord.workers.parts import Group, Registry

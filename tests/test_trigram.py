@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from concord.schemas.arrays import Floats, Ids, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem
 from concord.testing.problems import all_labellings, enumerate_best, random_problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
@@ -34,7 +35,7 @@ from concord.workers.learning.trainers import trigram as trainer
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import ModelError
 from concord.workers.models.memory.nearest import NEAR, Nearest, Vote
-from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked, told_once
+from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked, told_once
 from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
 from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.models.memory.timbl import TimblError
@@ -176,7 +177,7 @@ def test_neighbours_are_those_of_timbl(tmp_path: Path) -> None:
                 assert named == pytest.approx(told, abs=1e-6)
 
 
-def _gain_ratio(values: Codes, classes: Codes) -> float:
+def _gain_ratio(values: Ids, classes: Ids) -> float:
     gain, split = gains(values.astype(np.int64), classes.astype(np.int64))
     return gain / split
 

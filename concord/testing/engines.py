@@ -16,12 +16,7 @@ from concord.testing.expect import expect, expect_near, expect_same
 from concord.testing.problems import EVERY_SET, LABEL_SETS, enumerate_best, random_labelling, random_problem
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
-
-TOLERANCE = 1e-6
-"""Nats by which a proven answer may be worse than the best."""
-
-ROUNDING = 1e-9
-"""Nats by which sums of the same numbers in another order may differ."""
+from concord.workers.inference.numerics import ROUNDING, TOLERANCE
 
 PROBLEMS = 60
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels, LabelSet, Scheme, Spans
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 
 LABEL_SETS = (

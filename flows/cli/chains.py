@@ -13,8 +13,8 @@ from concord.flows.given import Flag, beside_flags
 from concord.flows.options import OptionError, parse_options
 from concord.flows.progress import meter
 from concord.flows.sources import LateRegistry, find_document, first_documents, open_constraints, open_model
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import Problem
 from concord.schemas.reports import ChainsReport, DocumentChains
 from concord.workers.corpus.plan import plan

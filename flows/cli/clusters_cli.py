@@ -21,7 +21,7 @@ from concord.workers.features.settings import BrownSettings, ClusterSettings, Co
 app = CommandTree(help="Put words into clusters, which features can look at.")
 
 Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")]
-Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
+ClustersOut = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 
 
 @app.command(
@@ -34,7 +34,7 @@ Out = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 def learn(
     *,
     corpus: Corpora,
-    out: Out,
+    out: ClustersOut,
     set_: Set = None,
     ray: Ray = None,
     workers: Workers = None,
@@ -61,7 +61,7 @@ def learn(
 def brown(
     *,
     corpus: Corpora,
-    out: Out,
+    out: ClustersOut,
     set_: Set = None,
     ray: Ray = None,
     workers: Workers = None,
@@ -88,7 +88,7 @@ def import_vectors(
         Path, typer.Argument(help="File of word vectors: text, .bin of word2vec, .parquet, or .npy with --words.")
     ],
     *,
-    out: Out,
+    out: ClustersOut,
     words: Annotated[
         Path | None,
         typer.Option(

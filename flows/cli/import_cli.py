@@ -16,7 +16,7 @@ from concord.workers.models.settings import ScoresSettings
 
 app = CommandTree(help="Bring a model of your own, of another program's making.")
 
-Out = Annotated[Path, typer.Option(help="Folder for the model.")]
+ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
 
 
 @app.command(epilog="Example: concord import scores labels.txt --column scores --form logits --out models/mine/")
@@ -24,7 +24,7 @@ Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 def scores(
     labels: Annotated[Path, typer.Argument(help="Text file of the labels, one a line, in the order of the scores.")],
     *,
-    out: Out,
+    out: ModelOut,
     transitions: Annotated[
         Path | None,
         typer.Option(help="Matrix of transition scores in nats (.npy), a row for the label before (default: zeros)."),
@@ -68,7 +68,7 @@ def crfsuite(
     word_tables: Annotated[
         bool, typer.Option(help="Score from tables of words, where each feature turns out to be of one word.")
     ] = True,
-    out: Out,
+    out: ModelOut,
     as_json: Json = False,
 ) -> None:
     """Take a model of python-crfsuite's as it is, with the feature function of the package that it came with."""

@@ -13,8 +13,9 @@ from concord.flows.apart import check_apart
 from concord.flows.errors import faults
 from concord.flows.jobs import check_model_place, folder_place
 from concord.flows.options import OptionError
+from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.schemas.reports import CrfsuiteReport, ScoresReport
 from concord.workers.models.crfsuite import save as save_crfsuite
 from concord.workers.models.crfsuite import trust_of

@@ -21,10 +21,10 @@ from concord.flows.progress import meter
 from concord.flows.runfolder.published import Published, PublishedError, published
 from concord.flows.runfolder.runfolder import MANIFEST, Sources, dataset_digest, foreign_files, read_sources
 from concord.flows.sources import LateRegistry, open_constraints, open_model
+from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
 from concord.schemas.columns import DOC_ID, PREDICTIONS, REJECTS, Reject, SchemaError
 from concord.schemas.errors import InputError, UsageError
-from concord.schemas.potentials import Ints
 from concord.schemas.reports import VerifyFault, VerifyReport
 from concord.schemas.run import RunKey, ShardPlace, ShardReport
 from concord.workers.certificates.checker import TOLERANCE

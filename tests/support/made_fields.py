@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.constraints.templates.order import Adjacency, ShouldNotPrecede

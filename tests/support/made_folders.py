@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 from concord.flows.commands import verify as flow
 from concord.flows.runfolder.runfolder import STORE, Sources, find_done, publish, write_sources
 from concord.flows.sources import OpenModel
+from concord.schemas.arrays import Floats
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunKey, RunSettings
 from concord.workers.compiling.code import code_digest
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from concord.schemas.arrays import Floats
 from concord.schemas.columns import Reject
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunKey, RunSettings, ShardReport
 from concord.testing.problems import impossible_rows
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import (
     all_labellings,

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import (
     all_labellings,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints
 from concord.workers.certificates.checker import LEAF
 from concord.workers.inference.core.effort import Effort
 

@@ -37,8 +37,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import ANY, Problem, Relation
 
 BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14

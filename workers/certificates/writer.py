@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget
 from concord.schemas.labels import Labels, Scheme
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
 from concord.workers.certificates.boxes import Boxes
 from concord.workers.certificates.checker import (

@@ -33,9 +33,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
 from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from concord.schemas.names import nearest
 from concord.workers.constraints.declared import DeclaredConstraints, Origin
+from concord.workers.constraints.patterns import LONGEST_SHOWN
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import Location, Template
@@ -37,8 +38,6 @@ ROOT = "constraints"
 MOST_FILE_BYTES = 10_000_000
 MOST_REPEATED = 10_000
 """Values that aliases may repeat, in a whole file."""
-
-LONGEST_SHOWN = 80
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """What YAML can write with escapes, and neither Arrow nor a terminal can take."""

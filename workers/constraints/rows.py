@@ -13,13 +13,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints, Mask
 from concord.schemas.errors import InputError
-from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import ANY, LinearRows
 from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel
 
-Mask = NDArray[np.bool_]
 Number = TypeVar("Number", np.int64, np.float64)
 
 

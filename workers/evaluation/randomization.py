@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats
 from concord.workers.evaluation.figures import Figure
 from concord.workers.evaluation.named_counts import Counts
 

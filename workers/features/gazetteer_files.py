@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.schemas.errors import InputError
-from concord.workers.features.gazetteers import LONGEST, Entry, Gazetteer
+from concord.workers.features.gazetteers import LONGEST, Gazetteer, PhraseEntry
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
 
@@ -21,7 +21,7 @@ class GazetteerFileError(InputError):
     """A file of phrases that is missing or damaged; the message names the file, the row, the field and the fault."""
 
 
-def read_entries(path: Path) -> Iterator[Entry]:
+def read_entries(path: Path) -> Iterator[PhraseEntry]:
     """The phrases of a file and their types, in its order.
 
     ``.parquet`` has the columns ``phrase``, a text or a list of words, and ``type``; any other file is text in UTF-8
@@ -34,7 +34,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
         yield _entry(f"{path}: {place}", phrase, kind)
 
 
-def _entry(place: str, phrase: Any, kind: Any) -> Entry:
+def _entry(place: str, phrase: Any, kind: Any) -> PhraseEntry:
     words = tuple(phrase.split() if isinstance(phrase, str) else phrase or ())
     if not words or None in words:
         raise GazetteerFileError(f"{place}: the {PHRASE} is missing")

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.workers.features.extractors import same
 
@@ -36,8 +36,7 @@ LONGEST = 64
 MANY = -1
 """Stands for a document where something is said by more than one, or by a document that is not known."""
 
-Ids = NDArray[np.int64]
-Entry = tuple[tuple[str, ...], str]
+PhraseEntry = tuple[tuple[str, ...], str]
 """The words of a phrase, and its type."""
 
 
@@ -62,9 +61,9 @@ class Gazetteer:
     only_in: pa.StringArray
 
     @classmethod
-    def of(cls, entries: Iterable[tuple[Entry, str | None]]) -> Gazetteer:
+    def of(cls, entries: Iterable[tuple[PhraseEntry, str | None]]) -> Gazetteer:
         """Of entries in any order, each with the id of the document that has it, or none."""
-        owner: dict[Entry, str | None] = {}
+        owner: dict[PhraseEntry, str | None] = {}
         for entry, doc_id in entries:
             owner[entry] = doc_id if owner.get(entry, doc_id) == doc_id else None
         ordered = sorted(owner)
@@ -101,11 +100,11 @@ class _Trie(NamedTuple):
     The root is node 0. Edges ascend, because those of a level start where those of the level before it end.
     """
 
-    edges: Ids
+    edges: Ints
     words: int
 
     @classmethod
-    def of(cls, words: Column, starts: Ids) -> tuple[_Trie, Ids]:
+    def of(cls, words: Column, starts: Ints) -> tuple[_Trie, Ints]:
         """The trie of the P phrases ``starts[i]`` to ``starts[i + 1]`` of the words, and the node (P,) of each."""
         size, codes = len(words.values) + 1, words.codes.astype(np.int64)
         length, node = np.diff(starts), np.zeros(len(starts) - 1, np.int64)
@@ -118,7 +117,7 @@ class _Trie(NamedTuple):
             count += len(level)
         return cls(np.concatenate(edges), size), node
 
-    def after(self, nodes: Ids, words: Ids) -> Ids:
+    def after(self, nodes: Ints, words: Ints) -> Ints:
         """(n,) the node that each word leads to from each node, 0 where no phrase goes on so."""
         wanted = nodes * self.words + words
         place = np.searchsorted(self.edges, wanted)
@@ -129,9 +128,9 @@ class _Trie(NamedTuple):
 class _Rows(NamedTuple):
     """What a list says: ``kind`` (n,) of ``key`` (n,), by ``document`` (n,) alone, or by `MANY`."""
 
-    key: Ids
-    kind: Ids
-    document: Ids
+    key: Ints
+    kind: Ints
+    document: Ints
 
     def merged(self) -> _Rows:
         """In the order of keys and kinds, no pair twice."""
@@ -149,7 +148,7 @@ class _Sets:
         self._types = types
         self._known: dict[tuple[int, ...], int] = {(): 0}
 
-    def number(self, kinds: Ids) -> int:
+    def number(self, kinds: Ints) -> int:
         """Of ascending kinds, which are places in ``types``."""
         return self._known.setdefault(tuple(kinds.tolist()), len(self._known))
 
@@ -165,9 +164,9 @@ class _TypesByKey(NamedTuple):
     k · ``documents`` + d.
     """
 
-    value: Ids
-    exceptions: Ids
-    other: Ids
+    value: Ints
+    exceptions: Ints
+    other: Ints
     documents: int
 
     @classmethod
@@ -186,7 +185,7 @@ class _TypesByKey(NamedTuple):
             other[i] = sets.number(rows.kind[mine][rows.document[mine] != document])
         return cls(value, exceptions, other, documents)
 
-    def at(self, keys: Ids, documents: Ids) -> Ids:
+    def at(self, keys: Ints, documents: Ints) -> Ints:
         """(n,) the set of each key for each document."""
         found = self.value[keys]
         if len(self.exceptions):
@@ -246,16 +245,16 @@ class _Lookup:
         for part in self.parts:
             yield Column(part.at(words, document).astype(np.int32), self.texts)
 
-    def _documents(self, batch: Batch) -> Ids:
+    def _documents(self, batch: Batch) -> Ints:
         """(N,) the number of each token's document."""
         numbers = np.array([self.documents.get(name, MANY) for name in batch.doc_ids], np.int64)
         return np.repeat(numbers, np.diff(batch.doc_starts))
 
-    def _roots(self, words: Ids) -> Ids:
+    def _roots(self, words: Ints) -> Ints:
         """(n,) the node of the phrases that start with each word."""
         return self.trie.after(np.zeros_like(words), words)
 
-    def _whole(self, words: Ids, node: Ids, bounds: Ids, document: Ids) -> Column:
+    def _whole(self, words: Ints, node: Ints, bounds: Ints, document: Ints) -> Column:
         """Matches from left to right, each the longest where it starts; ``node`` (N,) is that of the first word."""
         ends = np.repeat(bounds[1:], np.diff(bounds))
         length, value = np.zeros_like(words), np.zeros_like(words)
@@ -275,7 +274,7 @@ class _Lookup:
         return Column(code, [NOTHING, *(prefix + text for text in self.texts[1:] for prefix in ("B-", "I-"))])
 
 
-def _roles(starts: Ids) -> Ids:
+def _roles(starts: Ints) -> Ints:
     """For each word of all phrases its place in `ROLES`."""
     only, first, inside, last = range(len(ROLES))
     roles = np.full(starts[-1], inside)
@@ -284,7 +283,7 @@ def _roles(starts: Ids) -> Ids:
     return roles
 
 
-def _apart(start: Ids, length: Ids) -> Ids:
+def _apart(start: Ints, length: Ints) -> Ints:
     """The starts of matches that no earlier one of these reaches; ``length`` (N,) is that of the match from a token."""
     kept, free = [], 0
     for t, size in zip(start.tolist(), length[start].tolist(), strict=True):

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ids, Ints
 from concord.schemas.document import Batch, Column
-from concord.schemas.potentials import Floats
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.features import kernels
 from concord.workers.features.derived import feature_columns
@@ -24,16 +24,13 @@ from concord.workers.features.extractors import SEPARATOR, Pieces, clean
 from concord.workers.features.scorer import FeatureWeights, code_points, hash_table, seed_of
 from concord.workers.features.templates import AFTER, BEFORE, AttributeTemplate, Conjunction, FeatureSet, Source
 
-Ids = NDArray[np.int32]
-Starts = NDArray[np.int64]
-
 LARGEST_KEY = 1 << 62
 
 
 class Lists(NamedTuple):
     """A list of ids for each of n things: those of i are ``ids[start[i]:start[i + 1]]``."""
 
-    start: Starts
+    start: Ints
     ids: Ids
 
     @classmethod
@@ -51,7 +48,7 @@ class Lists(NamedTuple):
         return len(self.start) - 1
 
     @property
-    def lengths(self) -> Starts:
+    def lengths(self) -> Ints:
         """(n,) how many ids each thing has."""
         return np.diff(self.start)
 
@@ -138,7 +135,7 @@ class Attributes:
         families = tuple(family.only(part) for family, part in zip(self.families, parts, strict=True))
         return Attributes(families, self.values)
 
-    def weights(self, features: FeatureSet, start: Starts, label: Ids, weight: Floats) -> FeatureWeights:
+    def weights(self, features: FeatureSet, start: Ints, label: Ids, weight: Floats) -> FeatureWeights:
         """What `compile_weights` makes of the strings; r gives weight[i] to label[i] for start[r] ≤ i < start[r + 1].
 
         Raises `FeatureError` where two hashes collide.
@@ -297,7 +294,7 @@ class _Words(NamedTuple):
         table = [known.setdefault(clean(column.values[i]), len(known)) for i in used.tolist()]
         return cls(list(known), np.array(table, np.int32)[codes])
 
-    def shifted(self, bounds: Starts, offset: int) -> Ids:
+    def shifted(self, bounds: Ints, offset: int) -> Ids:
         """(N,) the word at an offset from each token."""
         found = np.empty(len(self.ids), np.int32)
         _shift(self.ids, bounds, offset, np.int32(len(self.words)), found)
@@ -354,7 +351,7 @@ def _names(family: Family, texts: dict[Source, pa.Array]) -> pa.Array:
 
 
 @kernel_in_place
-def _gather(start: Starts, ids: Ids, things: Ids, into: Starts, found: Ids) -> None:
+def _gather(start: Ints, ids: Ids, things: Ids, into: Ints, found: Ids) -> None:
     for i in range(len(things)):
         first = start[things[i]]
         for k in range(into[i + 1] - into[i]):
@@ -362,7 +359,7 @@ def _gather(start: Starts, ids: Ids, things: Ids, into: Starts, found: Ids) -> N
 
 
 @kernel_in_place
-def _turn(start: Starts, ids: Ids, at: Starts, things: Ids) -> None:
+def _turn(start: Ints, ids: Ids, at: Ints, things: Ids) -> None:
     for i in range(len(start) - 1):
         for k in range(start[i], start[i + 1]):
             things[at[ids[k]]] = i
@@ -370,7 +367,7 @@ def _turn(start: Starts, ids: Ids, at: Starts, things: Ids) -> None:
 
 
 @kernel_in_place
-def _put(start: Starts, ids: Ids, shift: np.int32, at: Starts, joined: Ids) -> None:
+def _put(start: Ints, ids: Ids, shift: np.int32, at: Ints, joined: Ids) -> None:
     for i in range(len(start) - 1):
         for k in range(start[i], start[i + 1]):
             joined[at[i]] = ids[k] + shift
@@ -378,7 +375,7 @@ def _put(start: Starts, ids: Ids, shift: np.int32, at: Starts, joined: Ids) -> N
 
 
 @kernel_in_place
-def _shift(ids: Ids, bounds: Starts, offset: int, outside: np.int32, found: Ids) -> None:
+def _shift(ids: Ids, bounds: Ints, offset: int, outside: np.int32, found: Ids) -> None:
     for s in range(len(bounds) - 1):
         for t in range(bounds[s], bounds[s + 1]):
             place = t + offset
@@ -391,7 +388,7 @@ def _shift(ids: Ids, bounds: Starts, offset: int, outside: np.int32, found: Ids)
 
 
 @kernel_in_place
-def _count_near(said: Ids, bounds: Starts, first: int, last: int, counts: Starts) -> None:
+def _count_near(said: Ids, bounds: Ints, first: int, last: int, counts: Ints) -> None:
     """Adds to counts[t] (N,) the number of distinct values at t + first ≤ u ≤ t + last in t's sentence."""
     for s in range(len(bounds) - 1):
         for t in range(bounds[s], bounds[s + 1]):
@@ -401,7 +398,7 @@ def _count_near(said: Ids, bounds: Starts, first: int, last: int, counts: Starts
 
 
 @kernel_in_place
-def _list_near(said: Ids, bounds: Starts, first: int, last: int, start: Starts, found: Ids) -> None:
+def _list_near(said: Ids, bounds: Ints, first: int, last: int, start: Ints, found: Ids) -> None:
     """Writes those values, for t from start[t] on."""
     for s in range(len(bounds) - 1):
         for t in range(bounds[s], bounds[s + 1]):

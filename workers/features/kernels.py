@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import inlined, kernel, kernel_in_place
 from concord.workers.features.extractors import Pieces
 

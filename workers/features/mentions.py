@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Mask
 from concord.schemas.document import TOKENS, Batch, Column
 
 NOTHING = ""
@@ -22,7 +23,6 @@ MOST_WORDS, MOST_PLACE = 4, 2
 """Longer sequences, and places further into one, count as these."""
 SHORTEST_ACRONYM, LONGEST_ACRONYM = 2, 6
 
-Flags = NDArray[np.bool_]
 MentionPlaces = NDArray[np.int64]
 
 
@@ -33,7 +33,7 @@ class Mentions:
         self._batch = batch
         self._words = batch.columns[TOKENS]
 
-    def _flags(self, holds: Callable[[str], bool]) -> Flags:
+    def _flags(self, holds: Callable[[str], bool]) -> Mask:
         """(N,) whether it holds of each token's word."""
         return np.fromiter(map(holds, self._words.values), np.bool_, len(self._words.values))[self._words.codes]
 
@@ -45,20 +45,20 @@ class Mentions:
         return np.cumsum(opens) - 1
 
     @cached_property
-    def opens(self) -> Flags:
+    def opens(self) -> Mask:
         """(N,) whether the token is the first of its sentence."""
         return np.diff(self.sentence, prepend=-1) > 0
 
     @cached_property
-    def in_capitals(self) -> Flags:
+    def in_capitals(self) -> Mask:
         """(N,) whether the token's sentence has letters, and none in lower case: headlines, tables."""
         lower = np.bincount(self.sentence, self._flags(lambda w: w != w.upper()), len(self._batch.sentence_starts))
         cased = np.bincount(self.sentence, self._flags(lambda w: w != w.lower()), len(self._batch.sentence_starts))
-        flags: Flags = ((lower == 0) & (cased > 0))[self.sentence]
+        flags: Mask = ((lower == 0) & (cased > 0))[self.sentence]
         return flags
 
     @cached_property
-    def capitalised(self) -> Flags:
+    def capitalised(self) -> Mask:
         """(N,) whether the word starts with a capital."""
         return self._flags(lambda w: w[:1].isupper())
 
@@ -101,7 +101,7 @@ class Mentions:
         found[source] = target
         return found
 
-    def others(self, flags: Flags) -> Flags:
+    def others(self, flags: Mask) -> Mask:
         """(N,) whether another mention of the token's word has the flag."""
         counts = np.bincount(self.word, flags, int(self.word.max(initial=-1)) + 1)
         return counts[self.word] - flags > 0
@@ -150,7 +150,7 @@ class Mentions:
         return np.array(letters, np.int64)[self._words.codes] if letters else np.zeros(0, np.int64)
 
     @cached_property
-    def acronyms(self) -> tuple[Flags, Flags]:
+    def acronyms(self) -> tuple[Mask, Mask]:
         """(N,) capital words that initials of a run of the document spell; tokens whose initials are spelled."""
         spelled = np.array([_spelled(w) for w in self._words.values], np.int64)
         code = spelled[self._words.codes] if len(spelled) else np.zeros(0, np.int64)

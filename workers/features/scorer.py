@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.workers.features import kernels
 from concord.workers.features.derived import feature_columns
 from concord.workers.features.extractors import SEPARATOR, Pieces, clean

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch
-from concord.schemas.potentials import Ints
 from concord.workers.features import kernels
 from concord.workers.features.extractors import clean
 from concord.workers.features.scorer import FeatureError, check_table, code_points, hash_table, seed_of

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, Column
-from concord.schemas.potentials import Ints
 from concord.workers.features.derived import ColumnError
 from concord.workers.features.gazetteers import ENTITIES, ROLES, Gazetteer
 from concord.workers.features.settings import TrigramWindow

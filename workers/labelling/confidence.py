@@ -20,9 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Budget, Confidence, Decoded, MarginStatus, Status
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunSettings
 from concord.workers.inference.core.chain import best_labels
 from concord.workers.inference.core.prepared import Prepared

@@ -15,7 +15,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Score
-from concord.schemas.run import ConstraintFigures, Counts, ShardReport
+from concord.schemas.run import ConstraintFigures, CountsByName, ShardReport
 from concord.workers.evaluation.changes import EntityChanges
 from concord.workers.evaluation.measures import Pair, measured, suggested
 from concord.workers.evaluation.search_errors import DocumentErrors, EntityErrors
@@ -72,7 +72,7 @@ class LabelledAnswers(Protocol):
 def report_of(
     batch: Batch, answers: LabelledAnswers, *, labels: LabelSet, names: Sequence[str], rejected: int
 ) -> ShardReport:
-    """Counts of a batch; ``names`` (K,) are the constraints.
+    """CountsByName of a batch; ``names`` (K,) are the constraints.
 
     Raises `LabelError` where gold labels do not fit the model's label scheme.
     """
@@ -111,7 +111,7 @@ def report_of(
     )
 
 
-def _measures(pair: Pair) -> dict[str, Counts]:
+def _measures(pair: Pair) -> dict[str, CountsByName]:
     """The counts of those measures that suggest themselves."""
     return {name: counts.as_dict() for name, counts in measured(pair, suggested(pair.labels, pair.batch)).items()}
 

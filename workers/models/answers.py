@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints
 from concord.schemas.document import Batch, Column
 from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Spans
 from concord.schemas.problem import NO_KEY
@@ -22,8 +23,6 @@ from concord.workers.features.templates import ANSWER_COLUMNS
 LONGEST_ENTITY = 6
 """Entities longer than this many tokens are compared by their words one by one alone."""
 
-Table = NDArray[np.int64]
-
 
 class Answered(NamedTuple):
     """A batch of N tokens with the first model's M entities.
@@ -32,10 +31,10 @@ class Answered(NamedTuple):
     that come again in it. ``type`` (N,) is the type that each token was given, T outside.
     """
 
-    word: Table
+    word: Ints
     keys: NDArray[np.int32]
     spans: Spans
-    type: Table
+    type: Ints
     types: tuple[str, ...]
 
     @classmethod
@@ -47,7 +46,7 @@ class Answered(NamedTuple):
         kind[kind < 0] = len(labels.types)
         return cls(word, keys, labels.spans(found, batch.sentence_starts), kind, labels.types)
 
-    def entity_keys(self) -> Table:
+    def entity_keys(self) -> Ints:
         """(M,) the key of each entity's words, `NO_KEY` for one that is long or comes once."""
         size = self.spans.end - self.spans.start
         short = size <= LONGEST_ENTITY
@@ -69,7 +68,7 @@ def answer_columns(batch: Batch, labels: LabelSet, found: Labels) -> dict[str, C
     return dict(zip(ANSWER_COLUMNS, columns, strict=True))
 
 
-def _of_entities(a: Answered) -> tuple[Table, Table]:
+def _of_entities(a: Answered) -> tuple[Ints, Ints]:
     """(N,) the majority of the other mentions of each token's entity, and of the longer entities around its words.
 
     A token outside all entities stands for its word alone. −1 where there is none.
@@ -93,7 +92,7 @@ def _of_entities(a: Answered) -> tuple[Table, Table]:
     return entity, longer
 
 
-def _parts(a: Answered, size: int) -> Table:
+def _parts(a: Answered, size: int) -> Ints:
     """(K, T) how often each sequence of words is a proper part of entities of each type; twice in one counts twice."""
     counts = np.zeros((size, len(a.types)), np.int64)
     length = a.spans.end - a.spans.start
@@ -106,13 +105,13 @@ def _parts(a: Answered, size: int) -> Table:
     return counts
 
 
-def _counted(rows: Table, columns: Table, count: int, width: int) -> Table:
+def _counted(rows: Ints, columns: Ints, count: int, width: int) -> Ints:
     """(count, width) how often each row and column come together."""
-    table: Table = np.bincount(rows * width + columns, minlength=count * width).reshape(count, width)
+    table: Ints = np.bincount(rows * width + columns, minlength=count * width).reshape(count, width)
     return table
 
 
-def _majority(counts: Table) -> Table:
+def _majority(counts: Ints) -> Ints:
     """(n,) the column with the highest count, the first of equals; −1 where all are 0."""
     if not counts.shape[1]:
         return np.full(len(counts), -1, np.int64)

@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows
 from concord.workers.constraints.constraint_set import GroundConstraints
 from concord.workers.inference.core.chain import viterbi

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words

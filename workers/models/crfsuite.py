@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.schemas.errors import USERS_CODE_RAISES, DocumentError
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
+from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.models import hmm
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest

@@ -15,21 +15,21 @@ from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
 EXTRA = "consistency"
 
 
-Count = Annotated[int, Field(ge=0, le=10**15)]
-Scale = Annotated[float, Field(ge=0, le=LARGEST_WEIGHT)]
+PairCount = Annotated[int, Field(ge=0, le=10**15)]
+SavedScale = Annotated[float, Field(ge=0, le=LARGEST_WEIGHT)]
 
 
 class _Saved(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     types: tuple[str, ...]
-    exact: list[list[Count]]
-    subsequence: list[list[Count]]
-    unlabelled: list[Count]
+    exact: list[list[PairCount]]
+    subsequence: list[list[PairCount]]
+    unlabelled: list[PairCount]
     fold_case: bool
-    exact_scale: Scale
-    subsequence_scale: Scale
-    unlabelled_scale: Scale
+    exact_scale: SavedScale
+    subsequence_scale: SavedScale
+    unlabelled_scale: SavedScale
 
     @model_validator(mode="after")
     def _tables_are_of_the_types(self) -> Self:

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, ScoreColumn
 from concord.schemas.errors import InputError
 from concord.schemas.labels import BIO_PREFIX, OUTSIDE, LabelError, Labels, LabelSet, bio_label
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Potentials
+from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.settings import Settings
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.compiling.kernel import kernel
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 
 Whole = NDArray[np.int32]

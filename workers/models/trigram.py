@@ -20,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from concord.schemas.arrays import Floats, Ids, Ints
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints, Potentials
+from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
 from concord.workers.features.settings import TrigramWindow
 from concord.workers.features.windows import Windows, numbered
@@ -30,7 +31,7 @@ from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
 from concord.workers.models.memory import timbl
 from concord.workers.models.memory.nearest import Nearest, Vote
-from concord.workers.models.memory.neighbourhoods import Classifier, Codes, Neighbourhoods, told_once
+from concord.workers.models.memory.neighbourhoods import Classifier, Neighbourhoods, told_once
 from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
 from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import LocalScores
@@ -60,8 +61,8 @@ class Instances(NamedTuple):
     (C, n) are label ids, −1 beyond the sentence; what a feature weighs is in ``weights`` (F,).
     """
 
-    values: Codes
-    classes: Codes
+    values: Ids
+    classes: Ids
     weights: Floats
     labels: Ints
 
@@ -110,7 +111,7 @@ class TrigramModel:
         """What the nearest instances of each of the N tokens say."""
         return told_once(self.classifier, self.instances(batch))
 
-    def instances(self, batch: Batch) -> Codes:
+    def instances(self, batch: Batch) -> Ids:
         """(N, F) the number of each token's value of each feature, −1 where training had none such."""
         return numbered(self.windows.features(batch), self.values)
 

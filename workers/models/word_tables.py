@@ -26,13 +26,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints, Mask
 from concord.schemas.errors import DocumentError
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.compiling.kernel import kernel_in_place
-
-Mask = NDArray[np.bool_]
 
 REFERENCE = "a"
 CHECKED = 512
@@ -57,14 +54,14 @@ class Scored(NamedTuple):
     exact: Mask
 
 
-Function = Callable[[Sequence[str]], Scored]
+ScoreFunction = Callable[[Sequence[str]], Scored]
 """Scores a sentence. Raises `DocumentError` where it cannot."""
 
 
 class WordTables:
     """Tables of the words seen so far, (V, 3, K): before, own and after. Raises `DocumentError` for no `REFERENCE`."""
 
-    def __init__(self, function: Function, width: int) -> None:
+    def __init__(self, function: ScoreFunction, width: int) -> None:
         self._function = function
         self._width = width
         self._marks = _marks(function, width)
@@ -139,7 +136,7 @@ def _hashed(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def _marks(function: Function, width: int) -> Floats:
+def _marks(function: ScoreFunction, width: int) -> Floats:
     """(3, 3, K) what a token has by its distance to both ends: the scores among references alone."""
     marks = np.zeros((3, 3, width))
     for size in range(1, 6):
@@ -176,7 +173,7 @@ def add_up(ids: Ints, bounds: Ints, table: Floats, marks: Floats, column: Ints, 
                     unary[t, column[k]] += table[ids[t + 1], 2, k]
 
 
-def departure(function: Function, width: int, attributes: Sequence[str]) -> str:
+def departure(function: ScoreFunction, width: int, attributes: Sequence[str]) -> str:
     """Why word tables do not do for a function, as far as made-up sentences show; empty where they do.
 
     ``attributes`` are the model's: what stands behind their last colons are words that it knows.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Ints
 from concord.schemas.columns import (
     DOC_ID,
     LABELS,
@@ -28,7 +29,6 @@ from concord.schemas.columns import (
 from concord.schemas.decoded import MarginStatus, Status
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import LabelError, Labels, Spans
-from concord.schemas.potentials import Ints
 from concord.schemas.predictions import entities_column
 from concord.schemas.problem import Problem, Score
 from concord.schemas.run import RunSettings
@@ -37,7 +37,7 @@ from concord.workers.inference.numerics import TOLERANCE
 from concord.workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 
-SAME = 1e-6
+CLAIM_TOLERANCE = 1e-6
 """Nats, or units of degree, within which what is recomputed is what was written."""
 RELATIVE = 1e-12
 """And the share of a number: sums of many large terms in another order."""
@@ -132,12 +132,12 @@ def _short(value: Any) -> str:
 
 
 def _same(found: Any, value: float) -> bool:
-    return isinstance(found, float) and math.isclose(found, value, rel_tol=RELATIVE, abs_tol=SAME)
+    return isinstance(found, float) and math.isclose(found, value, rel_tol=RELATIVE, abs_tol=CLAIM_TOLERANCE)
 
 
 def _above(one: float, other: float) -> bool:
     """Is it more, by more than rounding?"""
-    return one > other and not math.isclose(one, other, rel_tol=RELATIVE, abs_tol=SAME)
+    return one > other and not math.isclose(one, other, rel_tol=RELATIVE, abs_tol=CLAIM_TOLERANCE)
 
 
 def _number(row: Row, field: str) -> float:
@@ -194,7 +194,9 @@ def _check_score(row: Row, problem: Problem, score: Score) -> None:
     _nats(row, "penalty", score.penalty, "its labels cost")
     objective, bound = row["local"] - row["penalty"], _number(row, "bound")
     _require(row["objective"] == objective, "objective", f"local less penalty is {objective!r}, not {row['objective']}")
-    _require(not bound < objective - SAME, "bound", f"its own labels score {objective - bound:.3g} nats more")
+    _require(
+        not bound < objective - CLAIM_TOLERANCE, "bound", f"its own labels score {objective - bound:.3g} nats more"
+    )
     gap = 0.0 if objective == bound else max(0.0, bound - objective)
     _require(row["gap"] == gap, "gap", f"bound less objective is {gap!r}, not {row['gap']!r}")
     certified = row["status"] in CLOSED
@@ -290,7 +292,11 @@ def _check_margins(row: Row, problem: Problem, labels: Labels, spans: Spans) -> 
         known = isinstance(margin, float) and not math.isnan(margin)
         _require(known, MARGIN, f"of entity {place} is no number of nats")
         _require(status in set(MarginStatus), MARGIN_STATUS, f"of entity {place} is {status!r}")
-        _require(margin >= -row["gap"] - SAME, MARGIN, f"of entity {place} is {margin!r}, less than the gap allows")
+        _require(
+            margin >= -row["gap"] - CLAIM_TOLERANCE,
+            MARGIN,
+            f"of entity {place} is {margin!r}, less than the gap allows",
+        )
         rival = _rival(problem, labels, spans, place)
         less = row["objective"] - rival
         free = not len(problem.rows) and not problem.agreements
@@ -343,7 +349,7 @@ def _ranked(problem: Problem, one: Any, place: int, *, first: Any, before: Mappi
     score = problem.score(labels).objective
     _require(score > -math.inf and _same(one["score"], score), N_BEST, f"number {place} scores {score!r} nats")
     _require(labels.tobytes() not in before, N_BEST, f"number {place} is there twice")
-    falls = all(one["score"] <= other + SAME for other in before.values())
+    falls = all(one["score"] <= other + CLAIM_TOLERANCE for other in before.values())
     _require(falls, N_BEST, f"number {place} scores more than one before it")
     gap = first["score"] - one["score"]
     _require(_same(one["gap"], gap), N_BEST, f"number {place} is {gap!r} nats below the first, not {one['gap']!r}")

@@ -11,8 +11,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels, LabelSet, Spans
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 
 FORBIDDEN = -np.inf
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import Batch, Document
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.extractors import SEPARATOR
 from concord.workers.features.scorer import FeatureWeights, code_points

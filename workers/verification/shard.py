@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Ints
 from concord.schemas.columns import DOC_ID, Reject
 from concord.schemas.decoded import Decoded, Status
 from concord.schemas.document import Batch
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Ints
 from concord.schemas.problem import Problem, Score
 from concord.schemas.run import ShardReport
 from concord.workers.compiling.interpreted import interpreted

@@ -11,19 +11,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import model_validator
 
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats, Ints
+from concord.schemas.arrays import Floats, Ints, Mask
+from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.schemas.problem import ANY
 from concord.schemas.settings import Settings
-from concord.workers.constraints.rows import (
-    Draft,
-    Mask,
-    Part,
-    always,
-    forbidden_edges,
-    forbidden_labels,
-    joined,
-    wherever,
-)
+from concord.workers.constraints.rows import Draft, Part, always, forbidden_edges, forbidden_labels, joined, wherever
 from concord.workers.constraints.templates.template import (
     Count,
     Location,

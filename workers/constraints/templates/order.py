@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from concord.schemas.potentials import Ints
+from concord.schemas.arrays import Ints
 from concord.workers.constraints.rows import Draft, forbidden_edges, tokens_in, wherever
 from concord.workers.constraints.templates.template import Count, Names, RowTemplate, Scope, Site, Tokens
 

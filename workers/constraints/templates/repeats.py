@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import NO_KEY, Relation, SpanAgreement
 from concord.workers.constraints.consistency import LONGEST_NAME
 from concord.workers.constraints.rows import Draft, Part, edges_in, tokens_in, wherever

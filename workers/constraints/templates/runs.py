@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from concord.schemas.arrays import Ints
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Ints
 from concord.workers.constraints.rows import Draft, Part, always, forbidden_edges, tokens_in, wherever
 from concord.workers.constraints.templates.template import (
     PUNCTUATION,

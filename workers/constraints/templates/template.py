@@ -24,16 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
+from concord.schemas.arrays import Ints, Mask
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import nearest
-from concord.schemas.potentials import LARGEST_WEIGHT, Ints, Potentials
+from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.problem import SpanAgreement
 from concord.schemas.settings import Settings
 from concord.workers.constraints.consistency import LONGEST_NAME, span_keys
 from concord.workers.constraints.patterns import Pattern, Strings, matches, translated
-from concord.workers.constraints.rows import ConstraintError, Draft, Mask, Part, always, edges_in, tokens_in
+from concord.workers.constraints.rows import ConstraintError, Draft, Part, always, edges_in, tokens_in
 
 BELOW = "/*"
 """What the name of a level ends in."""

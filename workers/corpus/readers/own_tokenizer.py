@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ids, Ints
 from concord.schemas.document import Column
 from concord.schemas.errors import USERS_CODE_RAISES, DocumentError
-from concord.schemas.potentials import Ints
 from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel_in_place
 from concord.workers.corpus.tokenizers.sentences import Tokenized
 
-Ids = NDArray[np.int32]
-Characters = NDArray[np.uint32]
+CodePoints = NDArray[np.uint32]
 
 
 class OwnTokenizer(NamedTuple):
@@ -61,13 +60,13 @@ def _lengths(strings: Sequence[str]) -> Ids:
     return np.fromiter(map(len, strings), np.int32, len(strings))
 
 
-def _characters(strings: Sequence[str]) -> Characters:
+def _characters(strings: Sequence[str]) -> CodePoints:
     """The code points of all strings, one after the other."""
     return np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 @kernel_in_place
-def find_words(text: Characters, text_length: Ids, word: Characters, length: Ids, doc_starts: Ints, start: Ids) -> int:
+def find_words(text: CodePoints, text_length: Ids, word: CodePoints, length: Ids, doc_starts: Ints, start: Ids) -> int:
     """Writes where each word starts in its text; returns the first that is not left there, or −1.
 
     Text i, of ``text_length[i]`` characters, has the words from ``doc_starts[i]`` up to ``doc_starts[i + 1]``.
@@ -88,7 +87,7 @@ def find_words(text: Characters, text_length: Ids, word: Characters, length: Ids
 
 
 @kernel_in_place
-def _found(text: Characters, here: int, end: int, word: Characters, first: int, length: int) -> int:
+def _found(text: CodePoints, here: int, end: int, word: CodePoints, first: int, length: int) -> int:
     """Where a word stands in the text from ``here`` up to ``end``, or −1."""
     for place in range(here, end - length + 1):
         same = 0

@@ -11,10 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.schemas.document import Column
-from concord.workers.corpus.tokenizers.tokenizer import Cuts, LanguageError
+from concord.workers.corpus.tokenizers.tokenizer import RUN_LIMIT, Cuts, LanguageError
 
-RUN_LIMIT = 256
-"""Characters without white space after which a run is cut: the tokenizer's cost grows with their square."""
 STRING_LIMIT = 200_000
 """Distinct strings after which the tokenizer is made anew, so that its memory stays flat."""
 ATTRIBUTES = ["ORTH", "IDX", "LENGTH", "IS_SPACE"]

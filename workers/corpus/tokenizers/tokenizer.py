@@ -45,6 +45,9 @@ class Cuts(NamedTuple):
         return cls(Column.encode(words), doc_starts, start, end)
 
 
+RUN_LIMIT = 256
+"""Characters without white space after which a run is cut: what rules cost could grow with their square."""
+
 Cut = Callable[[Sequence[str]], Cuts]
 """Cuts texts; any text, also an empty one. The same text is cut alike, whatever comes before it or beside it."""
 

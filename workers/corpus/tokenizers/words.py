@@ -25,13 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.document import Column
-from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts
+from concord.workers.corpus.tokenizers.tokenizer import RUN_LIMIT, Cut, Cuts
 
 VERSION = "1"
 """Of the rules: it changes whenever a text may be cut differently, as models say by which they were made."""
 
-RUN_LIMIT = 256
-"""Characters without white space after which a run is cut: what rules cost could grow with their square."""
 CHUNK_LIMIT = 200_000
 """Distinct chunks after which all are forgotten, so that memory stays flat."""
 

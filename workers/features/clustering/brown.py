@@ -22,16 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy import sparse
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints, Mask
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
 from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import BrownSettings
 
-Mask = NDArray[np.bool_]
 AFTER = (1,)
 """The place whose words are counted."""
 

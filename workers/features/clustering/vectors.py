@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
-from concord.schemas.potentials import Floats
 
 
 class VectorError(InputError):
@@ -28,7 +28,7 @@ class Vectors(NamedTuple):
     points: Floats
 
 
-Entry = tuple[str, NDArray[np.float64]]
+VectorEntry = tuple[str, NDArray[np.float64]]
 
 
 def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors:
@@ -49,7 +49,7 @@ def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors
     return _checked(path, islice(READERS.get(path.suffix, _text)(path), most))
 
 
-def _checked(path: Path, entries: Iterator[Entry]) -> Vectors:
+def _checked(path: Path, entries: Iterator[VectorEntry]) -> Vectors:
     """All entries; of a word that comes again the first counts."""
     found: dict[str, NDArray[np.float64]] = {}
     size = None
@@ -65,7 +65,7 @@ def _checked(path: Path, entries: Iterator[Entry]) -> Vectors:
     return Vectors(list(found), np.stack(list(found.values())))
 
 
-def _text(path: Path) -> Iterator[Entry]:
+def _text(path: Path) -> Iterator[VectorEntry]:
     size = None
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -81,7 +81,7 @@ def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def _line(path: Path, number: int, line: bytes, size: int) -> Entry:
+def _line(path: Path, number: int, line: bytes, size: int) -> VectorEntry:
     """A word, which may hold spaces, and ``size`` numbers."""
     parts = line.rstrip().rsplit(b" ", size)
     try:
@@ -93,7 +93,7 @@ def _line(path: Path, number: int, line: bytes, size: int) -> Entry:
     return word, point
 
 
-def _binary(path: Path) -> Iterator[Entry]:
+def _binary(path: Path) -> Iterator[VectorEntry]:
     with path.open("rb") as file:
         header = file.readline(100).split()
         if len(header) != 2 or not all(part.isdigit() for part in header):
@@ -127,7 +127,7 @@ def _beside(path: Path) -> Path:
     raise VectorError(f"{path.parent / names}: not there; it has the words of {path.name}; or give --words FILE")
 
 
-def _numpy(path: Path, names: Path) -> Iterator[Entry]:
+def _numpy(path: Path, names: Path) -> Iterator[VectorEntry]:
     try:
         points = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -169,7 +169,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _parquet(path: Path) -> Iterator[Entry]:
+def _parquet(path: Path) -> Iterator[VectorEntry]:
     try:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as error:
@@ -191,5 +191,5 @@ NUMPY, PARQUET = ".npy", ".parquet"
 WORD_LISTS = (".txt", PARQUET)
 """Forms of the words of an array, in the order in which they are looked for."""
 
-READERS: dict[str, Callable[[Path], Iterator[Entry]]] = {PARQUET: _parquet, ".bin": _binary}
+READERS: dict[str, Callable[[Path], Iterator[VectorEntry]]] = {PARQUET: _parquet, ".bin": _binary}
 """By the end of the file's name; an array has words in a file of their own, others are text."""

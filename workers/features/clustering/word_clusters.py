@@ -20,8 +20,8 @@ from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils.extmath import randomized_svd
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.errors import InputError
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
 from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import ClusterSettings, CoOccurrenceSettings

@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch
-from concord.schemas.potentials import Ints
 from concord.workers.features.clusters import zeros
 from concord.workers.features.settings import CoOccurrenceSettings
 

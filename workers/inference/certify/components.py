@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Spans
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, SpanAgreement
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState

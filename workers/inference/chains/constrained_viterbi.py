@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import ANY, Problem
 from concord.schemas.settings import EngineSettings
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel

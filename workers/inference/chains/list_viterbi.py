@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel
 from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.prepared import Prepared

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.chain import sentence_bounds

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import LinearRows, Problem, Score
 from concord.workers.inference.core.agreement import AgreementState, Codec, codec, uncounted
 from concord.workers.inference.core.chain import best_labels, max_messages

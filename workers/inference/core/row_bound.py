@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel
 from concord.workers.inference.numerics import HARD_EXCESS

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels, Spans
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
 from concord.workers.inference.core.chain import sentence_bounds, sum_messages

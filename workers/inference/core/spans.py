@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
 from concord.workers.inference.core.chain import sentence_bounds

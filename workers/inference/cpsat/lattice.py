@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels, Spans
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.inference.core.chain import max_marginals
 from concord.workers.inference.cpsat.draft import FALSE, TRUE, CostOverflowError, ModelDraft, Variables

@@ -28,9 +28,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from concord.schemas.arrays import Ints
 from concord.schemas.decoded import Budget, Ranking
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Ints
 from concord.schemas.problem import Problem
 from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.chains.list_viterbi import list_viterbi
@@ -39,11 +39,10 @@ from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.nbest.parts import RankedPart, best_of_part, labellings, together
 from concord.workers.inference.numerics import ROUNDING, TOLERANCE
-from concord.workers.inference.relaxation.relaxation import Narrowing
+from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, Narrowing
 
 _DEPTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, math.inf)
 """Nats below the best labelling that each round looks."""
-UNLIMITED_WORK = 1 << 62
 EMPTY = np.zeros(0, np.int64)
 
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import NO_KEY
 from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import CONTAINED, AgreementState

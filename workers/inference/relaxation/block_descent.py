@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
 from concord.workers.inference.numerics import ROUNDING

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 
 MOST_EXACT_COUNT = 64

@@ -34,8 +34,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Relation, Score
 from concord.workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState
 from concord.workers.inference.core.chain import sentence_bounds

@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, Problem
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.incumbent import Search

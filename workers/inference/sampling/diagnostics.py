@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling import gibbs

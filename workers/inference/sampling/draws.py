@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats
 from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.sampling.state import STATE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Ints
 from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.core.agreement import AgreementState, count_labels, labels_cost
 from concord.workers.inference.core.rows import RowState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.core.agreement import Codec
 

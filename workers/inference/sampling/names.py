@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints
 from concord.schemas.labels import Scheme
-from concord.schemas.potentials import Ints
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 from concord.workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, memberships

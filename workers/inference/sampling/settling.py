@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from concord.schemas.potentials import Ints
+from concord.schemas.arrays import Ints
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import ROUNDING

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import (
     AgreementState,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import Codec, item_end
 from concord.workers.inference.relaxation.block_descent import (

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from concord.schemas.arrays import Ints
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Ints
 from concord.schemas.problem import Problem
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED

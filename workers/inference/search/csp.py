@@ -14,9 +14,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.workers.compiling.kernel import inner, kernel
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import ROUNDING

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import Problem
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED

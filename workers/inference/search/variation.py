@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, kernel
 from concord.workers.inference.core.agreement import Codec
 

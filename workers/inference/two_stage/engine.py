@@ -21,9 +21,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.chain import viterbi_score
 from concord.workers.inference.core.engine import UNLIMITED

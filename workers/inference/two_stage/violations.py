@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.inference.core.prepared import Prepared
 

@@ -15,11 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.workers.compiling.kernel import kernel_in_place
-from concord.workers.features.incidence import Ids, Incidence, Lists, Starts
-
-Bools = NDArray[np.bool_]
+from concord.workers.features.incidence import Incidence, Lists
 
 
 class FeatureRules(NamedTuple):
@@ -33,7 +31,7 @@ class FeatureRules(NamedTuple):
 class GoldChains(NamedTuple):
     """Sentences ``bounds`` (S + 1,) of N tokens, and the gold label (N,) of each, below ``width``."""
 
-    bounds: Starts
+    bounds: Ints
     labels: Ids
     width: int
 
@@ -52,8 +50,8 @@ class TrainingChains:
     class_of: Ids
     value: Floats
     gold: GoldChains
-    states: Bools
-    transitions: Bools
+    states: Mask
+    transitions: Mask
 
     @classmethod
     def of(cls, found: Incidence, gold: GoldChains, rules: FeatureRules) -> TrainingChains:
@@ -149,8 +147,8 @@ def _by_first_token(groups: Lists, count: int) -> tuple[Lists, Ids]:
     return Lists(groups.start, number[groups.ids]), order
 
 
-def _allowed(counts: Floats, least: float, everything: bool) -> Bools:  # noqa: FBT001
-    allowed: Bools = (counts >= least) & (everything | (counts > 0))
+def _allowed(counts: Floats, least: float, everything: bool) -> Mask:  # noqa: FBT001
+    allowed: Mask = (counts >= least) & (everything | (counts > 0))
     return allowed
 
 
@@ -173,7 +171,7 @@ def transition_counts(gold: GoldChains, share: Floats | None = None) -> Floats:
 
 
 @kernel_in_place
-def score_tokens(start: Starts, ids: Ids, value: Floats, states: Floats, first: int, last: int, scores: Floats) -> None:
+def score_tokens(start: Ints, ids: Ids, value: Floats, states: Floats, first: int, last: int, scores: Floats) -> None:
     """Writes what the classes of each token from ``first`` to ``last`` are worth to ``scores`` (n, L), row by row."""
     width = states.shape[1]
     for t in range(first, last):
@@ -186,7 +184,7 @@ def score_tokens(start: Starts, ids: Ids, value: Floats, states: Floats, first: 
 
 
 @kernel_in_place
-def _sum_hashes(start: Starts, ids: Ids, seed: np.uint64, sums: NDArray[np.uint64]) -> None:
+def _sum_hashes(start: Ints, ids: Ids, seed: np.uint64, sums: NDArray[np.uint64]) -> None:
     """Adds 64 bits that depend on the seed and on t alone to sums[g] of every group g of each t."""
     for t in range(len(start) - 1):
         bits = seed + np.uint64(t + 1) * np.uint64(0x9E3779B97F4A7C15)
@@ -198,28 +196,28 @@ def _sum_hashes(start: Starts, ids: Ids, seed: np.uint64, sums: NDArray[np.uint6
 
 
 @kernel_in_place
-def _find_first(start: Starts, ids: Ids, first: Starts) -> None:
+def _find_first(start: Ints, ids: Ids, first: Ints) -> None:
     for t in range(len(start) - 2, -1, -1):
         for k in range(start[t], start[t + 1]):
             first[ids[k]] = t
 
 
 @kernel_in_place
-def _sum_members(start: Starts, ids: Ids, sums: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+def _sum_members(start: Ints, ids: Ids, sums: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     for g in range(len(start) - 1):
         for k in range(start[g], start[g + 1]):
             out[ids[k]] += sums[g]
 
 
 @kernel_in_place
-def _count_labels(start: Starts, ids: Ids, labels: Ids, counts: Floats) -> None:
+def _count_labels(start: Ints, ids: Ids, labels: Ids, counts: Floats) -> None:
     for t in range(len(start) - 1):
         for k in range(start[t], start[t + 1]):
             counts[ids[k], labels[t]] += 1.0
 
 
 @kernel_in_place
-def _count_members(start: Starts, ids: Ids, counts: Floats, out: Floats) -> None:
+def _count_members(start: Ints, ids: Ids, counts: Floats, out: Floats) -> None:
     for g in range(len(start) - 1):
         for k in range(start[g], start[g + 1]):
             for y in range(counts.shape[1]):

@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ids, Mask
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.constraints.rows import selected
-from concord.workers.features.incidence import Ids
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.estimation.chains import Bools, TrainingChains, score_tokens
+from concord.workers.learning.estimation.chains import TrainingChains, score_tokens
 from concord.workers.learning.estimation.perceptron import correct
 
 
@@ -68,7 +68,7 @@ class ConstrainedPerceptron:
     labels: LabelSet
     order: Ids
     documents: Sequence[Grounded]
-    learned: Bools
+    learned: Mask
     decoder: Decoder
     relaxed_weight: float
 
@@ -137,14 +137,14 @@ def answer(
     return decoder(Prepared.of(problem.relaxed(relaxed_weight)), doc_id).labels, True
 
 
-def under(problem: Problem, learned: Bools, penalty: Floats) -> Problem:
+def under(problem: Problem, learned: Mask, penalty: Floats) -> Problem:
     """The problem where rows of what is ``learned`` (K,) cost ``penalty`` (K,), without those that cost nothing."""
     constraint = problem.rows.constraint
     weight = np.where(learned[constraint], penalty[constraint], problem.rows.weight)
     return replace(problem, rows=selected(replace(problem.rows, weight=weight), weight > 0))
 
 
-def stepped(penalty: Floats, learned: Bools, step: Floats) -> None:
+def stepped(penalty: Floats, learned: Mask, step: Floats) -> None:
     """Moves those of ``penalty`` (K,) that are learned by ``step`` (K,), in place, to 0 at least."""
     penalty[learned] = np.maximum(0.0, penalty + step)[learned]
 

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.compiling.kernel import kernel_in_place
-from concord.workers.features.incidence import Starts
 from concord.workers.inference.core.chain import best_labels
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.hmm_counts import (
@@ -163,7 +163,7 @@ def _potentials(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Poten
 
 
 @kernel_in_place
-def add_expected(scores: Floats, factors: Floats, bounds: Starts, room: ChainRoom) -> float:
+def add_expected(scores: Floats, factors: Floats, bounds: Ints, room: ChainRoom) -> float:
     """Log of the sum over all labellings of some sentences, in nats; infinite where one has none.
 
     Turns ``scores`` (N, L) into p(y_t), and adds p(y_t−1, y_t) / factor to the room's joint.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints
 from concord.workers.learning.estimation.chains import GoldChains, transition_counts
 from concord.workers.models.hmm import Tables
 

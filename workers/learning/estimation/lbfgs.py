@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats
 from concord.workers.compiling.kernel import kernel_in_place
 
-Function = Callable[[Floats], tuple[float, Floats]]
+LossAndGradient = Callable[[Floats], tuple[float, Floats]]
 
 MEMORY = 6
 """Pairs of differences that stand for the curvature, as in CRFsuite."""
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     decrease: float = 1e-5
 
 
-def minimise(function: Function, start: Floats, limits: Limits) -> Iterator[LbfgsStep]:
+def minimise(function: LossAndGradient, start: Floats, limits: Limits) -> Iterator[LbfgsStep]:
     """``start`` (n,) and the steps from there on; ends at the limits, or where no step along the direction goes down.
 
     Holds 2 · `MEMORY` + 5 vectors of n numbers. The same steps for any number of threads.
@@ -96,7 +96,7 @@ def _direction(gradient: Floats, pairs: deque[_Pair]) -> Floats:
     return direction
 
 
-def _step(function: Function, here: LbfgsStep, direction: Floats) -> LbfgsStep | None:
+def _step(function: LossAndGradient, here: LbfgsStep, direction: Floats) -> LbfgsStep | None:
     """A step that meets both Wolfe conditions, by doubling and halving; None where none was found."""
     slope = dot(here.gradient, direction)
     low, high, length = 0.0, math.inf, 1.0

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
-from concord.workers.features.incidence import Ids, Starts
-from concord.workers.learning.estimation.chains import Bools, TrainingChains
+from concord.workers.learning.estimation.chains import TrainingChains
 
 SENTENCE_BLOCKS = 64
 
@@ -39,7 +38,7 @@ class ChainRoom(NamedTuple):
     joint: Floats
 
     @classmethod
-    def of(cls, bounds: Starts, width: int) -> ChainRoom:
+    def of(cls, bounds: Ints, width: int) -> ChainRoom:
         """Room for the longest of some sentences."""
         longest = int(np.diff(bounds).max(initial=0))
         rows = np.zeros((longest, width)), np.zeros(longest), np.zeros(width), np.zeros(width)
@@ -152,7 +151,7 @@ def _sum_rows(rows: Floats, ids: Ids, first: int, last: int, total: Floats) -> N
 
 
 @kernel_in_place
-def _score_groups(start: Starts, ids: Ids, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
+def _score_groups(start: Ints, ids: Ids, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
     """Writes to rows[g] (L,) the score that the classes of group g give each label."""
     width = rows.shape[1]
     for g in range(first, last):
@@ -166,7 +165,7 @@ def _score_groups(start: Starts, ids: Ids, states: Floats, value: Floats, rows: 
 
 
 @kernel_in_place
-def _sum_lists(start: Starts, ids: Ids, rows: Floats, sums: Floats, first: int, last: int) -> None:
+def _sum_lists(start: Ints, ids: Ids, rows: Floats, sums: Floats, first: int, last: int) -> None:
     """Writes to sums[i] (L,) the sum of the rows of list i."""
     for i in range(first, last):
         _sum_rows(rows, ids, start[i], start[i + 1], sums[i])
@@ -174,13 +173,13 @@ def _sum_lists(start: Starts, ids: Ids, rows: Floats, sums: Floats, first: int, 
 
 @kernel_in_place
 def _sum_groups(
-    start: Starts,
+    start: Ints,
     ids: Ids,
     rows: Floats,
     value: Floats,
     decay: float,
     states: Floats,
-    allowed: Bools,
+    allowed: Mask,
     gradient: Floats,
     first: int,
     last: int,
@@ -196,13 +195,13 @@ def _sum_groups(
 
 @kernel_in_place
 def add_sentences(
-    start: Starts,
+    start: Ints,
     ids: Ids,
     rows: Floats,
     transitions: Floats,
     factors: Floats,
     gold: Ids,
-    bounds: Starts,
+    bounds: Ints,
     tokens: Floats,
     pairs: Floats,
     room: ChainRoom,

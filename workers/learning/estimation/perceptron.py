@@ -13,10 +13,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.workers.compiling.kernel import kernel_in_place
-from concord.workers.features.incidence import Ids, Starts
-from concord.workers.learning.estimation.chains import Bools, TrainingChains, score_tokens
+from concord.workers.learning.estimation.chains import TrainingChains, score_tokens
 
 
 def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.random.Generator) -> Iterator[int]:
@@ -40,15 +39,15 @@ def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.rando
 
 @kernel_in_place
 def _pass(
-    start: Starts,
+    start: Ints,
     ids: Ids,
     value: Floats,
     gold: Ids,
-    bounds: Starts,
-    order: Starts,
+    bounds: Ints,
+    order: Ints,
     seen: int,
-    has_state: Bools,
-    has_transition: Bools,
+    has_state: Mask,
+    has_transition: Mask,
     states: Floats,
     transitions: Floats,
     late_states: Floats,
@@ -73,7 +72,7 @@ def _pass(
 
 @kernel_in_place
 def correct(
-    start: Starts,
+    start: Ints,
     ids: Ids,
     value: Floats,
     gold: Ids,
@@ -81,8 +80,8 @@ def correct(
     begin: int,
     first: int,
     last: int,
-    has_state: Bools,
-    has_transition: Bools,
+    has_state: Mask,
+    has_transition: Mask,
     states: Floats,
     transitions: Floats,
     late_states: Floats,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.learning.estimation.chains import TrainingChains
 from concord.workers.learning.estimation.objective import TokenSums, balanced, squared
 from concord.workers.models.segments import SegmentCounts, Segments, SegmentScores, Whole, add_segments

@@ -16,10 +16,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from concord.schemas.potentials import Floats
+from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.workers.compiling.kernel import kernel_in_place
-from concord.workers.features.incidence import Ids, Lists, Starts
-from concord.workers.learning.estimation.chains import Bools, TrainingChains, score_tokens
+from concord.workers.features.incidence import Lists
+from concord.workers.learning.estimation.chains import TrainingChains, score_tokens
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled
 from concord.workers.models.settings import SgdSettings
 
@@ -89,17 +89,17 @@ def _thinned(lists: Lists, dropout: float, noise: np.random.Generator) -> Lists:
 
 @kernel_in_place
 def _pass(
-    start: Starts,
+    start: Ints,
     ids: Ids,
     value: Floats,
     gold: Ids,
-    bounds: Starts,
-    order: Starts,
+    bounds: Ints,
+    order: Ints,
     rate: float,
     shrink: float,
     everything: bool,  # noqa: FBT001  # a kernel takes arguments by place
-    has_state: Bools,
-    has_transition: Bools,
+    has_state: Mask,
+    has_transition: Mask,
     states: Floats,
     transitions: Floats,
     scores: Floats,

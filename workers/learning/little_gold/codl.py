@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from concord.schemas.arrays import Floats
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Batch, Column
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.learning.little_gold.codl_learners import LearningWay

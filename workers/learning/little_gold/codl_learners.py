@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ids, Ints
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.incidence import Ids, Starts, incidence
+from concord.workers.features.incidence import incidence
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, estimated, mixed
 from concord.workers.learning.estimation.perceptron import run_passes
@@ -165,7 +165,7 @@ def _only(document: Document, columns: Sequence[str]) -> Document:
     return Document(document.doc_id, document.sentence_starts, there)
 
 
-def _weights(fitting: Fitting, bounds: Starts, labels: Ids) -> Floats:
+def _weights(fitting: Fitting, bounds: Ints, labels: Ids) -> Floats:
     """The averaged perceptron of the sentences with these bounds, under these labels of all tokens."""
     assert isinstance(fitting.settings, PerceptronSettings)
     chains = replace(fitting.chains, gold=GoldChains(bounds, labels, fitting.chains.gold.width))

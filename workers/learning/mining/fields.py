@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Ints, Mask
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Ints
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.template import BELOW, below, levels
 
 

@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget
-from concord.schemas.potentials import Floats, Ints
 from concord.schemas.settings import Settings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights
@@ -51,7 +51,7 @@ from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 MACRO = "macro_"
 """How the figures begin that are means over names."""
 
-Scale = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+WeightScale = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
 class WeightSource(StrEnum):
@@ -76,7 +76,9 @@ class JudgedSettings(Settings):
     sources: tuple[WeightSource, ...] = Field(
         (WeightSource.BEYOND, WeightSource.LEARNED), min_length=1, description="Weights that are tried."
     )
-    scales: tuple[Scale, ...] = Field((0.5, 1.0, 2.0), min_length=1, description="Factors of weights that are tried.")
+    scales: tuple[WeightScale, ...] = Field(
+        (0.5, 1.0, 2.0), min_length=1, description="Factors of weights that are tried."
+    )
     rate: float = Field(
         0.1, gt=0.0, allow_inf_nan=False, description="Nats by which a unit of degree moves a learned weight."
     )

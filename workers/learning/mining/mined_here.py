@@ -28,9 +28,7 @@ from concord.workers.learning.mining.mining import (
 from concord.workers.learning.mining.rule_counts import RuleCounts
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.weights.penalties import Penalty, count_rows
-
-CHUNK = 50
-"""Documents that are grounded together: the rows of all would not fit into memory."""
+from concord.workers.learning.weights.unseen import CHUNK
 
 
 class MiningWay(NamedTuple):

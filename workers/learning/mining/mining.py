@@ -21,10 +21,9 @@ from pydantic import Field
 from scipy.special import gammaln
 from scipy.stats import binom
 
+from concord.schemas.arrays import Floats, Mask
 from concord.schemas.labels import OUTSIDE, LabelSet
-from concord.schemas.potentials import Floats
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.order import Adjacency, PresencePrecedence, ShouldNotPrecede
 from concord.workers.constraints.templates.presence import MustAppear, StartsWith, TagImpliesTag
 from concord.workers.constraints.templates.runs import (

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats, Ints
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.learning.weights.unseen import UnseenAnswers
 

@@ -19,10 +19,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints, Mask
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Ints
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.runs import ChangeSide
 from concord.workers.constraints.templates.template import PUNCTUATION, Site, TokenTest, same_run
 from concord.workers.learning.mining.fields import Fields, View, fields_of

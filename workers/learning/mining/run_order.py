@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ints, Mask
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Ints
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.template import same_run
 from concord.workers.inference.core.engine import document_rng
 

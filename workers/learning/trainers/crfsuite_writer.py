@@ -28,7 +28,7 @@ from concord.workers.models.crfsuite_file import (
 )
 from concord.workers.storage.files import write_whole
 
-Hashes = NDArray[np.uint32]
+TableHashes = NDArray[np.uint32]
 
 TABLES = 256
 BUCKET = np.dtype([("hash", "<u4"), ("offset", "<u4")])
@@ -102,7 +102,7 @@ def _split(table_of: NDArray[Any]) -> list[NDArray[np.int64]]:
     return np.split(order, np.cumsum(np.bincount(table_of, minlength=TABLES))[:-1])
 
 
-def _table(hashes: Hashes, offsets: NDArray[np.int64]) -> NDArray[np.void]:
+def _table(hashes: TableHashes, offsets: NDArray[np.int64]) -> NDArray[np.void]:
     """An open table twice as large as what it holds; free places have the offset 0."""
     table = np.zeros(2 * len(hashes), BUCKET)
     found, places = np.zeros(len(table), np.uint32), np.zeros(len(table), np.int64)
@@ -112,7 +112,7 @@ def _table(hashes: Hashes, offsets: NDArray[np.int64]) -> NDArray[np.void]:
 
 
 @kernel_in_place
-def _place(hashes: Hashes, offsets: NDArray[np.int64], found: Hashes, places: NDArray[np.int64]) -> None:
+def _place(hashes: TableHashes, offsets: NDArray[np.int64], found: TableHashes, places: NDArray[np.int64]) -> None:
     for i in range(len(hashes)):
         at = np.int64(hashes[i] >> np.uint32(8)) % len(found)
         while places[at]:
@@ -148,7 +148,7 @@ def _with_words(a: np.uint32, b: np.uint32, c: np.uint32, text: NDArray[np.uint8
 
 
 @kernel_in_place
-def _hash_keys(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: Hashes) -> None:
+def _hash_keys(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: TableHashes) -> None:
     """Writes the lookup3 hash of each key, from the seed 0."""
     begin = 0
     for i in range(len(ends)):

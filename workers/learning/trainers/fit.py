@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ids
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.incidence import Attributes, Ids, incidence
+from concord.workers.features.incidence import Attributes, incidence
 from concord.workers.features.templates import FeatureSet
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.trainers.given_features import features_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
-from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN, Entry, Gazetteer
+from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN, Gazetteer, PhraseEntry
 from concord.workers.features.templates import FeatureSet, feature_set, lists_of
 from concord.workers.learning.trainers.trainer import gold_of
 from concord.workers.models.settings import FeatureSettings
@@ -33,7 +33,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     return feature_set(settings.features, settings.clusters, lists)
 
 
-def _phrases(path: Path) -> list[Entry]:
+def _phrases(path: Path) -> list[PhraseEntry]:
     """What a user's file says, which has to be something."""
     entries = list(read_entries(path))
     if not entries:
@@ -41,7 +41,7 @@ def _phrases(path: Path) -> list[Entry]:
     return entries
 
 
-def entities_of(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
+def entities_of(documents: Sequence[Document]) -> Iterator[tuple[PhraseEntry, str]]:
     """The labelled entities, and the ids of the documents that they are in."""
     labels = LabelSet.infer({name for document in documents for name in gold_of(document)})
     for document in documents:
@@ -55,7 +55,7 @@ MOST_SEEN = 3
 """A word that has a label so many times, or more, is told so."""
 
 
-def _seen(documents: Sequence[Document]) -> Iterator[tuple[Entry, str]]:
+def _seen(documents: Sequence[Document]) -> Iterator[tuple[PhraseEntry, str]]:
     """Each word with each of its labels and how often it has it, and the ids of the documents that it is in."""
     pairs = [Counter(zip(document.tokens, gold_of(document), strict=True)) for document in documents]
     total = Counter[tuple[str, str]]()

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Ints
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.features.extractors import shape

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import TOKENS, Document
-from concord.schemas.potentials import Floats
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.hmm_counts import shares, witten_bell
 from concord.workers.learning.trainers import hmm

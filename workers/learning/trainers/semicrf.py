@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.potentials import LARGEST_WEIGHT, Floats
+from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.workers.features.incidence import Attributes, Incidence, incidence
 from concord.workers.features.scorer import FeatureWeights
 from concord.workers.features.segments import WholeSegments, first_features, last_features

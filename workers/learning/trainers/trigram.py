@@ -10,16 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from concord.schemas.arrays import Ids, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Ints
 from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.features.settings import TrigramWindow
 from concord.workers.features.windows import COLUMNS, Windows, gains, values_of
 from concord.workers.learning.trainers.given_features import entities_of
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.folder import begin
-from concord.workers.models.memory.neighbourhoods import Codes
 from concord.workers.models.memory.settings import TrigramSettings, Weighting
 from concord.workers.models.trigram import Instances, TrigramModel, save
 
@@ -71,14 +70,14 @@ def instances_of(
     return [names for names, _ in read], remembered(np.stack([codes for _, codes in read]), around, settings)
 
 
-def remembered(values: Codes, around: Ints, settings: TrigramSettings) -> Instances:
+def remembered(values: Ids, around: Ints, settings: TrigramSettings) -> Instances:
     """Tokens with these values (F, M) and labels around them (M, n), as they are kept."""
     labels, classes = _by_frequency(around)
     weights = np.array([_weight(codes, classes, settings.weighting) for codes in values])
     return Instances(values, classes, weights, labels)
 
 
-def label_classes(gold: Labels, bounds: Ints, n: int) -> tuple[Ints, Codes]:
+def label_classes(gold: Labels, bounds: Ints, n: int) -> tuple[Ints, Ids]:
     """The classes (C, n) that occur, and which of them (N,) each token has; its own label is at n // 2."""
     return _by_frequency(labels_around(gold, bounds, n))
 
@@ -95,7 +94,7 @@ def labels_around(gold: Labels, bounds: Ints, n: int) -> Ints:
     return around
 
 
-def _by_frequency(around: Ints) -> tuple[Ints, Codes]:
+def _by_frequency(around: Ints) -> tuple[Ints, Ids]:
     """Distinct rows, and which of them each is; the most frequent is number 0, ties in the order of labels."""
     classes, which, times = np.unique(around, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-times, kind="stable")
@@ -104,7 +103,7 @@ def _by_frequency(around: Ints) -> tuple[Ints, Codes]:
     return classes[order], rank[which.ravel()]
 
 
-def _weight(values: Codes, classes: Codes, weighting: Weighting) -> float:
+def _weight(values: Ids, classes: Ids, weighting: Weighting) -> float:
     if weighting is Weighting.NONE:
         return 1.0
     gain, split = gains(values.astype(np.int64), classes.astype(np.int64))

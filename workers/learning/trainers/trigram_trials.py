@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Ids, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Ints
 from concord.workers.features.windows import Windows, numbered, values_of
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
@@ -27,7 +27,7 @@ from concord.workers.learning.trainers.trainer import gold_of
 from concord.workers.learning.trainers.trigram import entities_for, label_set, labels_around, remembered
 from concord.workers.models.memory import timbl
 from concord.workers.models.memory.nearest import Vote
-from concord.workers.models.memory.neighbourhoods import Classifier, Codes
+from concord.workers.models.memory.neighbourhoods import Classifier
 from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.models.trigram import NEAREST, Instances, nearest
 from concord.workers.storage.scratch import scratch_folder
@@ -39,7 +39,7 @@ SEARCHED: dict[str, Sequence[Any]] = {
     "decay": tuple(Decay),
 }
 """What is searched of what is not given; defaults come first."""
-FOLDS = 5
+SAMPLE_FOLDS = 5
 """One of which is classified."""
 
 
@@ -76,9 +76,9 @@ class Sample(NamedTuple):
     """Tokens in an order by chance: ``values`` (F, M) and ``around`` (M, n) of those to remember, ``asked`` (T, F) and
     ``wanted`` (T, n) of those to classify; −1 is a value that no token to remember has, or beyond the sentence."""
 
-    values: Codes
+    values: Ids
     around: Ints
-    asked: Codes
+    asked: Ids
     wanted: Ints
 
     @classmethod
@@ -86,7 +86,7 @@ class Sample(NamedTuple):
         """A fifth of the documents is classified. Raises `TrainingError` for fewer than five, or without labels."""
         names = {name for document in documents for name in gold_of(document)}
         labels = label_set(LabelSet.infer(names.union(settings.labels)), settings)
-        folds = fold_of(documents, FOLDS)
+        folds = fold_of(documents, SAMPLE_FOLDS)
         inside, outside = (
             [one for one, fold in zip(documents, folds, strict=True) if (fold == 0) is out] for out in (False, True)
         )
@@ -130,7 +130,7 @@ def _around(batch: Batch, labels: LabelSet, n: int) -> Ints:
     return labels_around(labels.encode(batch.labels.strings()), batch.sentence_bounds, n)
 
 
-def _numbered(values: Codes, asked: Codes) -> tuple[Codes, Codes]:
+def _numbered(values: Ids, asked: Ids) -> tuple[Ids, Ids]:
     """The values (M,) numbered in their order, and those asked for (T,) by the same numbers, −1 where there is none."""
     known, numbers = np.unique(values, return_inverse=True)
     place = np.minimum(np.searchsorted(known, asked), len(known) - 1)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ints, Mask
 from concord.schemas.settings import Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import row_weights
@@ -29,7 +29,6 @@ from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.estimation.chains import Bools
 from concord.workers.learning.estimation.constrained import stepped
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.search.trials import SettingsSearch, best_of
@@ -70,7 +69,7 @@ class PenaltyPerceptron:
     """``learned`` (K,) says whose penalty moves; the others of those that are weighed stay at 0."""
 
     answers: UnseenAnswers
-    learned: Bools
+    learned: Mask
 
     def run(self, chosen: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
         """(K,) the mean penalties after each pass over the chosen documents; ``rng`` decides their order."""

@@ -35,6 +35,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field, field_validator
 
+from concord.schemas.arrays import Mask
 from concord.schemas.document import Batch
 from concord.schemas.errors import UsageError
 from concord.schemas.labels import LabelSet, Spans
@@ -42,7 +43,6 @@ from concord.schemas.names import unknown
 from concord.schemas.problem import NamedSpans, Relation, SpanAgreement
 from concord.schemas.settings import Settings
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.template import AgreementTemplate
 from concord.workers.parts import Group, Registry, a_class, an_entry
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Floats
 from concord.schemas.problem import Problem
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights, with_weights

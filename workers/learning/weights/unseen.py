@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Floats, Ints, Mask
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import Floats, Ints, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.constraint_set import build_problems
@@ -27,7 +28,6 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.estimation.chains import Bools
 from concord.workers.learning.estimation.constrained import answer, degrees, under
 from concord.workers.learning.search.folds import first_answered, parts_of, round_of
 from concord.workers.learning.trainers.trainer import Train, gold_of
@@ -110,7 +110,7 @@ class Answer(NamedTuple):
 
     labels: Labels
     degrees: Floats
-    active: Bools
+    active: Mask
 
 
 class _Looked(NamedTuple):
@@ -130,7 +130,7 @@ class UnseenAnswers:
 
     unseen: Unseen
     constraints: DeclaredConstraints
-    weighed: Bools
+    weighed: Mask
     decoder: Decoder
 
     def __len__(self) -> int:

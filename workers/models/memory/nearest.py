@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from concord.schemas.potentials import Floats, Ints
+from concord.schemas.arrays import Floats, Ids, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel
-from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.models.memory.settings import Decay, Metric
 
 FARTHEST = 2.0
@@ -36,7 +36,7 @@ MVDM, JEFFREY = 0, 1
 METRICS = {Metric.MVDM: MVDM, Metric.JEFFREY: JEFFREY}
 NEAR = 1e-6
 """Added to a distance before it is inverted."""
-SAME = 1e-9
+SAME_DISTANCE = 1e-9
 """Distances, and shares, that differ by less are equal."""
 
 
@@ -44,12 +44,12 @@ class Postings(NamedTuple):
     """Which of M instances have each value: value v of feature f those of ``order[f]`` from ``start[first[f] + v]`` on,
     up to the next start."""
 
-    order: Codes
+    order: Ids
     start: Ints
     first: Ints
 
     @classmethod
-    def of(cls, values: Codes) -> Postings:
+    def of(cls, values: Ids) -> Postings:
         """Of the instances' values (F, M)."""
         order = np.argsort(values, axis=1, kind="stable").astype(np.int32)
         sizes = values.max(axis=1, initial=-1).astype(np.int64) + 1
@@ -75,7 +75,7 @@ class ClassShares(NamedTuple):
     by_share: Floats
 
     @classmethod
-    def of(cls, values: Codes, classes: Codes, count: int) -> ClassShares:
+    def of(cls, values: Ids, classes: Ids, count: int) -> ClassShares:
         """Of instances' values (F, M) and classes (M,), of which there are ``count``."""
         sizes = values.max(axis=1, initial=-1).astype(np.int64) + 1
         first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -109,8 +109,8 @@ class Nearest:
     """M training instances with F features: ``values`` (F, M), their ``classes`` (M,) below ``count``, and what each
     feature weighs (F,)."""
 
-    values: Codes
-    classes: Codes
+    values: Ids
+    classes: Ids
     count: int
     weights: Floats
     metric: Metric
@@ -124,12 +124,12 @@ class Nearest:
     def _shares(self) -> ClassShares:
         return ClassShares.of(self.values, self.classes, self.count)
 
-    def neighbourhoods(self, instances: Codes) -> Neighbourhoods:
+    def neighbourhoods(self, instances: Ids) -> Neighbourhoods:
         """See `Classifier`."""
         (found,) = self.by_votes([self.vote], instances)
         return found
 
-    def by_votes(self, votes: Sequence[Vote], instances: Codes) -> list[Neighbourhoods]:
+    def by_votes(self, votes: Sequence[Vote], instances: Ids) -> list[Neighbourhoods]:
         """What each of the votes makes of the instances (Q, F), whose distances are computed once."""
         queries = np.ascontiguousarray(instances)
         told = np.array([(k, DECAYS[decay]) for k, decay in votes], np.int64)
@@ -147,7 +147,7 @@ class Nearest:
 
 @kernel
 def _by_overlap(
-    postings: Postings, weights: Floats, classes: Codes, count: int, queries: Codes, votes: Ints
+    postings: Postings, weights: Floats, classes: Ids, count: int, queries: Ids, votes: Ints
 ) -> tuple[Ints, Ints, Floats]:
     size, total = len(classes), weights.sum()
     distance = np.empty(size)
@@ -169,11 +169,11 @@ def _by_overlap(
 @kernel
 def _by_classes(
     shares: ClassShares,
-    values: Codes,
+    values: Ids,
     weights: Floats,
-    classes: Codes,
+    classes: Ids,
     count: int,
-    queries: Codes,
+    queries: Ids,
     votes: Ints,
     metric: int,
 ) -> tuple[Ints, Ints, Floats]:
@@ -244,17 +244,17 @@ def _ballot(votes: Ints, count: int, size: int) -> Ballot:
 
 
 @inner_in_place
-def _gather(distance: Floats, classes: Codes, ballot: Ballot) -> None:
+def _gather(distance: Floats, classes: Ids, ballot: Ballot) -> None:
     """Finds the least distances (M,) and who has them."""
     nearest, found = ballot.nearest, 0
     last = len(nearest) - 1
     for d in distance:
-        if found > last and d > nearest[last] - SAME:
+        if found > last and d > nearest[last] - SAME_DISTANCE:
             continue
         place = found
-        while place > 0 and nearest[place - 1] > d + SAME:
+        while place > 0 and nearest[place - 1] > d + SAME_DISTANCE:
             place -= 1
-        if place > 0 and nearest[place - 1] > d - SAME:
+        if place > 0 and nearest[place - 1] > d - SAME_DISTANCE:
             continue
         if found <= last:
             found += 1
@@ -263,7 +263,7 @@ def _gather(distance: Floats, classes: Codes, ballot: Ballot) -> None:
         nearest[place] = d
     there = 0
     for i in range(len(distance)):
-        if distance[i] < nearest[found - 1] + SAME:
+        if distance[i] < nearest[found - 1] + SAME_DISTANCE:
             ballot.distance[there], ballot.of_class[there] = distance[i], classes[i]
             there += 1
     ballot.sizes[0], ballot.sizes[1] = found, there
@@ -301,9 +301,9 @@ def _vote(ballot: Ballot, k: int, decay: int) -> None:
 def _tied(shares: Floats) -> bool:
     best, times = -1.0, 0
     for share in shares:
-        if share > best + SAME:
+        if share > best + SAME_DISTANCE:
             best, times = share, 1
-        elif share > best - SAME:
+        elif share > best - SAME_DISTANCE:
             times += 1
     return times > 1
 
@@ -317,7 +317,7 @@ def _count(ballot: Ballot, most: float, decay: int) -> None:
     total = 0.0
     for i in range(ballot.sizes[1]):
         d = ballot.distance[i]
-        if d < most + SAME:
+        if d < most + SAME_DISTANCE:
             weight = 1.0
             if decay == 1:
                 weight = 1.0 / (d + NEAR)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from concord.schemas.potentials import Floats, Ints
-
-Codes = NDArray[np.int32]
+from concord.schemas.arrays import Floats, Ids, Ints
 
 
 class Neighbourhoods(NamedTuple):
@@ -50,12 +47,12 @@ def ranked(instance: Ints, classes: Ints, share: Floats, count: int) -> Neighbou
 class Classifier(Protocol):
     """Tells neighbourhoods of instances; F features are numbered by value, −1 is a value that was never seen."""
 
-    def neighbourhoods(self, instances: Codes) -> Neighbourhoods:
+    def neighbourhoods(self, instances: Ids) -> Neighbourhoods:
         """Of each of the Q instances (Q, F)."""
         ...
 
 
-def told_once(classifier: Classifier, instances: Codes) -> Neighbourhoods:
+def told_once(classifier: Classifier, instances: Ids) -> Neighbourhoods:
     """The neighbourhoods of the instances (Q, F), equal ones classified once."""
     if not len(instances):
         return Neighbourhoods(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))

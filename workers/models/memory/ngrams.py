@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Floats, Ints
 from concord.schemas.problem import ANY, LinearRows
 from concord.workers.models.memory.neighbourhoods import Neighbourhoods
 

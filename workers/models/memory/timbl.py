@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from concord.schemas.arrays import Ids
 from concord.schemas.errors import InputError
-from concord.workers.models.memory.neighbourhoods import Codes, Neighbourhoods, ranked
+from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.storage.scratch import scratch_folder
 
@@ -53,7 +54,7 @@ def _api(options: str) -> Any:
     return timbl.TimblAPI(options, "concord")
 
 
-def write_base(folder: Path, values: Codes, classes: Codes, settings: TrigramSettings) -> list[str]:
+def write_base(folder: Path, values: Ids, classes: Ids, settings: TrigramSettings) -> list[str]:
     """Learns instances, ``values`` (F, M) and ``classes`` (M,); the names of the files it has written.
 
     Raises `TimblError`, `OSError`.
@@ -97,7 +98,7 @@ class Timbl:
                 raise TimblError(f"TiMBL cannot read the model's {BASE}; train again")
         return found
 
-    def neighbourhoods(self, instances: Codes) -> Neighbourhoods:
+    def neighbourhoods(self, instances: Ids) -> Neighbourhoods:
         """See `Classifier`. Raises `TimblError`."""
         instance, classes, share = list[int](), list[int](), list[float]()
         for q, row in enumerate(instances.tolist()):

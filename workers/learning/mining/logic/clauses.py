@@ -19,15 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ids, Ints, Mask
 from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import Ints
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.template import Site
 from concord.workers.learning.mining.logic.openings import (
     MARK_COLUMNS,
     MARKS,
-    Codes,
     Literal,
     Marks,
     Openings,
@@ -98,7 +96,7 @@ class OpeningCounts:
     rejected: int
     learned: int
     marks: tuple[str, ...] = ()
-    codes: Codes = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    codes: Ids = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
@@ -131,7 +129,7 @@ class OpeningCounts:
         return cls(documents, rejected, learned, marks, codes, counts)
 
 
-def _recoded(part: OpeningCounts, marks: Sequence[str]) -> Codes:
+def _recoded(part: OpeningCounts, marks: Sequence[str]) -> Ids:
     """The codes of a part where marks are numbered as in all of them."""
     number = {mark: 1 + i for i, mark in enumerate(marks)}
     # Code -1, nothing there, takes the last entry.

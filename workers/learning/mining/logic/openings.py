@@ -16,17 +16,13 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from concord.schemas.arrays import Ids, Ints, Mask
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import OUTSIDE, LabelSet
-from concord.schemas.potentials import Ints
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.template import PUNCTUATION, Site, TokenTest
 from concord.workers.learning.mining.run_order import Runs
 from concord.workers.learning.search.folds import is_held_out
-
-Codes = NDArray[np.int32]
 
 
 class Place(StrEnum):
@@ -112,7 +108,7 @@ class Openings(NamedTuple):
 
     names: tuple[str, ...]
     marks: tuple[str, ...]
-    codes: Codes
+    codes: Ids
 
     def truth(self, literal: Literal) -> Mask:
         """(R,) where a literal holds."""

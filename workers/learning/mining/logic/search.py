@@ -16,18 +16,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 from pydantic import Field
 
-from concord.workers.constraints.rows import Mask
+from concord.schemas.arrays import Ints, Mask
 from concord.workers.inference.cpsat.draft import ModelDraft
 from concord.workers.inference.cpsat.engine import sound_solver
 from concord.workers.learning.mining.logic.clauses import Clause, OpeningCounts
 from concord.workers.learning.mining.logic.openings import SIDES, Literal, LiteralSide, Openings
 from concord.workers.learning.mining.mining import KeptSettings
-
-Counts = NDArray[np.int64]
 
 
 class LogicSettings(KeptSettings):
@@ -85,10 +82,10 @@ class Samples(NamedTuple):
     """
 
     truth: Mask
-    right: Counts
-    wrong: Counts
-    costs: Counts
-    sides: Counts
+    right: Ints
+    wrong: Ints
+    costs: Ints
+    sides: Ints
     price: int
 
     def covered(self, literals: Sequence[int]) -> Mask:
@@ -102,16 +99,16 @@ class Samples(NamedTuple):
         spoken = self.costs[own].sum() + settings.mixed * (len(np.unique(self.sides[own])) - 1)
         return int(spoken + self.price * self.wrong[covered].sum() + self.right[~covered].sum())
 
-    def only(self, literals: Counts) -> Samples:
+    def only(self, literals: Ints) -> Samples:
         """With these literals alone."""
         truth, costs, sides = self.truth[:, literals], self.costs[literals], self.sides[literals]
         return self._replace(truth=truth, costs=costs, sides=sides)
 
-    def useful(self, support: int) -> Counts:
+    def useful(self, support: int) -> Ints:
         """The first of literals of one side that hold alike, without those that too few of the class have, or all."""
         _, first = np.unique(np.vstack([self.truth, self.sides.astype(np.uint8)]), axis=1, return_index=True)
         enough = (self.right @ self.truth >= support) & ~self.truth.all(axis=0)
-        kept: Counts = np.sort(first[enough[first]])
+        kept: Ints = np.sort(first[enough[first]])
         return kept
 
 
@@ -197,7 +194,7 @@ def clauses_of(
 class _ClauseStep(NamedTuple):
     """A clause by its literals' places; how many samples it covers first, and how many of others; is it proven?"""
 
-    literals: Counts
+    literals: Ints
     covered: int
     wrong: int
     proven: bool

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concord.schemas.arrays import Mask
 from concord.schemas.labels import LabelSet
-from concord.workers.constraints.rows import Mask
 from concord.workers.constraints.templates.linear import Linear, Term
 from concord.workers.constraints.templates.order import (
     Adjacency,
@@ -43,7 +43,7 @@ from concord.workers.learning.mining.mining import UNWEIGHED
 REST = r"[\s\S]"
 """Any character, a line's end too."""
 
-Names = tuple[str, ...]
+LabelNames = tuple[str, ...]
 
 
 class Unsaid(NamedTuple):
@@ -77,14 +77,14 @@ class _Rule(NamedTuple):
     name: str
     labels: LabelSet
     literals: tuple[Literal, ...]
-    every: Names
-    allowed: Names
+    every: LabelNames
+    allowed: LabelNames
 
     @property
-    def forbidden(self) -> Names:
+    def forbidden(self) -> LabelNames:
         return _without(self.every, self.allowed)
 
-    def at(self, place: Place) -> Names:
+    def at(self, place: Place) -> LabelNames:
         """The types that the literals let be at a place."""
         own = [literal for literal in self.literals if literal.place is place and literal.value]
         return tuple(name for name in self.every if all((name == one.value) == one.holds for one in own))
@@ -115,13 +115,13 @@ def _border(rule: _Rule, place: Place, *, opens: bool) -> RowTemplate | Unsaid:
     return _row(rule, beside, wanted, tests, opens=opens)
 
 
-def _all_but(labels: LabelSet, first: Names, second: Names) -> Mask:
+def _all_but(labels: LabelSet, first: LabelNames, second: LabelNames) -> Mask:
     """(L, L) the edges that `adjacency` forbids."""
     edges: Mask = np.outer(label_mask(labels, first), ~label_mask(labels, second))
     return edges
 
 
-def _row(rule: _Rule, beside: Names, forbidden: Mask, tests: Sequence[Literal], *, opens: bool) -> RowTemplate:
+def _row(rule: _Rule, beside: LabelNames, forbidden: Mask, tests: Sequence[Literal], *, opens: bool) -> RowTemplate:
     """1[the label beside the border is one of these] − Σ 1[edges not forbidden there] ≤ 0 at each token that is tested.
 
     With an edge an entry the row would have nothing that it speaks of but what breaks it.
@@ -139,7 +139,7 @@ def _row(rule: _Rule, beside: Names, forbidden: Mask, tests: Sequence[Literal], 
     return rule.made(Linear, terms=tuple(terms), each="token", tokens=test)
 
 
-def _products(labels: LabelSet, edges: Mask) -> Iterator[tuple[Names, Names]]:
+def _products(labels: LabelSet, edges: Mask) -> Iterator[tuple[LabelNames, LabelNames]]:
     """Edges (L, L) as products of sets of labels, no edge twice."""
     rows, row_of = np.unique(edges, axis=0, return_inverse=True)
     for i, row in enumerate(rows):
@@ -147,7 +147,7 @@ def _products(labels: LabelSet, edges: Mask) -> Iterator[tuple[Names, Names]]:
             yield _named(labels, row_of.ravel() == i), _named(labels, row)
 
 
-def _named(labels: LabelSet, inside: Mask) -> Names:
+def _named(labels: LabelSet, inside: Mask) -> LabelNames:
     """Labels (L,) by name: types of which all labels are inside, and the others one by one."""
     whole = [name for name in labels.types if inside[label_mask(labels, (name,))].all()]
     left = inside & ~label_mask(labels, tuple(whole)) if whole else inside
@@ -195,7 +195,7 @@ def _of_earlier(rule: _Rule) -> RowTemplate | Unsaid:
     return rule.made(PresencePrecedence, first=rule.forbidden, second=seen)
 
 
-def _without(names: Iterable[str], others: Names) -> Names:
+def _without(names: Iterable[str], others: LabelNames) -> LabelNames:
     return tuple(name for name in names if name not in others)
 
 
