@@ -22,7 +22,8 @@ from concord.schemas.decoded import Decoded, Status
 from concord.schemas.document import Batch
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.registry import SOLVERS
-from concord.workers.learning.weights.penalties import PENALTIES, count_rows
+from concord.workers.learning.weights.penalties import PENALTIES
+from concord.workers.learning.weights.row_counts import count_rows
 
 SHOWN = ("odds", "fersini")
 TAUS = (1.0, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98, 0.97, 0.96, 0.95, 0.9, 0.8, 0.5)

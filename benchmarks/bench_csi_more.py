@@ -35,7 +35,7 @@ from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained, build_problems
 from concord.workers.inference.core.chain import sentence_bounds, sum_messages
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.mining.mining import MiningSettings
+from concord.workers.learning.mining.rules import MiningSettings
 from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers import sgd, trigram
 from concord.workers.learning.weights.consistency_scales import tune_scales

@@ -48,11 +48,12 @@ from concord.workers.evaluation.measures import tokens as by_field
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.registry import Decoder
 from concord.workers.labelling.report import with_gold
-from concord.workers.learning.mining.mining import MiningSettings, Rule, declared, in_documents
 from concord.workers.learning.mining.rule_counts import RuleKind
+from concord.workers.learning.mining.rules import MiningSettings, Rule, declared, in_documents
 from concord.workers.learning.search.folds import fold_of, is_held_out
 from concord.workers.learning.trainers.registry import trainer_named
-from concord.workers.learning.weights.penalties import PENALTIES, count_rows
+from concord.workers.learning.weights.penalties import PENALTIES
+from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.model import Model
 from concord.workers.models.semicrf import SemiCrfModel
 

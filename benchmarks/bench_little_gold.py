@@ -29,7 +29,8 @@ from concord.workers.corpus.readers.citations import read_citations
 from concord.workers.corpus.settings import CitationSettings
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import trainer_named
-from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings, count_rows
+from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings
+from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.settings import HmmSettings, PerceptronSettings
 
 SIZES = (5, 10, 20)

@@ -32,8 +32,9 @@ from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningC
 from concord.workers.learning.mining.logic.kept import TriedClause, WrittenClauses, kept_clauses, tried, written
 from concord.workers.learning.mining.logic.openings import names_of, part_of
 from concord.workers.learning.mining.logic.search import LogicSettings, clauses_of
-from concord.workers.learning.mining.mining import MiningSettings, in_documents, passing
-from concord.workers.learning.weights.penalties import COUNTED, count_rows
+from concord.workers.learning.mining.rules import MiningSettings, in_documents, passing
+from concord.workers.learning.weights.penalties import COUNTED
+from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.model import Model
 
 COST = COUNTED["odds"]

@@ -42,8 +42,8 @@ from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.mining.mined_here import MiningWay
-from concord.workers.learning.mining.mining import KeptSettings
 from concord.workers.learning.mining.rule_counts import RuleKind
+from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.trainer import gold_of

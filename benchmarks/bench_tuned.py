@@ -31,7 +31,8 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers import crfsuite
-from concord.workers.learning.weights.penalties import PENALTIES, TunedSettings, count_rows
+from concord.workers.learning.weights.penalties import PENALTIES, TunedSettings
+from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.learning.weights.tuned_weights import TunedWeights, tune_weights
 from concord.workers.models.settings import CrfSettings
 

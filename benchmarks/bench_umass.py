@@ -38,8 +38,8 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.mining.mining import MiningSettings, Rule, candidates, declared, kept_of, significant
 from concord.workers.learning.mining.rule_counts import RuleCounts, RuleKind
+from concord.workers.learning.mining.rules import MiningSettings, Rule, candidates, declared, kept_of, significant
 from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.learning.trainers.selection import cross_validated

@@ -8,8 +8,8 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.learning.mining import mined_here
-from concord.workers.learning.mining.mining import MiningSettings, Rule, declared
 from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.mining.rules import MiningSettings, Rule, declared
 from concord.workers.learning.weights.penalties import COUNTED
 
 

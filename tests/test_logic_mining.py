@@ -33,7 +33,7 @@ from concord.workers.learning.mining.logic.openings import Literal, Marks, Openi
 from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings, Samples, cheapest, clauses_of
 from concord.workers.learning.mining.logic.templates import Unsaid, other_than, template_of
 from concord.workers.learning.mining.mined_here import MiningWay
-from concord.workers.learning.mining.mining import passing
+from concord.workers.learning.mining.rules import passing
 from concord.workers.learning.mining.run_order import Runs
 from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.weights.penalties import COUNTED

@@ -25,7 +25,8 @@ from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.templates.template import levels
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.mining.mining import (
+from concord.workers.learning.mining.rule_counts import RuleCounts, RuleKind, order_verdicts
+from concord.workers.learning.mining.rules import (
     DEALT,
     MiningSettings,
     Rule,
@@ -37,7 +38,6 @@ from concord.workers.learning.mining.mining import (
     kept_of,
     significant,
 )
-from concord.workers.learning.mining.rule_counts import RuleCounts, RuleKind, order_verdicts
 from concord.workers.learning.mining.run_order import Runs
 from concord.workers.learning.weights.penalties import COUNTED
 from concord.workers.synthesis.made_up import synthesize

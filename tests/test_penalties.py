@@ -38,13 +38,11 @@ from concord.workers.learning.weights.penalties import (
     PENALTIES,
     OddsSettings,
     PenaltySettings,
-    RowCounts,
     TunedSettings,
-    count_rows,
     fersini,
     odds,
-    wilson,
 )
+from concord.workers.learning.weights.row_counts import RowCounts, count_rows, wilson
 from concord.workers.learning.weights.tuned_weights import tune_weights
 from tests.support.oracle import naive_spans
 

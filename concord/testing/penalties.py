@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 from concord.testing.expect import expect, expect_same
-from concord.workers.learning.weights.penalties import Penalty, PenaltySettings, RowCounts
+from concord.workers.learning.weights.penalties import Penalty, PenaltySettings
+from concord.workers.learning.weights.row_counts import RowCounts
 
 ROWS = (0, 1, 2, 3, 10, 97, 10_000)
 

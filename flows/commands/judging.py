@@ -12,7 +12,7 @@ from concord.schemas.document import Document
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.learning.mining.judgement import Judgement, judged
 from concord.workers.learning.mining.mined_here import MineHere, MiningWay
-from concord.workers.learning.mining.mining import KeptSettings
+from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.search.folds import first_answered, first_judged, parts_of, round_of
 from concord.workers.learning.weights.unseen import Unseen
 

@@ -32,7 +32,8 @@ from concord.workers.learning.mining.logic.kept import found_by, kept_clauses, r
 from concord.workers.learning.mining.logic.openings import names_of
 from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings, clauses_of
 from concord.workers.learning.mining.mined_here import MineHere, MiningWay, clause_rules, counted_rules
-from concord.workers.learning.mining.mining import (
+from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.mining.rules import (
     KeptSettings,
     MiningSettings,
     Tried,
@@ -44,7 +45,6 @@ from concord.workers.learning.mining.mining import (
     passing,
     significant,
 )
-from concord.workers.learning.mining.rule_counts import RuleCounts
 from concord.workers.learning.weights.penalties import By, Penalty, PenaltyError, penalty_named
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.mining import (

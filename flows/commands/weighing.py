@@ -32,11 +32,10 @@ from concord.workers.learning.weights.penalties import (
     Penalty,
     PenaltyError,
     PenaltySettings,
-    RowCounts,
     TunedSettings,
-    count_rows,
     penalty_named,
 )
+from concord.workers.learning.weights.row_counts import RowCounts, count_rows
 from concord.workers.learning.weights.tuned_weights import FactorTrial, families, tune_weights
 from concord.workers.models.model import score_column
 from concord.workers.storage.files import write_whole

@@ -15,7 +15,7 @@ from concord.workers.learning.mining.logic.clauses import Clause, ClauseCounts, 
 from concord.workers.learning.mining.logic.openings import part_of
 from concord.workers.learning.mining.rule_counts import RuleCounts
 from concord.workers.learning.search.folds import first_held_out
-from concord.workers.learning.weights.penalties import RowCounts, count_rows
+from concord.workers.learning.weights.row_counts import RowCounts, count_rows
 from concord.workers.remote.task import Task, itself, nothing
 
 

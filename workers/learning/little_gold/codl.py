@@ -27,7 +27,8 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.learning.little_gold.codl_learners import LearningWay
-from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings, count_rows
+from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings
+from concord.workers.learning.weights.row_counts import count_rows
 
 
 class Ranked(NamedTuple):

@@ -14,7 +14,8 @@ from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningC
 from concord.workers.learning.mining.logic.kept import kept_clauses, tried, written
 from concord.workers.learning.mining.logic.openings import names_of
 from concord.workers.learning.mining.logic.search import LogicSettings, clauses_of
-from concord.workers.learning.mining.mining import (
+from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.mining.rules import (
     MiningSettings,
     Rule,
     Tried,
@@ -25,9 +26,9 @@ from concord.workers.learning.mining.mining import (
     passing,
     significant,
 )
-from concord.workers.learning.mining.rule_counts import RuleCounts
 from concord.workers.learning.search.folds import held_out
-from concord.workers.learning.weights.penalties import Penalty, count_rows
+from concord.workers.learning.weights.penalties import Penalty
+from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.learning.weights.unseen import CHUNK
 
 

@@ -3,7 +3,7 @@
 A trial is a document, so that trials are independent. Rules about order are compared with the same runs in other orders
 (`Runs.shuffled`), rules about places of change with the same number of changes at other places. Chances are summed in
 whole billionths, so that sums do not depend on how a corpus is cut. Rules about which runs a document has are compared
-with runs that are dealt out anew over all documents, which takes counts only: `workers.learning.mining.mining`.
+with runs that are dealt out anew over all documents, which takes counts only: `workers.learning.mining.rules`.
 
 Rules speak of *fields*: span types and, where types are paths, levels of them (`workers.learning.mining.fields`).
 """

@@ -12,7 +12,8 @@ from concord.workers.constraints.consistency import EXACT, SUBSEQUENCE, UNLABELL
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.declared_weights import declared_weights
-from concord.workers.learning.weights.penalties import PENALTIES, wilson
+from concord.workers.learning.weights.penalties import PENALTIES
+from concord.workers.learning.weights.row_counts import wilson
 
 BAYES = PENALTIES["bayes"]
 

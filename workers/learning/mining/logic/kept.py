@@ -18,8 +18,8 @@ from concord.workers.constraints.templates.template import RowTemplate
 from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings
 from concord.workers.learning.mining.logic.templates import Unsaid, template_of
-from concord.workers.learning.mining.mining import Tried, any_implies, chance_of, unimplied
 from concord.workers.learning.mining.rule_counts import BILLION
+from concord.workers.learning.mining.rules import Tried, any_implies, chance_of, unimplied
 
 
 class TriedClause(NamedTuple):

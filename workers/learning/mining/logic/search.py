@@ -24,7 +24,7 @@ from concord.workers.inference.cpsat.draft import ModelDraft
 from concord.workers.inference.cpsat.engine import sound_solver
 from concord.workers.learning.mining.logic.clauses import Clause, OpeningCounts
 from concord.workers.learning.mining.logic.openings import SIDES, Literal, LiteralSide, Openings
-from concord.workers.learning.mining.mining import KeptSettings
+from concord.workers.learning.mining.rules import KeptSettings
 
 
 class LogicSettings(KeptSettings):

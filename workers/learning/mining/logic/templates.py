@@ -38,7 +38,7 @@ from concord.workers.constraints.templates.template import (
 from concord.workers.constraints.templates.words import ShouldBeTagged
 from concord.workers.learning.mining.logic.clauses import Clause
 from concord.workers.learning.mining.logic.openings import MARKS, SIDES, Literal, LiteralSide, Place, names_of
-from concord.workers.learning.mining.mining import UNWEIGHED
+from concord.workers.learning.mining.rules import UNWEIGHED
 
 REST = r"[\s\S]"
 """Any character, a line's end too."""

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from pydantic import Field
 from scipy.special import gammaln
-from scipy.stats import binom
+from scipy.stats import binom, false_discovery_control
 
 from concord.schemas.arrays import Floats, Mask
 from concord.schemas.labels import OUTSIDE, LabelSet
@@ -38,7 +38,7 @@ from concord.workers.constraints.templates.words import ShouldBeTagged
 from concord.workers.learning.mining.fields import Fields, fields_of
 from concord.workers.learning.mining.judgement import JudgedSettings
 from concord.workers.learning.mining.rule_counts import BILLION, MARK_SIDES, SIDES, RuleCounts, RuleKind
-from concord.workers.learning.weights.penalties import RowCounts, wilson
+from concord.workers.learning.weights.row_counts import RowCounts, wilson
 
 UNWEIGHED = 1.0
 """Nats of a rule before its degrees are counted."""
@@ -303,11 +303,8 @@ def significant(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
 def passing(rules: Sequence[T], settings: KeptSettings) -> list[T]:
     """Those with enough documents that Benjamini & Hochberg (1995) let pass, in their order."""
     tried = [rule for rule in rules if rule.n >= settings.support]
-    p = np.array([rule.p for rule in tried])
-    rising = np.sort(p)
-    below = rising[rising <= settings.fdr * np.arange(1, len(p) + 1) / max(1, len(p))]
-    limit = below[-1] if len(below) else -1.0
-    return [rule for rule, one in zip(tried, p, strict=True) if one <= limit]
+    adjusted = false_discovery_control([rule.p for rule in tried]) if tried else []
+    return [rule for rule, p in zip(tried, adjusted, strict=True) if p <= settings.fdr]
 
 
 def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
