@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.copied import copied
 
-SETTINGS = "schemas/settings.py"
+OF_ENGINES, OF_READERS, OF_TRAINERS = (f"workers/{room}/settings.py" for room in ("inference", "corpus", "models"))
+"""Where the options of each kind stand."""
 
 
 class Recipe(NamedTuple):
@@ -37,8 +38,8 @@ def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
 ''',
     (
         (
-            SETTINGS,
-            "class ReaderSettings(Settings):",
+            OF_ENGINES,
+            "class CpSatSettings(EngineSettings):",
             "class BestTokenSettings(EngineSettings):\n"
             '    """The best token."""\n\n    shift: int = Field(0, ge=0, description="Labels to shift by.")\n\n\n',
         ),
@@ -50,7 +51,7 @@ def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
         (
             "workers/inference/registry.py",
             "OWN: dict",
-            "from concord.schemas.settings import BestTokenSettings\n"
+            "from concord.workers.inference.settings import BestTokenSettings\n"
             "from concord.workers.inference.chains import best_token\n",
         ),
     ),
@@ -113,8 +114,8 @@ def read_words(source, settings):
 ''',
     (
         (
-            SETTINGS,
-            "class TrainerSettings(Settings):",
+            OF_READERS,
+            "class IngestSettings(Settings):",
             "class WordsSettings(ReaderSettings):\n"
             '    """Words."""\n\n    lower: bool = Field(False, description="whether words are made lower case")\n\n\n',
         ),
@@ -126,7 +127,7 @@ def read_words(source, settings):
         (
             "workers/corpus/readers/registry.py",
             "OWN: dict",
-            "from concord.schemas.settings import WordsSettings\n"
+            "from concord.workers.corpus.settings import WordsSettings\n"
             "from concord.workers.corpus.readers.words import read_words\n",
         ),
     ),
@@ -226,8 +227,8 @@ def train(documents, *, settings, out, progress=None):
 ''',
     (
         (
-            SETTINGS,
-            "class CpSatSettings(EngineSettings):",
+            OF_TRAINERS,
+            "class ScoresSettings(Settings):",
             "class TransitionsSettings(TrainerSettings):\n"
             '    """Transitions."""\n\n    prior: float = Field(1.0, gt=0, description="Of each pair.")\n\n\n',
         ),
@@ -239,7 +240,7 @@ def train(documents, *, settings, out, progress=None):
         (
             "workers/learning/trainers/registry.py",
             "DEFAULT = ",
-            "from concord.schemas.settings import TransitionsSettings\n"
+            "from concord.workers.models.settings import TransitionsSettings\n"
             "from concord.workers.learning.trainers import transitions\n\n",
         ),
     ),
@@ -258,11 +259,11 @@ assert any(entry.name == "transitions" and "prior" in str(entry) for entry in tr
 )
 
 RECIPES = {
-    "engine": (ENGINE, {SETTINGS, "workers/inference/registry.py"}),
+    "engine": (ENGINE, {OF_ENGINES, "workers/inference/registry.py"}),
     "template": (TEMPLATE, {"workers/constraints/templates/registry.py"}),
-    "reader": (READER, {SETTINGS, "workers/corpus/readers/registry.py"}),
+    "reader": (READER, {OF_READERS, "workers/corpus/readers/registry.py"}),
     "model": (MODEL, {"workers/models/loaders.py"}),
-    "trainer": (TRAINER, {SETTINGS, "workers/learning/trainers/registry.py"}),
+    "trainer": (TRAINER, {OF_TRAINERS, "workers/learning/trainers/registry.py"}),
 }
 """Each with the files it touches beside the new one: settings, and the dict that names it."""
 

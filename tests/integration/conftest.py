@@ -124,7 +124,7 @@ def _small_groups(world: World) -> None:
     """The test corpus in many row groups, one of which will be damaged."""
     script = (
         "from concord.flows.commands.corpora import synthesize_corpus; "
-        "from concord.schemas.settings import IngestSettings; "
+        "from concord.workers.corpus.settings import IngestSettings; "
         "from pathlib import Path; "
         "synthesize_corpus(Path('test'), documents=48, seed=1, kind='news', "
         "layout=IngestSettings(group_documents=4), overwrite=False)"

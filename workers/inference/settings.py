@@ -10,6 +10,7 @@ from concord.schemas.settings import (
     LARGEST_TOLERANCE,
     EngineSettings,
 )
+from concord.workers.inference.numerics import TOLERANCE
 
 
 class GibbsSettings(EngineSettings):
@@ -38,7 +39,7 @@ class CpSatSettings(EngineSettings):
         20.0, gt=0, description="Limit of CP-SAT's deterministic time; a limit of work comes before it."
     )
     tolerance: float = Field(
-        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which an answer counts as optimal."
+        TOLERANCE, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which an answer counts as optimal."
     )
     most_tokens: int = Field(
         5_000,
@@ -122,7 +123,7 @@ class CertifySettings(EngineSettings):
         16, ge=0, description="Largest number of rounds of relaxing a document and sampling what is left."
     )
     tolerance: float = Field(
-        1e-6, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which a document counts as proven."
+        TOLERANCE, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which a document counts as proven."
     )
     deterministic_seconds: float = Field(
         5.0, gt=0, description="Limit of CP-SAT's deterministic time for a component; where it ends, a gap is left."

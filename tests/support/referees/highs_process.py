@@ -5,17 +5,16 @@ python -m tests.support.referees.highs_process
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from typing import Any
 
 import highspy
 
 from tests.support.referees.milp import Arrays
+from tests.support.referees.served import Solution, serve
 
 
-def solve(arrays: Arrays, seconds: float) -> tuple[list[float] | None, bool, float]:
+def solve(arrays: Arrays, seconds: float) -> Solution:
     """The solution or None, whether it is said to be optimal or infeasible, and CPU seconds."""
     began = time.process_time()
     model = highspy.HighsModel()
@@ -45,13 +44,5 @@ def solve(arrays: Arrays, seconds: float) -> tuple[list[float] | None, bool, flo
     return (list(highs.getSolution().col_value) if found else None), finished, time.process_time() - began
 
 
-def main() -> None:
-    """Answers (arrays, seconds) by what `solve` returns, as JSON, until standard input ends."""
-    for line in sys.stdin:
-        arrays, seconds = json.loads(line)
-        sys.stdout.write(json.dumps(solve(Arrays(*arrays), seconds)) + "\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    serve(solve)

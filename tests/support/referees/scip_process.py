@@ -5,18 +5,17 @@ python -m tests.support.referees.scip_process
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 
 from ortools.linear_solver import pywraplp
 
 from tests.support.referees.milp import Arrays
+from tests.support.referees.served import Solution, serve
 
 PARAMETERS = "limits/gap = 0\nlimits/absgap = 0\nnumerics/feastol = 1e-9\nrandomization/randomseedshift = 1\n"
 
 
-def solve(arrays: Arrays, seconds: float) -> tuple[list[float] | None, bool, float]:
+def solve(arrays: Arrays, seconds: float) -> Solution:
     """The solution or None, whether it is said to be optimal or infeasible, and CPU seconds."""
     began = time.process_time()
     solver = pywraplp.Solver.CreateSolver("SCIP")
@@ -39,13 +38,5 @@ def solve(arrays: Arrays, seconds: float) -> tuple[list[float] | None, bool, flo
     return ([column.solution_value() for column in columns] if found else None), finished, time.process_time() - began
 
 
-def main() -> None:
-    """Answers (arrays, seconds) by what `solve` returns, as JSON, until standard input ends."""
-    for line in sys.stdin:
-        arrays, seconds = json.loads(line)
-        sys.stdout.write(json.dumps(solve(Arrays(*arrays), seconds)) + "\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    serve(solve)

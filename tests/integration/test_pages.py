@@ -1,0 +1,207 @@
+"""Pages of the docs beside README, operations and tutorials: every command runs as it stands, on made-up files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pycrfsuite
+import pytest
+import typer.main
+
+from concord.flows.cli.app import app
+from concord.schemas.columns import table_from_documents
+from concord.schemas.document import Document
+from concord.workers.synthesis.made_up import synthesize
+from tests.integration.conftest import World
+from tests.support.made_files import conll
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+PAGES = ("readers", "confidence", "n-best", "engines", "measures", "models", "features")
+"""In this order: the first makes corpora, and the last trains other models of the name that all others use."""
+
+BEFORE = {
+    "readers": ("concord train --corpus corpora/all/ --features core --out models/nopos/",),
+    "confidence": ("concord train --corpus corpora/train/ --out models/news/",),
+    "measures": tuple(
+        f"concord reprocess --corpus corpora/testa/ --model models/news/ --engine {engine} --out {out}"
+        for engine, out in (("certify", "out/"), ("viterbi", "out-viterbi/"))
+    ),
+}
+"""What a page rests on beside its own commands, as the README makes it."""
+
+ELSEWHERE = {"index": "the first command of the README", "spacy": "needs a pipeline of spaCy's, which is downloaded"}
+"""Pages whose commands are not run here, and why."""
+
+FEATURES = """
+def tokenize(text):
+    return text.split()
+
+def tokens2features(tokens):
+    return [{"word": token, "digit": token.isdigit()} for token in tokens]
+"""
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """The words of each command, with what a shell would do to quotes and lines that go on; comments are left out."""
+    for block in BASH.findall((ROOT / "docs" / f"{page}.md").read_text()):
+        for line in block.replace("\\\n", " ").splitlines():
+            if words := shlex.split(line, comments=True):
+                yield words
+
+
+def runs_on_ray(words: list[str]) -> bool:
+    """Does the command start workers? Training does where it searches on many."""
+    if words[1] == "train":
+        return "--workers" in words
+    command = typer.main.get_command(app)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    return any("--ray" in parameter.opts for parameter in command.params)
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the pages name."""
+    folder = tmp_path_factory.mktemp("shelf")
+    made = list(synthesize(30, seed=5, kind="news"))
+    _columns(folder, made)
+    _others(folder)
+    # Clusters want thousands of words.
+    rare = [" ".join(" ".join([_word(word)] * 5) for word in range(i, 4000, len(made))) for i in range(len(made))]
+    texts = {
+        "doc_id": [d.doc_id for d in made],
+        "text": [f"{' '.join(d.tokens)} {more}" for d, more in zip(made, rare, strict=True)],
+    }
+    (folder / "novels").mkdir()
+    pq.write_table(pa.table(texts), folder / "novels" / "n.parquet")
+    _vectors(folder, [*sorted({word for document in made for word in document.tokens}), *map(_word, range(3000))])
+    _tagger(folder, made)
+    _corpora(folder, made)
+    return folder
+
+
+def _corpora(folder: Path, made: list[Document]) -> None:
+    """Corpora that no page makes, some of them with the scores of another tagger."""
+    labels = sorted({label for document in made for label in document.labels.strings()})  # type: ignore[union-attr]
+    (folder / "labels.txt").write_text("\n".join(labels) + "\n")
+    parts = {"all": made, "dev": made[24:27], "gold": made[:6], "testa": made[24:], "held-out": made[20:24]}
+    rng = np.random.default_rng(0)
+    for name, documents in parts.items():
+        table = table_from_documents(documents)
+        scores = [_scores(document, labels, rng) for document in documents]
+        (folder / "corpora" / name).mkdir(parents=True)
+        pq.write_table(table.append_column("scores", pa.array(scores)), folder / "corpora" / name / "a.parquet")
+    (folder / "addresses").mkdir()
+    pq.write_table(pa.table({"doc_id": ["a"], "text": ["12 Main St"]}), folder / "addresses" / "a.parquet")
+
+
+def _word(number: int) -> str:
+    """A word of letters alone: words that differ in digits count as one."""
+    return "".join(chr(ord("a") + number // 26**place % 26) for place in range(3)) + "um"
+
+
+def _columns(folder: Path, made: list[Document]) -> None:
+    """Column files: each word with more or fewer columns beside it."""
+    text = conll(made[:24])
+    (folder / "eng.train").write_text(text)
+    (folder / "eng.testa").write_text(conll(made[24:]))
+    rows = [line.split() for line in text.splitlines()]
+    for name, places, between in (
+        ("deu.train", (0, 0, 1, 2, 3), " "),
+        ("ned.train", (0, 1, 3), " "),
+        ("esp.train", (0, 3), " "),
+        ("train.txt", (0, 1, 3), " "),
+        ("wnut17train.conll", (0, 3), "\t"),
+    ):
+        kept = [row for row in rows if row[:1] != ["-DOCSTART-"]] if name not in ("deu.train", "ned.train") else rows
+        lines = [between.join(row[place] for place in places) if row else "" for row in kept]
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="latin-1" if name[:3] in NORTHERN else "utf-8")
+
+
+def _scores(document: Document, labels: list[str], rng: np.random.Generator) -> list[list[float]]:
+    """(N, L) scores by chance, those of gold higher."""
+    assert document.labels is not None
+    gold = np.array([[label == name for name in labels] for label in document.labels.strings()])
+    scores: list[list[float]] = (rng.normal(size=gold.shape) + 2.0 * gold).tolist()
+    return scores
+
+
+NORTHERN = ("deu", "ned", "esp")
+
+
+def _others(folder: Path) -> None:
+    """Files of the formats that are no columns of words and labels."""
+    citation = "B.\tauthor\tf\nRain\ttitle\tf|g\n\nOslo\tplace\tf\n"
+    (folder / "citation_train.300.txt").write_text(citation)
+    (folder / "citation_unlabeled.txt").write_text(citation)
+    (folder / "training.docs.parsed").write_text("B. d d B-who/U-last\n, d d I-who\n\nOslo d d B-venue/U-place\n")
+    (folder / "us50.train.tagged").write_text("12 |1\nRose Lane, |3\nBergen, |5\n\nHill Street, |3\nOslo, |5\n")
+    (folder / "seminars").mkdir()
+    (folder / "seminars" / "a.txt").write_text("Who: <speaker>Ann Lee</speaker>\n\nAt <stime>3:30</stime> in Oslo.\n")
+    abstract = "1|t|Salt and rain.\n1|a|Salt rusts iron.\n1\t0\t4\tSalt\tChemical\tD1\n\n"
+    (folder / "CDR_TrainingSet.PubTator.txt").write_text(abstract)
+    (folder / "places.tsv").write_text("London\tplace\nNew York\tplace\n")
+    people = pa.table({"phrase": ["Ada Lovelace", "Smith"], "type": ["person", "person"]})
+    pq.write_table(people, folder / "people.parquet")
+    rule = "constraints:\n- template: starts_with\n  labels: [O, B-PER, B-LOC, B-ORG, B-MISC]\n  weight: 2.0\n"
+    (folder / "rules.yaml").write_text(rule)
+
+
+def _vectors(folder: Path, words: list[str]) -> None:
+    """Vectors of some words, as text and as a table beside an array."""
+    vectors = np.random.default_rng(0).normal(size=(len(words), 4)).astype(np.float32)
+    lines = (f"{word} {' '.join(map(str, row))}" for word, row in zip(words, vectors.tolist(), strict=True))
+    (folder / "glove.6B.50d.txt").write_text("\n".join(lines) + "\n")
+    np.save(folder / "vectors.npy", vectors)
+    pq.write_table(pa.table({"word": words}), folder / "index.parquet")
+
+
+def _tagger(folder: Path, made: list[Document]) -> None:
+    """A tagger of another package: a CRFsuite model and the functions that its words go through."""
+    (folder / "usaddress.py").write_text(FEATURES)
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for document in made[:5]:
+        assert document.labels is not None
+        items = [{"word": word, "digit": word.isdigit()} for word in document.tokens]
+        trainer.append(pycrfsuite.ItemSequence(items), document.labels.strings())
+    trainer.set_params({"max_iterations": 3})
+    trainer.train(str(folder / "usaddr.crfsuite"))
+
+
+def test_every_page_with_commands_is_here_or_says_why() -> None:
+    found = {path.stem for path in (ROOT / "docs").glob("*.md") if any("concord" in w[0] for w in commands(path.stem))}
+    assert found - {"operations"} <= {*PAGES, *ELSEWHERE}
+    assert all(any(commands(page)) for page in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_page_runs(page: str, shelf: Path, world: World) -> None:
+    assert world.ray is not None
+    env = world.env | world.ray.environment
+    env |= {"CONCORD_HOME": str(shelf / "home"), "PYTHONPATH": str(shelf)}
+    env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for out in shelf.glob("out*"):
+        shutil.rmtree(out)
+    for words in [*map(shlex.split, BEFORE.get(page, ())), *commands(page)]:
+        if words[0] == "export":
+            name, _, value = words[1].partition("=")
+            env[name] = value
+            continue
+        # The cluster's workers do not have the package of the tagger.
+        more = ["--ray", world.ray.address] if runs_on_ray(words) and "CONCORD_TRUST" not in env else []
+        done = subprocess.run([*words, *more], cwd=shelf, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"$ {shlex.join(words)}\n{done.stdout}\n{done.stderr}"
