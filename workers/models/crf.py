@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer
 from concord.workers.features.templates import FeatureSet
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.feature_files import read_features, write_features
-from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
 
 KIND = "crf"
 WEIGHTS_FILE = "weights.bin"
@@ -122,16 +121,16 @@ def save(
     weights, labels = learned.weights, learned.labels
     features, lists = write_features(out, learned.features)
     write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), learned.transition, learned.missing))
-    manifest = Manifest(
-        kind=KIND,
-        labels=labels.names,
-        scheme=labels.scheme,
+    manifest = manifest_of(
+        out,
+        KIND,
+        labels,
+        files=(*beside, *lists, WEIGHTS_FILE),
+        settings=settings,
+        training=training,
+        libraries=("numpy", *libraries),
         features=features.name,
-        templates=tuple(t.name for t in features.templates),
-        settings=settings.model_dump(),
-        versions={name: version(name) for name in ("concord", "numpy", *libraries)},
-        training=dict(training),
-        files={name: file_digest(out / name) for name in (*beside, *lists, WEIGHTS_FILE)},
+        templates=[t.name for t in features.templates],
     )
     write_manifest(out, manifest)
     return CrfModel(*learned._replace(features=features), manifest, manifest.digest)

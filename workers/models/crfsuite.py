@@ -33,7 +33,15 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import (
+    MANIFEST,
+    Manifest,
+    ModelError,
+    file_digest,
+    manifest_of,
+    read_manifest,
+    write_manifest,
+)
 from concord.workers.models.word_tables import Scored, WordTables, departure
 from concord.workers.storage.files import write_whole
 
@@ -271,15 +279,7 @@ def save(
 
 def _manifest(out: Path, weights: CrfsuiteWeights, files: Sequence[str]) -> Manifest:
     labels = LabelSet.infer(weights.labels)
-    return Manifest(
-        kind=KIND,
-        labels=labels.names,
-        scheme=labels.scheme,
-        settings={},
-        versions={package: version(package) for package in ("concord", "numpy", "python-crfsuite")},
-        training={},
-        files={name: file_digest(out / name) for name in files},
-    )
+    return manifest_of(out, KIND, labels, files=files, libraries=("numpy", "python-crfsuite"))
 
 
 def _model(weights: CrfsuiteWeights, functions: Functions, manifest: Manifest) -> CrfsuiteModel:

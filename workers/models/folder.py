@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet, Scheme
-from concord.schemas.settings import TOKENIZER
+from concord.schemas.settings import TOKENIZER, Settings
 from concord.workers.storage.files import write_whole
 
 MANIFEST = "manifest.json"
@@ -136,6 +137,36 @@ def begin(folder: Path) -> None:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Writes the manifest in one step, so that a folder with a manifest is whole. Raises `OutputError`."""
     write_whole(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
+
+
+def manifest_of(
+    folder: Path,
+    kind: str,
+    labels: LabelSet,
+    *,
+    files: Iterable[str],
+    settings: Settings | None = None,
+    training: Mapping[str, Any] | None = None,
+    libraries: Sequence[str] = ("numpy",),
+    features: str = "",
+    templates: Sequence[str] = (),
+) -> Manifest:
+    """The manifest over the ``files`` that were written into a folder.
+
+    ``libraries`` are those whose versions the files depend on, beside concord itself; the others are as in `Manifest`.
+    Raises `OSError` for a file that is not there.
+    """
+    return Manifest(
+        kind=kind,
+        labels=labels.names,
+        scheme=labels.scheme,
+        features=features,
+        templates=tuple(templates),
+        settings={} if settings is None else settings.model_dump(mode="json"),
+        versions={name: version(name) for name in ("concord", *libraries)},
+        training=dict(training or {}),
+        files={name: file_digest(folder / name) for name in files},
+    )
 
 
 def update_manifest(

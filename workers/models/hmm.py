@@ -12,7 +12,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.features.extractors import shape
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.settings import HmmSettings
 from concord.workers.storage.files import write_whole
 
@@ -112,15 +111,8 @@ def save(
     """Writes a model into a folder that is there, the manifest last. Raises `OSError` and `OutputError`."""
     write_whole(out / STRINGS_FILE, json.dumps({"words": list(words), "shapes": list(shapes)}).encode())
     write_arrays(out / TABLES_FILE, tables)
-    manifest = Manifest(
-        kind=KIND,
-        labels=labels.names,
-        scheme=labels.scheme,
-        settings=settings.model_dump(),
-        versions={name: version(name) for name in ("concord", "numpy")},
-        training=training,
-        files={name: file_digest(out / name) for name in (STRINGS_FILE, TABLES_FILE)},
-    )
+    files = (STRINGS_FILE, TABLES_FILE)
+    manifest = manifest_of(out, KIND, labels, files=files, settings=settings, training=training)
     write_manifest(out, manifest)
     return HmmModel(labels, tuple(words), tuple(shapes), tables, manifest, manifest.digest)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.models import hmm
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.hmm import HmmModel
 from concord.workers.models.second_order import best_second_order, earlier
 from concord.workers.models.settings import Hmm2Settings
@@ -83,15 +82,7 @@ def save(
     """Writes array and manifest; ``first`` is saved in `FIRST` of the folder. Raises `OSError` and `OutputError`."""
     write_arrays(out / SECOND_FILE, [second])
     files = (SECOND_FILE, *(f"{FIRST}/{name}" for name in (*first.manifest.files, MANIFEST)))
-    manifest = Manifest(
-        kind=KIND,
-        labels=first.labels.names,
-        scheme=first.labels.scheme,
-        settings=settings.model_dump(),
-        versions={name: version(name) for name in ("concord", "numpy")},
-        training=dict(training),
-        files={name: file_digest(out / name) for name in files},
-    )
+    manifest = manifest_of(out, KIND, first.labels, files=files, settings=settings, training=training)
     write_manifest(out, manifest)
     return Hmm2Model(first, second, manifest)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from concord.schemas.labels import BIO_PREFIX, OUTSIDE, LabelError, Labels, Labe
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.settings import Settings
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.settings import ScoresSettings
 from concord.workers.storage.files import write_whole
 
@@ -141,15 +140,8 @@ def save(
     labels = label_set(source.labels)
     write_whole(out / SCORES_FILE, source.model_dump_json(indent=2).encode() + b"\n")
     write_arrays(out / TRANSITION_FILE, [transition])
-    manifest = Manifest(
-        kind=KIND,
-        labels=labels.names,
-        scheme=labels.scheme,
-        settings={} if settings is None else settings.model_dump(),
-        versions={name: version(name) for name in ("concord", "numpy")},
-        training=dict(training or {}),
-        files={name: file_digest(out / name) for name in (SCORES_FILE, TRANSITION_FILE)},
-    )
+    files = (SCORES_FILE, TRANSITION_FILE)
+    manifest = manifest_of(out, KIND, labels, files=files, settings=settings, training=training)
     write_manifest(out, manifest)
     return ScoresModel(labels, source, transition, manifest, manifest.digest)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ from concord.workers.features.templates import FeatureSet
 from concord.workers.models import crf
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.feature_files import read_features, write_features
-from concord.workers.models.folder import Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.segments import (
     HOPELESS,
     Marked,
@@ -188,16 +187,16 @@ def save(out: Path, learned: LearnedSemiCrf, *, settings: SemiCrfSettings, train
     shared = (learned.length, learned.transition, learned.whole, learned.segments.keys, learned.segments.rows)
     gives_marginals = settings.scores == "marginals"
     write_arrays(out / WEIGHTS_FILE, (*arrays, *shared, np.array([gives_marginals])))
-    manifest = Manifest(
-        kind=KIND,
-        labels=learned.labels.names,
-        scheme=learned.labels.scheme,
+    manifest = manifest_of(
+        out,
+        KIND,
+        learned.labels,
+        files=(*lists, WEIGHTS_FILE),
+        settings=settings,
+        training=training,
+        libraries=("numpy", "numba"),
         features=features.name,
-        templates=tuple(t.name for t in features.templates),
-        settings=settings.model_dump(),
-        versions={name: version(name) for name in ("concord", "numpy", "numba")},
-        training=dict(training),
-        files={name: file_digest(out / name) for name in (*lists, WEIGHTS_FILE)},
+        templates=[t.name for t in features.templates],
     )
     write_manifest(out, manifest)
     return SemiCrfModel(learned._replace(features=features), gives_marginals, manifest)

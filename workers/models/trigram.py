@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from concord.workers.features.gazetteer_files import GazetteerFileError, read_ga
 from concord.workers.features.settings import TrigramWindow
 from concord.workers.features.windows import Windows, numbered
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.memory import timbl
 from concord.workers.models.memory.nearest import Nearest, Vote
 from concord.workers.models.memory.neighbourhoods import Classifier, Neighbourhoods, told_once
@@ -152,14 +151,8 @@ def save(
         windows = Windows(windows.kind, entities)
         write_gazetteer(out / ENTITIES_FILE, entities)
         files.append(ENTITIES_FILE)
-    manifest = Manifest(
-        kind=KIND,
-        labels=labels.names,
-        scheme=labels.scheme,
-        settings=settings.model_dump(mode="json"),
-        versions={name: version(name) for name in ("concord", "numpy", *libraries)},
-        training=dict(training),
-        files={name: file_digest(out / name) for name in files},
+    manifest = manifest_of(
+        out, KIND, labels, files=files, settings=settings, training=training, libraries=("numpy", *libraries)
     )
     write_manifest(out, manifest)
     return _model(out, windows, values, instances, settings, manifest)

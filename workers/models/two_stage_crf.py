@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.models import crf
 from concord.workers.models.answers import answer_columns
 from concord.workers.models.crf import CrfModel
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, file_digest, read_manifest, write_manifest
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.model import viterbi_labels
 
 KIND = "two-stage-crf"
@@ -73,20 +72,21 @@ def save(
 ) -> TwoStageModel:
     """Writes the manifest over the two models, which are saved in `STAGES` of the folder. Raises `OutputError`."""
     first, second = stages
-    manifest = Manifest(
-        kind=KIND,
-        labels=second.labels.names,
-        scheme=second.labels.scheme,
+    files = [
+        f"{name}/{file}"
+        for name, model in zip(STAGES, stages, strict=True)
+        for file in (*model.manifest.files, MANIFEST)
+    ]
+    manifest = manifest_of(
+        out,
+        KIND,
+        second.labels,
+        files=files,
+        settings=settings,
+        training=training,
+        libraries=(),
         features=first.manifest.features,
         templates=second.manifest.templates,
-        settings=settings.model_dump(),
-        versions={"concord": version("concord")},
-        training=dict(training),
-        files={
-            f"{name}/{file}": file_digest(out / name / file)
-            for name, model in zip(STAGES, stages, strict=True)
-            for file in (*model.manifest.files, MANIFEST)
-        },
     )
     write_manifest(out, manifest)
     return TwoStageModel(first, second, manifest)
