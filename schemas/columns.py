@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from concord.schemas.document import TOKENS, Batch, Column, Document, ScoreColumn, SourceSpans
+from concord.schemas.document import TOKENS, Batch, Column, Document, ScoreColumn, SourceSpans, TokenizedTexts
 from concord.schemas.errors import InputError
 from concord.schemas.names import nearest
 from concord.schemas.potentials import LARGEST_WEIGHT
@@ -295,10 +295,10 @@ def table_from_batch(batch: Batch) -> pa.Table:
     data |= {n: nest(c, batch.doc_starts) for n, c in sorted(batch.columns.items()) if n != TOKENS}
     if batch.labels is not None:
         data[LABELS] = nest(batch.labels, batch.doc_starts)
-    if batch.texts is not None and batch.token_start is not None and batch.token_end is not None:
-        data[TEXT] = pa.array(batch.texts, pa.string())
-        data[TOKEN_START] = nest(batch.token_start, batch.doc_starts)
-        data[TOKEN_END] = nest(batch.token_end, batch.doc_starts)
+    if batch.raw is not None:
+        data[TEXT] = pa.array(batch.raw.contents, pa.string())
+        data[TOKEN_START] = nest(batch.raw.start, batch.doc_starts)
+        data[TOKEN_END] = nest(batch.raw.end, batch.doc_starts)
     if TEXT in data and batch.source_spans is not None:
         spans = batch.source_spans
         columns: tuple[Column | NDArray[Any], ...] = (spans.type, spans.start, spans.end)
@@ -590,19 +590,21 @@ def _scores(column: pa.ChunkedArray) -> tuple[_Lists, _Lists]:
 def _assemble(table: pa.Table, scores: ScoreColumn | None) -> Batch:
     tokens, sentences = _Lists.of(table[TOKENS]), _Lists.of(table[SENTENCE_STARTS])
     columns = {name: _column(table[name]) for name in token_columns(table.schema)}
-    text = TEXT in table.column_names
     return Batch(
         tuple(table[DOC_ID].cast(pa.string()).to_pylist()),
         tokens.starts,
         sentences.integers() + np.repeat(tokens.starts[:-1], sentences.lengths),
         columns,
         _column(table[LABELS]) if LABELS in table.column_names else None,
-        table[TEXT].to_pylist() if text else None,
-        _Lists.of(table[TOKEN_START]).integers().astype(np.int32) if text else None,
-        _Lists.of(table[TOKEN_END]).integers().astype(np.int32) if text else None,
+        _raw_texts(table) if TEXT in table.column_names else None,
         None if scores is None else _scores(table[scores.name])[1].floats().reshape(-1, scores.width),
         _source_spans(table) if SPAN_TYPE in table.column_names else None,
     )
+
+
+def _raw_texts(table: pa.Table) -> TokenizedTexts:
+    start, end = (_Lists.of(table[name]).integers().astype(np.int32) for name in (TOKEN_START, TOKEN_END))
+    return TokenizedTexts(table[TEXT].to_pylist(), start, end)
 
 
 def _source_spans(table: pa.Table) -> SourceSpans:

@@ -89,9 +89,8 @@ class SourceSpans:
 
         ``types`` are what the types of ``spans`` index.
         """
-        assert batch.token_start is not None
-        assert batch.token_end is not None
-        left, right = batch.token_start[spans.start], batch.token_end[spans.end - 1]
+        assert batch.raw is not None
+        left, right = batch.raw.start[spans.start], batch.raw.end[spans.end - 1]
         return cls(np.searchsorted(spans.start, batch.doc_starts), left, right, Column(spans.type, types))
 
     def distinct(self) -> set[tuple[int, int, int, str]]:
@@ -100,24 +99,60 @@ class SourceSpans:
         return set(zip(owner.tolist(), self.start.tolist(), self.end.tolist(), self.type.strings(), strict=True))
 
 
+class TokenizedText(NamedTuple):
+    """The text of a document, and where its tokens stand in it.
+
+    content: the text.
+    start (N,): the first character of each token.
+    end (N,): the character after the last one of each token.
+    """
+
+    content: str
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+
+
+class TokenizedTexts(NamedTuple):
+    """The texts of the documents of a batch; characters are counted in each document by itself.
+
+    contents: a text a document.
+    start (N,), end (N,): as in `TokenizedText`, for the tokens of all documents.
+    """
+
+    contents: Sequence[str]
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+
+    @classmethod
+    def join(cls, parts: Sequence[TokenizedText]) -> Self:
+        """Those of all documents, in their order."""
+        contents, start, end = zip(*parts, strict=True)
+        return cls(contents, np.concatenate(start), np.concatenate(end))
+
+    def one(self, i: int, tokens: slice) -> TokenizedText:
+        """That of document i, which has these tokens."""
+        return TokenizedText(self.contents[i], self.start[tokens], self.end[tokens])
+
+    def part(self, first: int, last: int, tokens: slice) -> TokenizedTexts:
+        """Those of documents first to last (exclusive), which have these tokens."""
+        return TokenizedTexts(self.contents[first:last], self.start[tokens], self.end[tokens])
+
+
 @dataclass(frozen=True, eq=False)
 class Document:
     """One document of N tokens in S sentences.
 
     ``sentence_starts`` (S,) are token positions, the first is 0. ``columns`` holds ``tokens``
     and what else the corpus has (``pos``, ``chunk``). ``labels`` are gold label names where
-    known. ``text`` with ``token_start`` and ``token_end`` (N,), in characters (end exclusive),
-    is there for raw text. ``scores`` (N, W) are those of a `ScoreColumn`, where a model reads one. ``source_spans``
-    are the gold spans of the text, where the source has gold by characters.
+    known. ``raw`` is the text, where there is one. ``scores`` (N, W) are those of a `ScoreColumn`, where a model reads
+    one. ``source_spans`` are the gold spans of the text, where the source has gold by characters.
     """
 
     doc_id: str
     sentence_starts: NDArray[np.int64]
     columns: Mapping[str, Column]
     labels: Column | None = None
-    text: str | None = None
-    token_start: NDArray[np.int32] | None = None
-    token_end: NDArray[np.int32] | None = None
+    raw: TokenizedText | None = None
     scores: NDArray[np.float64] | None = None
     source_spans: SourceSpans | None = None
 
@@ -151,6 +186,11 @@ class Document:
         return len(self.columns[TOKENS])
 
     @property
+    def text(self) -> str | None:
+        """The text, where the document has one."""
+        return None if self.raw is None else self.raw.content
+
+    @property
     def tokens(self) -> list[str]:
         """The words, one a token."""
         return self.columns[TOKENS].strings()
@@ -169,9 +209,7 @@ class Batch:
     sentence_starts: NDArray[np.int64]
     columns: Mapping[str, Column]
     labels: Column | None = None
-    texts: Sequence[str] | None = None
-    token_start: NDArray[np.int32] | None = None
-    token_end: NDArray[np.int32] | None = None
+    raw: TokenizedTexts | None = None
     scores: NDArray[np.float64] | None = None
     source_spans: SourceSpans | None = None
     _sentence_of_doc: NDArray[np.int64] = field(init=False, repr=False)
@@ -189,8 +227,7 @@ class Batch:
         starts = np.concatenate([[0], np.cumsum([len(d) for d in documents])]).astype(np.int64)
         sentences = [d.sentence_starts + s for d, s in zip(documents, starts[:-1], strict=True)]
         gold = [d.labels for d in documents if d.labels is not None]
-        offsets = [(d.token_start, d.token_end) for d in documents if d.token_start is not None]
-        texts = [d.text for d in documents if d.text is not None]
+        raw = [d.raw for d in documents if d.raw is not None]
         scores = [d.scores for d in documents if d.scores is not None]
         spans = [d.source_spans for d in documents if d.source_spans is not None]
         return cls(
@@ -199,11 +236,7 @@ class Batch:
             np.concatenate(sentences) if sentences else np.zeros(0, np.int64),
             {name: _join([d.columns[name] for d in documents]) for name in sorted(names)},
             _join(gold) if documents and len(gold) == len(documents) else None,
-            texts if documents and len(texts) == len(documents) else None,
-            np.concatenate([a for a, _ in offsets]) if documents and len(offsets) == len(documents) else None,
-            np.concatenate([b for _, b in offsets if b is not None])
-            if documents and len(offsets) == len(documents)
-            else None,
+            TokenizedTexts.join(raw) if documents and len(raw) == len(documents) else None,
             np.concatenate(scores) if documents and len(scores) == len(documents) else None,
             SourceSpans.join(spans) if documents and len(spans) == len(documents) else None,
         )
@@ -230,9 +263,7 @@ class Batch:
             sentences,
             {name: column[part] for name, column in self.columns.items()},
             None if self.labels is None else self.labels[part],
-            None if self.texts is None else self.texts[i],
-            None if self.token_start is None else self.token_start[part],
-            None if self.token_end is None else self.token_end[part],
+            None if self.raw is None else self.raw.one(i, part),
             None if self.scores is None else self.scores[part],
             None if self.source_spans is None else self.source_spans.part(i, i + 1),
         )
@@ -247,9 +278,7 @@ class Batch:
             self.sentence_starts[self._sentence_of_doc[first] : self._sentence_of_doc[last]] - start,
             {name: column[tokens] for name, column in self.columns.items()},
             None if self.labels is None else self.labels[tokens],
-            None if self.texts is None else self.texts[first:last],
-            None if self.token_start is None else self.token_start[tokens],
-            None if self.token_end is None else self.token_end[tokens],
+            None if self.raw is None else self.raw.part(first, last, tokens),
             None if self.scores is None else self.scores[tokens],
             None if self.source_spans is None else self.source_spans.part(first, last),
         )

@@ -130,10 +130,10 @@ def entities_column(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -
     document = np.repeat(np.arange(len(batch)), np.diff(first))
     shift = batch.doc_starts[document]
     kinds = pa.DictionaryArray.from_arrays(spans.type, pa.array(labels.types, pa.string())).dictionary_decode()
-    if batch.texts is not None and batch.token_start is not None and batch.token_end is not None:
-        left, right = batch.token_start[spans.start], batch.token_end[spans.end - 1]
+    if batch.raw is not None:
+        left, right = batch.raw.start[spans.start], batch.raw.end[spans.end - 1]
         cuts = zip(document.tolist(), left.tolist(), right.tolist(), strict=True)
-        texts = [batch.texts[d][a:b] for d, a, b in cuts]
+        texts = [batch.raw.contents[d][a:b] for d, a, b in cuts]
         characters = [pa.array(left, pa.int32()), pa.array(right, pa.int32())]
     else:
         words = batch.columns[TOKENS]

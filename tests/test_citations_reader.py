@@ -53,9 +53,8 @@ def test_tags_keep_text_and_offsets(tmp_path: Path) -> None:
     assert first.labels is not None
     assert first.labels.strings() == ["author"] * 4 + ["title"] * 4
     assert first.text == "B. Ann-Lee, On rain's law."
-    assert first.token_start is not None
-    assert first.token_end is not None
-    cut = [first.text[a:b] for a, b in zip(first.token_start, first.token_end, strict=True)]
+    assert first.raw is not None
+    cut = [first.text[a:b] for a, b in zip(first.raw.start, first.raw.end, strict=True)]
     assert cut == first.tokens
     assert (second.doc_id, second.tokens) == ("refs-0002", ["(", "1990", ")"])
 

@@ -29,7 +29,7 @@ from concord.schemas.columns import (
     table_from_documents,
 )
 from concord.schemas.decoded import Decoded, Status
-from concord.schemas.document import Batch, Column, Document
+from concord.schemas.document import Batch, Column, Document, TokenizedTexts
 from concord.schemas.labels import LabelSet
 from concord.schemas.predictions import predictions_table, times_table
 from tests.support.made_runs import rejects_in
@@ -275,9 +275,11 @@ def test_predictions_carry_entities_scores_and_constraints() -> None:
         np.array([0, 5, 6]),
         np.array([0, 3, 5]),
         {"tokens": Column.encode(["Ann", "Lee", ".", "Ann", "!", "Élan"])},
-        texts=[text[:13], text[14:]],
-        token_start=np.array([0, 4, 7, 9, 12, 0], np.int32),
-        token_end=np.array([3, 7, 8, 12, 13, 4], np.int32),
+        raw=TokenizedTexts(
+            [text[:13], text[14:]],
+            np.array([0, 4, 7, 9, 12, 0], np.int32),
+            np.array([3, 7, 8, 12, 13, 4], np.int32),
+        ),
     )
     answers = [decoded([3, 4, 0, 3, 0]), decoded([1], bound=-1.5)]
     keys: dict[str, Any] = {

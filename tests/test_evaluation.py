@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import accuracy_score, precision_recall_fscore_support
 
-from concord.schemas.document import Batch, Column, SourceSpans
+from concord.schemas.document import Batch, Column, SourceSpans, TokenizedTexts
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.workers.evaluation.changes import EntityChanges, TokenChanges
 from concord.workers.evaluation.conlleval import EntityCounts
@@ -60,9 +60,11 @@ def batch_of(labels: LabelSet, documents: Corpus) -> Batch:
         docs,
         starts,
         {"tokens": words},
-        texts=["ab1 " * size for size in np.diff(docs).tolist()],
-        token_start=(4 * within).astype(np.int32),
-        token_end=(4 * within + 3).astype(np.int32),
+        raw=TokenizedTexts(
+            ["ab1 " * size for size in np.diff(docs).tolist()],
+            (4 * within).astype(np.int32),
+            (4 * within + 3).astype(np.int32),
+        ),
     )
     return replace(batch, source_spans=SourceSpans.said(batch, labels.spans(gold, starts), labels.types))
 

@@ -108,9 +108,8 @@ def test_text_and_offsets_survive(tmp_path: Path) -> None:
     ingest("text", tmp_path / "in", tmp_path / "out")
     (document,) = stored(tmp_path / "out")
     assert document.text is not None
-    assert document.token_start is not None
-    assert document.token_end is not None
-    spans = zip(document.token_start.tolist(), document.token_end.tolist(), strict=True)
+    assert document.raw is not None
+    spans = zip(document.raw.start.tolist(), document.raw.end.tolist(), strict=True)
     assert [document.text[a:b] for a, b in spans] == document.tokens
 
 

@@ -74,8 +74,8 @@ def test_commas_of_an_address_are_tokens_of_their_field(tmp_path: Path) -> None:
     assert labels(document) == ["1", *"333333", *"555"]
     assert document.sentence_starts.tolist() == [0]
     assert document.text == "12 Mill Street, Unit 1,200, New  Town,"
-    assert document.token_start is not None
-    assert document.token_start.tolist()[:5] == [0, 3, 8, 14, 16]
+    assert document.raw is not None
+    assert document.raw.start.tolist()[:5] == [0, 3, 8, 14, 16]
 
 
 def test_commas_stay_where_they_are_if_told_so(tmp_path: Path) -> None:
@@ -173,9 +173,8 @@ def test_a_mail_is_one_chain_with_spans_and_offsets(tmp_path: Path) -> None:
     assert document.text is not None
     assert "sentence" not in document.text
     assert "<0.1@host>" in document.text
-    assert document.token_start is not None
-    assert document.token_end is not None
-    places = zip(document.token_start.tolist(), document.token_end.tolist(), strict=True)
+    assert document.raw is not None
+    places = zip(document.raw.start.tolist(), document.raw.end.tolist(), strict=True)
     assert [document.text[a:b] for a, b in places] == document.tokens
     assert [(m.row, m.doc_id, m.reason) for m in found.misfits] == [(3, "a", WIDENED)]
 
@@ -328,11 +327,10 @@ def test_spans_that_fit_come_back_from_the_labels(text: str, data: st.DataObject
     bounds = data.draw(st.lists(st.tuples(place, place).map(sorted), max_size=4))
     given_ = [CharSpan(a, b, f"T{i}", i) for i, (a, b) in enumerate(bounds)]
     document, faults = marked_document("d", text, given_, SETTINGS, breaks=[])
-    assert document.token_start is not None
-    assert document.token_end is not None
+    assert document.raw is not None
     owner = {
         character: i
-        for i, (a, b) in enumerate(zip(document.token_start.tolist(), document.token_end.tolist(), strict=True))
+        for i, (a, b) in enumerate(zip(document.raw.start.tolist(), document.raw.end.tolist(), strict=True))
         for character in range(a, b)
     }
     taken: dict[int, str] = {}

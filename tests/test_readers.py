@@ -316,8 +316,8 @@ def test_text_from_txt_files(tmp_path: Path) -> None:
     write(tmp_path / "in/empty.txt", b"")
     documents, rejects = read("text", tmp_path / "in")
     assert [(d.doc_id, d.tokens) for d in documents] == [("b", ["État", ".", "Two", "."])]
-    assert documents[0].token_start is not None
-    assert documents[0].token_start.tolist() == [0, 4, 6, 9]
+    assert documents[0].raw is not None
+    assert documents[0].raw.start.tolist() == [0, 4, 6, 9]
     assert [(r.doc_id, r.reason) for r in rejects] == [
         ("a/c", "line 1: not UTF-8 at byte 3 of the file; if it is Latin-1: --set encoding=latin-1"),
         ("empty", "nothing in this file; take it out, or write it again"),

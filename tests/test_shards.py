@@ -273,8 +273,8 @@ def test_raw_text_is_tokenised_on_the_way(tmp_path: Path) -> None:
     document = batch.document(0)
     assert document.tokens == ["Ann", "came", ".", "Élan", "too", "."]
     assert document.sentence_starts.tolist() == [0, 3]
-    assert document.token_start is not None
-    assert document.token_start.tolist() == [0, 4, 8, 10, 15, 18]
+    assert document.raw is not None
+    assert document.raw.start.tolist() == [0, 4, 8, 10, 15, 18]
     assert batch.doc_ids == ("a", "c")
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from concord.schemas.document import Batch, Column, Document, SourceSpans
+from concord.schemas.document import Batch, Column, Document, SourceSpans, TokenizedText
 from concord.schemas.labels import LabelSet, Scheme
 from concord.testing.expect import expect, expect_same
 from concord.workers.evaluation.figures import FIGURES
@@ -86,7 +86,7 @@ def document(number: int, text: Text, source: list[CharacterSpan], *, offsets: b
     columns = {"tokens": Column.encode(words)}
     whole, places = written(text)
     bounds = np.array(places, np.int32)
-    given = (whole, bounds[:, 0], bounds[:, 1], None, SourceSpans.of(source)) if offsets else ()
+    given = (TokenizedText(whole, bounds[:, 0], bounds[:, 1]), None, SourceSpans.of(source)) if offsets else ()
     return Document(f"d{number}", np.array(starts, np.int64), columns, None, *given)
 
 

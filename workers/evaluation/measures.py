@@ -170,14 +170,14 @@ def _inside(pair: Pair, weight: NDArray[np.int64]) -> Items:
 
 def _lines(batch: Batch) -> NDArray[np.int64]:
     """(N,) the line of each token, counted through the batch."""
-    if batch.texts is None or batch.token_start is None:
+    if batch.raw is None:
         sentences = np.diff(batch.sentence_bounds)
         return np.repeat(np.arange(len(sentences)), sentences)
     parts = [np.zeros(0, np.int64)]
     before = 0
-    for text, (start, end) in zip(batch.texts, pairwise(batch.doc_starts.tolist()), strict=True):
+    for text, (start, end) in zip(batch.raw.contents, pairwise(batch.doc_starts.tolist()), strict=True):
         breaks = [found.start() for found in LINE_END.finditer(text)]
-        parts.append(np.searchsorted(breaks, batch.token_start[start:end]) + before)
+        parts.append(np.searchsorted(breaks, batch.raw.start[start:end]) + before)
         before += len(breaks) + 1
     return np.concatenate(parts)
 

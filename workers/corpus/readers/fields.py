@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.document import TOKENS, Column, Document
+from concord.schemas.document import TOKENS, Column, Document, TokenizedText
 from concord.workers.corpus.readers.reader import BadLineError
 
 
@@ -42,7 +42,9 @@ def document_of_fields(doc_id: str, fields: Sequence[Field], token: re.Pattern[s
         np.zeros(1, np.int64),
         {TOKENS: Column.encode(words)},
         Column.encode(labels) if gold else None,
-        " ".join(field.text for field in fields),
-        np.ascontiguousarray(bounds[:, 0]),
-        np.ascontiguousarray(bounds[:, 1]),
+        TokenizedText(
+            " ".join(field.text for field in fields),
+            np.ascontiguousarray(bounds[:, 0]),
+            np.ascontiguousarray(bounds[:, 1]),
+        ),
     )

@@ -53,9 +53,9 @@ def marked_document(
     tokenizer says. Of spans that share a token the longest is taken, and the first of those.
     """
     whole = batch_from_texts([doc_id], [text], settings.cutting).document(0)
-    assert whole.token_start is not None
-    assert whole.token_end is not None
-    start, end, sentences = whole.token_start, whole.token_end, whole.sentence_starts
+    assert whole.raw is not None
+    _, start, end = whole.raw
+    sentences = whole.sentence_starts
     if breaks is not None:
         sentences = np.unique(np.searchsorted(start, np.array([0, *breaks])))
         sentences = sentences[sentences < len(start)].astype(np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, absent, decode, string_faults
-from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.document import TOKENS, Batch, Document, TokenizedTexts
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import open_parquet, parquet_files, read_row_group
@@ -108,9 +108,7 @@ def batch_from_texts(
         cut.doc_starts,
         cut.sentence_starts,
         {TOKENS: cut.tokens},
-        texts=list(texts),
-        token_start=cut.start,
-        token_end=cut.end,
+        raw=TokenizedTexts(list(texts), cut.start, cut.end),
     )
 
 
