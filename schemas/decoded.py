@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
 
 
@@ -99,20 +100,44 @@ class Improvement(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
-    """A labelling of one document and what is proven of it. Scores in nats.
+class Score:
+    """The objective of one labelling, split up, in nats.
 
-    ``labels`` (N,); ``local`` is the model's share of the objective and ``penalty`` the
-    constraints'; ``degree`` and ``penalties`` (K,) split it by constraint; ``bound`` is never
-    below the best objective of any labelling; ``work`` counts the engine's own unit (resamples,
-    expanded nodes, deterministic solver time), the same on every machine, unlike ``seconds``.
+    local: the potentials' share, less what the model's own rows charge.
+    degree (K,): how far each constraint is broken, in its own units.
+    penalties (K,): what each constraint charges.
+    """
+
+    local: float
+    degree: Floats
+    penalties: Floats
+
+    @property
+    def penalty(self) -> float:
+        """Σ_k ρ_k · degree_k; inf where a hard constraint is broken."""
+        return float(self.penalties.sum())
+
+    @property
+    def objective(self) -> float:
+        """local − penalty; −inf where a hard constraint or a −inf potential is broken."""
+        return self.local - self.penalty
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A labelling of one document, and what is proven of it.
+
+    labels (N,): the label ids.
+    score: what the labelling scores.
+    bound: nats; no labelling has a higher objective.
+    status: what is known of the gap between the two.
+    work: the engine's own unit (resamples, expanded nodes, deterministic solver time), the same on every machine.
+    seconds: wall-clock time, which is not.
+    improvements: the anytime curve, of engines that keep one.
     """
 
     labels: Labels
-    local: float
-    penalty: float
-    degree: NDArray[np.float64]
-    penalties: NDArray[np.float64]
+    score: Score
     bound: float
     status: Status
     work: int = 0
@@ -120,9 +145,19 @@ class Decoded:
     improvements: tuple[Improvement, ...] = ()
 
     @property
+    def local(self) -> float:
+        """The model's share of the objective."""
+        return self.score.local
+
+    @property
+    def penalty(self) -> float:
+        """The constraints' share of the objective."""
+        return self.score.penalty
+
+    @property
     def objective(self) -> float:
-        """local − penalty; −inf where a hard constraint or a −inf potential is broken."""
-        return self.local - self.penalty
+        """local − penalty."""
+        return self.score.objective
 
     @property
     def gap(self) -> float:

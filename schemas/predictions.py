@@ -147,7 +147,7 @@ def entities_column(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -
 def _violations(decoded: Sequence[Decoded], names: Sequence[str]) -> pa.Array:
     starts = np.arange(len(decoded) + 1, dtype=np.int32) * len(names)
     none = [np.zeros(0)]
-    degree = np.concatenate(none + [d.degree for d in decoded])
-    penalty = np.concatenate(none + [d.penalties for d in decoded])
+    degree = np.concatenate(none + [d.score.degree for d in decoded])
+    penalty = np.concatenate(none + [d.score.penalties for d in decoded])
     arrays = [pa.array(list(names) * len(decoded), pa.string()), pa.array(degree), pa.array(penalty)]
     return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(VIOLATION)))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
-from concord.schemas.decoded import Decoded, Improvement, Status
+from concord.schemas.decoded import Decoded, Improvement, Score, Status
 from concord.schemas.labels import Labels, LabelSet, Spans
 from concord.schemas.potentials import Potentials
 
@@ -286,33 +286,6 @@ def _halve_diagonal(ordered: Floats) -> Floats:
     return ordered
 
 
-@dataclass(frozen=True, eq=False)
-class Score:
-    """The objective of one labelling, split up. Nats; ``degree`` and ``penalties`` are (K,).
-
-    ``local`` is the potentials' share, less what the model's own rows charge.
-    """
-
-    local: float
-    degree: Floats
-    penalties: Floats
-
-    @classmethod
-    def of(cls, decoded: Decoded) -> Score:
-        """What an engine's answer scores."""
-        return cls(decoded.local, decoded.degree, decoded.penalties)
-
-    @property
-    def penalty(self) -> float:
-        """Σ_k ρ_k · degree_k; inf where a hard constraint is broken."""
-        return float(self.penalties.sum())
-
-    @property
-    def objective(self) -> float:
-        """local − penalty."""
-        return self.local - self.penalty
-
-
 class KeyTables(NamedTuple):
     """The G distinct tables of A agreements, and (A,) which of them each agreement compares by."""
 
@@ -393,15 +366,4 @@ class Problem:
         ``score`` is what `Problem.score` says of the labels, for who has asked it before.
         """
         score = self.score(labels) if score is None else score
-        return Decoded(
-            labels,
-            score.local,
-            score.penalty,
-            score.degree,
-            score.penalties,
-            max(bound, score.objective),
-            status,
-            work,
-            seconds,
-            tuple(improvements),
-        )
+        return Decoded(labels, score, max(bound, score.objective), status, work, seconds, tuple(improvements))

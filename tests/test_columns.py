@@ -28,7 +28,7 @@ from concord.schemas.columns import (
     table_from_batch,
     table_from_documents,
 )
-from concord.schemas.decoded import Decoded, Status
+from concord.schemas.decoded import Decoded, Score, Status
 from concord.schemas.document import Batch, Column, Document, TokenizedTexts
 from concord.schemas.labels import LabelSet
 from concord.schemas.predictions import predictions_table, times_table
@@ -263,8 +263,8 @@ def test_rejects_come_back_from_a_table() -> None:
 
 
 def decoded(labels: list[int], *, bound: float = 0.0) -> Decoded:
-    split = np.array([2.0]), np.array([0.5])
-    return Decoded(np.array(labels, np.int32), -1.0, 0.5, *split, bound, Status.FEASIBLE, work=7, seconds=0.25)
+    score = Score(-1.0, np.array([2.0]), np.array([0.5]))
+    return Decoded(np.array(labels, np.int32), score, bound, Status.FEASIBLE, work=7, seconds=0.25)
 
 
 def test_predictions_carry_entities_scores_and_constraints() -> None:

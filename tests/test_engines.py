@@ -75,7 +75,10 @@ def heuristic(problem: Problem, found: Decoded, given: Any) -> Decoded:
             faulty(lambda _, found, __: replace(found, bound=found.objective - 1.0)),
             "a bound of .* nats, and a labelling",
         ),
-        (faulty(lambda _, found, __: replace(found, local=found.local + 1.0)), "the local score is that of"),
+        (
+            faulty(lambda _, found, __: replace(found, score=replace(found.score, local=found.local + 1.0))),
+            "the local score is that of",
+        ),
         (faulty(lambda _, found, __: replace(found, labels=found.labels.astype(np.int64))), "labels are int32"),
         (faulty(lambda _, found, __: replace(found, labels=found.labels[1:])), "label"),
         (faulty(lambda _, found, __: replace(found, status=Status.FEASIBLE)), "proves its answer|feasible"),

@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from concord.schemas.decoded import Score
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
-from concord.schemas.problem import ANY, LinearRows, Problem, Relation, Score, SpanAgreement
+from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import (
     LABEL_SETS,
     naive_keys,

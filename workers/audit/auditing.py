@@ -122,8 +122,8 @@ def explain(
             ConstraintEffect(
                 name=title,
                 degree_before=None if k is None else float(before[k]),
-                degree=None if k is None else float(answer.degree[k]),
-                penalty=None if k is None else float(answer.penalties[k]),
+                degree=None if k is None else float(answer.score.degree[k]),
+                penalty=None if k is None else float(answer.score.penalties[k]),
                 cost=plain.score(less.labels).local - plain.score(answer.labels).local,
                 changes=_changes(document, labels, less.labels, answer.labels),
             )

@@ -60,7 +60,7 @@ def is_reason(text: str) -> bool:
 def reason(decoded: Decoded, names: tuple[str, ...]) -> str:
     """Why a document is rejected; ``names`` (K,) are the constraints."""
     start = PROVEN if decoded.status is Status.INFEASIBLE else f"the engine ({decoded.status}) {NOT_FOUND}"
-    broken = [names[k] for k in np.flatnonzero(np.isinf(decoded.penalties)).tolist()]
+    broken = [names[k] for k in np.flatnonzero(np.isinf(decoded.score.penalties)).tolist()]
     if not broken:
         return f"{start} the legal transitions of the model"
     return f"{start} all hard constraints; the Viterbi labels break {', '.join(broken)}"

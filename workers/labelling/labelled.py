@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from concord.schemas.decoded import Budget, Confidence, Decoded, Ranking, Status
+from concord.schemas.decoded import Budget, Confidence, Decoded, Ranking, Score, Status
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels
-from concord.schemas.problem import Problem, Score
+from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
 from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove

@@ -10,11 +10,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.decoded import Decoded
+from concord.schemas.decoded import Decoded, Score
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.problem import Score
 from concord.schemas.run import ConstraintFigures, CountsByName, ShardReport
 from concord.workers.evaluation.changes import EntityChanges
 from concord.workers.evaluation.measures import Pair, measured, suggested
@@ -155,9 +154,9 @@ def _joined(parts: Sequence[Labels]) -> Labels:
 def _constraint_figures(answers: LabelledAnswers, names: Sequence[str]) -> dict[str, ConstraintFigures]:
     tables = (
         [s.degree for s in answers.before],
-        [d.degree for d in answers.decoded],
+        [d.score.degree for d in answers.decoded],
         [s.penalties for s in answers.before],
-        [d.penalties for d in answers.decoded],
+        [d.score.penalties for d in answers.decoded],
     )
     sums = [_column_sums(table, len(names)) for table in tables]
     fields = ("degree_before", "degree", "penalty_before", "penalty")

@@ -26,11 +26,11 @@ from concord.schemas.columns import (
     PROBABILITY,
     SENTENCE_STARTS,
 )
-from concord.schemas.decoded import MarginStatus, Status
+from concord.schemas.decoded import MarginStatus, Score, Status
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import LabelError, Labels, Spans
 from concord.schemas.predictions import entities_column
-from concord.schemas.problem import Problem, Score
+from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
 from concord.workers.certificates.checker import CertificateError, check
 from concord.workers.inference.numerics import TOLERANCE

@@ -11,11 +11,11 @@ import numpy as np
 
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import DOC_ID, Reject
-from concord.schemas.decoded import Decoded, Status
+from concord.schemas.decoded import Decoded, Score, Status
 from concord.schemas.document import Batch
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.problem import Problem, Score
+from concord.schemas.problem import Problem
 from concord.schemas.run import ShardReport
 from concord.workers.compiling.interpreted import interpreted
 from concord.workers.constraints.constraint_set import ConstraintSet
@@ -88,8 +88,7 @@ class _ConfirmedAnswers:
         labels, first = answer_labels(problem, row)
         degree, penalties = (np.array([part[name] for part in row["constraints"]]) for name in ("degree", "penalty"))
         status = Status(row["status"])
-        kept = row["local"], row["penalty"], degree, penalties, row["bound"], status
-        self.decoded.append(Decoded(labels, *kept))
+        self.decoded.append(Decoded(labels, Score(row["local"], degree, penalties), row["bound"], status))
         self.first.append(first)
         self.before.append(problem.score(first))
         self.infeasible += status is Status.RELAXED or row["objective"] == -np.inf

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels, Spans
-from concord.schemas.problem import Problem, Score
+from concord.schemas.problem import Problem
 from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.chains.window import best_in_windows, windows_hold
 from concord.workers.inference.core.engine import UNLIMITED
@@ -75,7 +75,7 @@ def solve(
     if search.loss > config.tolerance and incumbent is None:
         answer = gibbs.solve(search.problem, config=config.sampler, rng=rng, budget=search.left)
         search.work = answer.work
-        search.take(answer.labels, Score.of(answer))
+        search.take(answer.labels, answer.score)
     if own - search.objective > config.tolerance and not search.spent:
         narrowed = _narrowed(search, config, rng)
         search.take(narrowed.labels, narrowed.score)
@@ -109,7 +109,7 @@ def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator)
         search.work += sampled.work
         if sampled.objective <= relaxed.objective + ROUNDING:
             break
-        relaxed = relaxed._replace(labels=sampled.labels, score=Score.of(sampled))
+        relaxed = relaxed._replace(labels=sampled.labels, score=sampled.score)
     return relaxed
 
 

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from concord.schemas.decoded import Budget, Decoded, Improvement, Status
+from concord.schemas.decoded import Budget, Decoded, Improvement, Score, Status
 from concord.schemas.labels import Labels
-from concord.schemas.problem import Problem, Score
+from concord.schemas.problem import Problem
 from concord.schemas.settings import EngineSettings
 from concord.workers.inference.core.engine import UNLIMITED, proven
 from concord.workers.inference.core.prepared import Prepared

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from concord.schemas.decoded import Budget, Decoded, Improvement, Status
+from concord.schemas.decoded import Budget, Decoded, Improvement, Score, Status
 from concord.schemas.labels import Labels
-from concord.schemas.problem import Problem, Score
+from concord.schemas.problem import Problem
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED, proven
 from concord.workers.inference.core.prepared import Prepared

@@ -11,8 +11,9 @@ from functools import cached_property
 import numpy as np
 
 from concord.schemas.arrays import Floats
+from concord.schemas.decoded import Score
 from concord.schemas.labels import Labels
-from concord.schemas.problem import LinearRows, Problem, Score
+from concord.schemas.problem import LinearRows, Problem
 from concord.workers.inference.core.agreement import AgreementState, Codec, codec, uncounted
 from concord.workers.inference.core.chain import best_labels, max_messages
 

@@ -35,9 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
+from concord.schemas.decoded import Score
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
-from concord.schemas.problem import Relation, Score
+from concord.schemas.problem import Relation
 from concord.workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState
 from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.effort import Effort

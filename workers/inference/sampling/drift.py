@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from concord.schemas.problem import LinearRows, Score
+from concord.schemas.decoded import Score
+from concord.schemas.problem import LinearRows
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import RELATIVE_ROUNDING, ROUNDING
 from concord.workers.inference.sampling.state import FLIPS, NOW, SUMMED, Chain

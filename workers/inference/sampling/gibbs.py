@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from concord.schemas.arrays import Floats, Ints
-from concord.schemas.decoded import Budget, Decoded
+from concord.schemas.decoded import Budget, Decoded, Score
 from concord.schemas.labels import Labels
-from concord.schemas.problem import Problem, Score
+from concord.schemas.problem import Problem
 from concord.workers.inference.core.agreement import count_labels, labels_cost
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
