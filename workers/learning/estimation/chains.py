@@ -36,6 +36,31 @@ class GoldChains(NamedTuple):
     width: int
 
 
+class TokenFeatures(NamedTuple):
+    """The classes of each token: those of token t are ``ids[start[t]:start[t + 1]]``, and class c counts ``value[c]``.
+
+    start (N + 1,); ids, one a class of a token; value (C,).
+    """
+
+    start: Ints
+    ids: Ids
+    value: Floats
+
+
+class ChainWeights(NamedTuple):
+    """Coordinates by what they weigh, in nats: states (C, L) classes by label, transitions (L, L) pairs of labels."""
+
+    states: Floats
+    transitions: Floats
+
+
+class ChainMasks(NamedTuple):
+    """Which of `ChainWeights` there are: states (C, L), transitions (L, L)."""
+
+    states: Mask
+    transitions: Mask
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingChains:
     """Labelled tokens by groups of classes of attributes, and the features that may have a weight.
@@ -83,6 +108,16 @@ class TrainingChains:
         """The classes of each token."""
         return self.groups.through(self.members)
 
+    @property
+    def features(self) -> TokenFeatures:
+        """The classes of each token, with their values."""
+        return TokenFeatures(*self.flat, self.value)
+
+    @property
+    def allowed(self) -> ChainMasks:
+        """Where there is a weight."""
+        return ChainMasks(self.states, self.transitions)
+
     @cached_property
     def tokens_of(self) -> Lists:
         """The tokens of each group."""
@@ -93,10 +128,10 @@ class TrainingChains:
         """The groups of each class."""
         return self.members.turned(len(self.value))
 
-    def parts(self, point: Floats) -> tuple[Floats, Floats]:
-        """Views of a point (size,): states (C, L) and transitions (L, L)."""
+    def parts(self, point: Floats) -> ChainWeights:
+        """Views of a point (size,)."""
         cut = self.states.size
-        return point[:cut].reshape(self.states.shape), point[cut:].reshape(self.transitions.shape)
+        return ChainWeights(point[:cut].reshape(self.states.shape), point[cut:].reshape(self.transitions.shape))
 
     def weights(self, point: Floats) -> tuple[Floats, Floats]:
         """Weights of a point: of each attribute (A, L), and of the transitions (L, L)."""
@@ -171,9 +206,10 @@ def transition_counts(gold: GoldChains, share: Floats | None = None) -> Floats:
 
 
 @kernel_in_place
-def score_tokens(start: Ints, ids: Ids, value: Floats, states: Floats, first: int, last: int, scores: Floats) -> None:
+def score_tokens(features: TokenFeatures, states: Floats, first: int, last: int, scores: Floats) -> None:
     """Writes what the classes of each token from ``first`` to ``last`` are worth to ``scores`` (n, L), row by row."""
     width = states.shape[1]
+    start, ids, value = features
     for t in range(first, last):
         row = scores[t - first]
         row[:] = 0.0

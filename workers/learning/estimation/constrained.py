@@ -29,8 +29,8 @@ from concord.workers.constraints.constraint_set import ConstraintSet, build_prob
 from concord.workers.constraints.rows import selected
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.estimation.chains import TrainingChains, score_tokens
-from concord.workers.learning.estimation.perceptron import correct
+from concord.workers.learning.estimation.chains import ChainWeights, TrainingChains, score_tokens
+from concord.workers.learning.estimation.perceptron import AveragedWeights, correct
 
 
 class Point(NamedTuple):
@@ -92,13 +92,13 @@ class ConstrainedPerceptron:
         """One document: the answer under the point, and the point moved towards gold."""
         found, broken = answer(self._scored(document, point), document.doc_id, self.decoder, self.relaxed_weight)
         chains, bounds = self.chains, self.chains.gold.bounds
-        given = (*chains.flat, chains.value, chains.gold.labels, self._place[found])
-        may_move = (chains.states, chains.transitions)
+        answers, begin = self._place[found], bounds[document.first]
+        weights = AveragedWeights(ChainWeights(*point[:2]), ChainWeights(*late))
         wrong = 0
         for s in range(document.first, document.last):
-            wrong += correct(
-                *given, bounds[document.first], bounds[s], bounds[s + 1], *may_move, *point[:2], *late, seen
-            )
+            first, last = bounds[s], bounds[s + 1]
+            own = answers[first - begin : last - begin]
+            wrong += correct(chains.features, chains.gold.labels, own, first, last, chains.allowed, weights, seen)
         stepped(point.penalty, self.learned, degrees(document.problem, found) - document.gold)
         return Pass(wrong, int(broken))
 
@@ -115,7 +115,7 @@ class ConstrainedPerceptron:
         scores = np.zeros((len(empty.unary), len(self.order)))
         chains = self.chains
         first, last = chains.gold.bounds[document.first], chains.gold.bounds[document.last]
-        score_tokens(*chains.flat, chains.value, point.states, first, last, scores)
+        score_tokens(chains.features, point.states, first, last, scores)
         unary = np.full(empty.unary.shape, -np.inf)
         unary[:, self.order] = scores
         transition = np.zeros(empty.transition.shape)

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
-from concord.workers.learning.estimation.chains import TrainingChains
+from concord.workers.features.incidence import Lists
+from concord.workers.learning.estimation.chains import GoldChains, TrainingChains
 
 SENTENCE_BLOCKS = 64
 
@@ -76,10 +77,9 @@ class Objective:
 
         def block(b: int) -> None:
             bounds = gold.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
-            scores = (*chains.groups, self._sums.rows, transitions, factors)
-            losses[b] = add_sentences(
-                *scores, gold.labels, bounds, self._tokens, pairs[b], ChainRoom.of(bounds, gold.width)
-            )
+            block_gold, room = gold._replace(bounds=bounds), ChainRoom.of(bounds, gold.width)
+            scores = chains.groups, self._sums.rows, transitions, factors
+            losses[b] = add_sentences(*scores, block_gold, self._tokens, pairs[b], room)
 
         list(pool.map(block, range(SENTENCE_BLOCKS)))
         return float(np.cumsum(losses)[-1]), np.cumsum(pairs, axis=0)[-1]
@@ -92,6 +92,21 @@ class Objective:
         self._sums.gradient(pool, self._tokens, parts[0], decay, states)
         transitions[:] = np.where(chains.transitions, pairs + decay * parts[1], 0.0)
         return gradient
+
+
+class ClassGradient(NamedTuple):
+    """What the gradient of classes is made of, beside the sums over their tokens.
+
+    value (C,): feature values.
+    decay: twice the prior's weight, in nats.
+    states (C, L): the weights.
+    allowed (C, L): where there is one.
+    """
+
+    value: Floats
+    decay: float
+    states: Floats
+    allowed: Mask
 
 
 class TokenSums:
@@ -107,12 +122,12 @@ class TokenSums:
     def score_groups(self, pool: Executor, states: Floats) -> None:
         """Fills the rows from ``states`` (C, L)."""
         chains = self._chains
-        _each(pool, len(self.rows), partial(_score_groups, *chains.members, states, chains.value, self.rows))
+        _each(pool, len(self.rows), partial(_score_groups, chains.members, states, chains.value, self.rows))
 
     def score_tokens(self, pool: Executor, states: Floats, tokens: Floats) -> None:
         """Writes what each token's classes are worth to ``tokens`` (N, L)."""
         self.score_groups(pool, states)
-        _each(pool, len(tokens), partial(_sum_lists, *self._chains.groups, self.rows, tokens))
+        _each(pool, len(tokens), partial(_sum_lists, self._chains.groups, self.rows, tokens))
 
     def gradient(self, pool: Executor, tokens: Floats, states: Floats, decay: float, gradient: Floats) -> None:
         """Writes what classes have of ``tokens`` (N, L), and ``decay`` of the states, to ``gradient`` (C, L).
@@ -120,9 +135,9 @@ class TokenSums:
         The rows are lost.
         """
         chains = self._chains
-        _each(pool, len(self.rows), partial(_sum_lists, *chains.tokens_of, tokens, self.rows))
-        sums = (*chains.groups_of, self.rows, chains.value, decay)
-        _each(pool, len(states), partial(_sum_groups, *sums, states, chains.states, gradient))
+        _each(pool, len(self.rows), partial(_sum_lists, chains.tokens_of, tokens, self.rows))
+        classes = ClassGradient(chains.value, decay, states, chains.states)
+        _each(pool, len(states), partial(_sum_groups, chains.groups_of, self.rows, classes, gradient))
 
 
 def squared(point: Floats) -> float:
@@ -151,8 +166,9 @@ def _sum_rows(rows: Floats, ids: Ids, first: int, last: int, total: Floats) -> N
 
 
 @kernel_in_place
-def _score_groups(start: Ints, ids: Ids, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
+def _score_groups(lists: Lists, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
     """Writes to rows[g] (L,) the score that the classes of group g give each label."""
+    start, ids = lists
     width = rows.shape[1]
     for g in range(first, last):
         row = rows[g]
@@ -165,26 +181,17 @@ def _score_groups(start: Ints, ids: Ids, states: Floats, value: Floats, rows: Fl
 
 
 @kernel_in_place
-def _sum_lists(start: Ints, ids: Ids, rows: Floats, sums: Floats, first: int, last: int) -> None:
+def _sum_lists(lists: Lists, rows: Floats, sums: Floats, first: int, last: int) -> None:
     """Writes to sums[i] (L,) the sum of the rows of list i."""
     for i in range(first, last):
-        _sum_rows(rows, ids, start[i], start[i + 1], sums[i])
+        _sum_rows(rows, lists.ids, lists.start[i], lists.start[i + 1], sums[i])
 
 
 @kernel_in_place
-def _sum_groups(
-    start: Ints,
-    ids: Ids,
-    rows: Floats,
-    value: Floats,
-    decay: float,
-    states: Floats,
-    allowed: Mask,
-    gradient: Floats,
-    first: int,
-    last: int,
-) -> None:
+def _sum_groups(lists: Lists, rows: Floats, classes: ClassGradient, gradient: Floats, first: int, last: int) -> None:
     """Writes to gradient[c] (L,) the sum over the groups of class c, and the prior's share."""
+    start, ids = lists
+    value, decay, states, allowed = classes
     width = rows.shape[1]
     for c in range(first, last):
         row = gradient[c]
@@ -195,13 +202,11 @@ def _sum_groups(
 
 @kernel_in_place
 def add_sentences(
-    start: Ints,
-    ids: Ids,
+    lists: Lists,
     rows: Floats,
     transitions: Floats,
     factors: Floats,
-    gold: Ids,
-    bounds: Ints,
+    chains: GoldChains,
     tokens: Floats,
     pairs: Floats,
     room: ChainRoom,
@@ -210,7 +215,8 @@ def add_sentences(
 
     Writes expected less observed labels to ``tokens`` (N, L), and adds the same of pairs of labels to ``pairs`` (L, L).
     """
-    width = tokens.shape[1]
+    start, ids = lists
+    bounds, gold, width = chains
     loss = 0.0
     for s in range(len(bounds) - 1):
         first, last = bounds[s], bounds[s + 1]

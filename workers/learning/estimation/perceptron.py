@@ -10,12 +10,20 @@ made at the s-th sentence,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.arrays import Floats, Ids, Ints, Mask
+from concord.schemas.arrays import Floats, Ids, Ints
 from concord.workers.compiling.kernel import kernel_in_place
-from concord.workers.learning.estimation.chains import TrainingChains, score_tokens
+from concord.workers.learning.estimation.chains import (
+    ChainMasks,
+    ChainWeights,
+    GoldChains,
+    TokenFeatures,
+    TrainingChains,
+    score_tokens,
+)
 
 
 def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.random.Generator) -> Iterator[int]:
@@ -26,75 +34,78 @@ def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.rando
     gold = chains.gold
     late = np.zeros_like(start)
     count, longest = len(gold.bounds) - 1, int(np.diff(gold.bounds).max(initial=0))
-    scores, back = np.zeros((longest, gold.width)), np.zeros((longest, gold.width), np.int32)
-    answer = np.zeros(longest, np.int32)
+    shape = longest, gold.width
+    room = AnswerRoom(np.zeros(shape), np.zeros(shape, np.int32), np.zeros(longest, np.int32))
+    weights = AveragedWeights(chains.parts(start), chains.parts(late))
     for number in range(passes):
-        arrays = (*chains.flat, chains.value, gold.labels, gold.bounds, rng.permutation(count))
-        points = (chains.states, chains.transitions, *chains.parts(start), *chains.parts(late))
-        wrong = _pass(*arrays, number * count, *points, scores, back, answer)
+        order = rng.permutation(count)
+        wrong = _pass(chains.features, gold, order, number * count, chains.allowed, weights, room)
         if number == passes - 1:
             start -= late / max(1, passes * count)
         yield wrong
 
 
+class AveragedWeights(NamedTuple):
+    """The weights as they are now, and the late sums Σ (s − 1) Δ_s that become their mean."""
+
+    now: ChainWeights
+    late: ChainWeights
+
+
+class AnswerRoom(NamedTuple):
+    """What a sentence is answered in: scores (n, L), the best label before each (n, L), and the answer (n,)."""
+
+    scores: Floats
+    back: Ids
+    answer: Ids
+
+
 @kernel_in_place
 def _pass(
-    start: Ints,
-    ids: Ids,
-    value: Floats,
-    gold: Ids,
-    bounds: Ints,
+    features: TokenFeatures,
+    gold: GoldChains,
     order: Ints,
     seen: int,
-    has_state: Mask,
-    has_transition: Mask,
-    states: Floats,
-    transitions: Floats,
-    late_states: Floats,
-    late_transitions: Floats,
-    scores: Floats,
-    back: Ids,
-    answer: Ids,
+    allowed: ChainMasks,
+    weights: AveragedWeights,
+    room: AnswerRoom,
 ) -> int:
-    """One pass, ``seen`` sentences after the first; the late sums are Σ (s − 1) Δ_s. Returns the wrong labels."""
+    """One pass, ``seen`` sentences after the first. Returns the number of wrong labels."""
     wrong = 0
     for s in order:
-        first, last = bounds[s], bounds[s + 1]
-        score_tokens(start, ids, value, states, first, last, scores)
-        _best(scores[: last - first], transitions, back, answer)
-        wrong += correct(
-            start, ids, value, gold, answer, first, first, last, has_state, has_transition,
-            states, transitions, late_states, late_transitions, seen,
-        )  # fmt: skip
+        first, last = gold.bounds[s], gold.bounds[s + 1]
+        score_tokens(features, weights.now.states, first, last, room.scores)
+        _best(room.scores[: last - first], weights.now.transitions, room.back, room.answer)
+        wrong += correct(features, gold.labels, room.answer, first, last, allowed, weights, seen)
         seen += 1
     return wrong
 
 
 @kernel_in_place
 def correct(
-    start: Ints,
-    ids: Ids,
-    value: Floats,
+    features: TokenFeatures,
     gold: Ids,
     answer: Ids,
-    begin: int,
     first: int,
     last: int,
-    has_state: Mask,
-    has_transition: Mask,
-    states: Floats,
-    transitions: Floats,
-    late_states: Floats,
-    late_transitions: Floats,
+    allowed: ChainMasks,
+    weights: AveragedWeights,
     seen: int,
 ) -> int:
-    """Moves the weights from ``answer``, whose first label is token ``begin``'s, to gold on the sentence from ``first``
-    to ``last``; returns the wrong labels."""
+    """Moves the weights from an answer to gold on the sentence from token ``first`` to ``last`` (exclusive).
+
+    ``gold`` (N,) are the labels of all tokens, ``answer`` (n,) those of the sentence; ``seen`` sentences came before.
+    Returns the number of wrong labels.
+    """
+    start, ids, value = features
+    has_state, has_transition = allowed
+    states, transitions = weights.now
+    late_states, late_transitions = weights.late
     wrong = 0
     for t in range(first, last):
-        right, found = gold[t], answer[t - begin]
+        right, found = gold[t], answer[t - first]
         if t > first:
-            before, found_before = gold[t - 1], answer[t - begin - 1]
+            before, found_before = gold[t - 1], answer[t - first - 1]
             if (before, right) != (found_before, found):
                 if has_transition[before, right]:
                     transitions[before, right] += 1.0

@@ -16,10 +16,17 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from concord.schemas.arrays import Floats, Ids, Ints, Mask
+from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import kernel_in_place
 from concord.workers.features.incidence import Lists
-from concord.workers.learning.estimation.chains import TrainingChains, score_tokens
+from concord.workers.learning.estimation.chains import (
+    ChainMasks,
+    ChainWeights,
+    GoldChains,
+    TokenFeatures,
+    TrainingChains,
+    score_tokens,
+)
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled
 from concord.workers.models.settings import SgdSettings
 
@@ -50,6 +57,27 @@ class Rates(NamedTuple):
         return cls(settings.rate, decay, passes, settings.dropout)
 
 
+class SgdStep(NamedTuple):
+    """How far a step goes.
+
+    rate: the learning rate of the pass.
+    shrink: what a step takes off each weight for the prior, as a share of the rate.
+    everything: whether every class has a weight for every label, so that no mask has to be looked at.
+    """
+
+    rate: float
+    shrink: float
+    everything: bool
+
+
+class SgdRoom(NamedTuple):
+    """What a pass works in: scores (n, L) of a sentence, factors e^transition (L, L), and the chain's own room."""
+
+    scores: Floats
+    factors: Floats
+    chain: ChainRoom
+
+
 def passes_over(tokens: int) -> int:
     """So many that there are `VISITS`, from `FEWEST` to `MOST`."""
     return min(MOST, max(FEWEST, round(VISITS / max(1, tokens))))
@@ -63,20 +91,17 @@ def run_passes(
     ``rng`` decides in which order each pass takes the sentences, and what it drops.
     """
     gold = chains.gold
-    states, transitions = chains.parts(start)
     count = len(gold.bounds) - 1
-    room = ChainRoom.of(gold.bounds, gold.width)
-    scores = np.zeros((len(room.forward), gold.width))
-    factors = np.zeros((gold.width, gold.width))
+    chain = ChainRoom.of(gold.bounds, gold.width)
+    room = SgdRoom(np.zeros((len(chain.forward), gold.width)), np.zeros((gold.width, gold.width)), chain)
     value, noise = chains.value / (1.0 - rates.dropout), rng.spawn(1)[0]
     for number in range(rates.passes):
         order = rng.permutation(count)
         rate = rates.first * rates.decay**number
         shrink = 2.0 * c2 / count
         seen = _thinned(chains.flat, rates.dropout, noise) if rates.dropout else chains.flat
-        arrays = (*seen, value, gold.labels, gold.bounds, order)
-        steps = (rate, shrink, bool(chains.states.all()), chains.states, chains.transitions)
-        loss, factor = _pass(*arrays, *steps, states, transitions, scores, factors, room)
+        step = SgdStep(rate, shrink, bool(chains.states.all()))
+        loss, factor = _pass(TokenFeatures(*seen, value), gold, order, step, chains.allowed, chains.parts(start), room)
         start *= factor
         yield loss
 
@@ -89,32 +114,27 @@ def _thinned(lists: Lists, dropout: float, noise: np.random.Generator) -> Lists:
 
 @kernel_in_place
 def _pass(
-    start: Ints,
-    ids: Ids,
-    value: Floats,
-    gold: Ids,
-    bounds: Ints,
+    features: TokenFeatures,
+    chains: GoldChains,
     order: Ints,
-    rate: float,
-    shrink: float,
-    everything: bool,  # noqa: FBT001  # a kernel takes arguments by place
-    has_state: Mask,
-    has_transition: Mask,
-    states: Floats,
-    transitions: Floats,
-    scores: Floats,
-    factors: Floats,
-    room: ChainRoom,
+    step: SgdStep,
+    allowed: ChainMasks,
+    weights: ChainWeights,
+    rooms: SgdRoom,
 ) -> tuple[float, float]:
     """One pass; afterwards every coordinate is the factor returned times what its array holds."""
-    width = states.shape[1]
+    start, ids, value = features
+    bounds, gold, width = chains
+    has_state, has_transition = allowed
+    states, transitions = weights
+    scores, factors, room = rooms
     factor, loss = 1.0, 0.0
     for s in order:
         first, last = bounds[s], bounds[s + 1]
         for x in range(width):
             for y in range(width):
                 factors[x, y] = np.exp(factor * transitions[x, y])
-        score_tokens(start, ids, value, states, first, last, scores)
+        score_tokens(features, states, first, last, scores)
         for t in range(first, last):
             row = scores[t - first]
             for y in range(width):
@@ -126,8 +146,8 @@ def _pass(
         room.joint[:] = 0.0
         loss += forward_scaled(part, factors, room)
         backward_scaled(part, factors, room)
-        factor *= 1.0 - rate * shrink
-        step = rate / factor
+        factor *= 1.0 - step.rate * step.shrink
+        rate = step.rate / factor
         for t in range(first, last):
             row = part[t - first]
             row[gold[t]] -= 1.0
@@ -137,8 +157,8 @@ def _pass(
                 continue
             for k in range(start[t], start[t + 1]):
                 c = ids[k]
-                move = step * value[c]
-                if everything:
+                move = rate * value[c]
+                if step.everything:
                     for y in range(width):
                         states[c, y] -= move * row[y]
                 else:
@@ -147,5 +167,5 @@ def _pass(
         for x in range(width):
             for y in range(width):
                 if has_transition[x, y]:
-                    transitions[x, y] -= step * room.joint[x, y] * factors[x, y]
+                    transitions[x, y] -= rate * room.joint[x, y] * factors[x, y]
     return loss, factor

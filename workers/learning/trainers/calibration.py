@@ -25,6 +25,8 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
+from concord.workers.features.incidence import Lists
+from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.lbfgs import Limits, minimise
 from concord.workers.learning.estimation.objective import ChainRoom, add_sentences
 from concord.workers.models.scores import MissingScoresError, ScoresModel, joined, label_ids
@@ -135,9 +137,9 @@ class _Chains:
         potentials = Potentials(table, point[1:].reshape(size, size), self.bounds[:-1]).legal(self.labels)
         rows, expected, pairs = potentials.unary, np.zeros_like(table), np.zeros((size, size))
         alone = np.arange(len(rows) + 1), np.arange(len(rows), dtype=np.int32)
-        scores = (*alone, rows, potentials.transition, np.exp(potentials.transition))
+        scores = Lists(*alone), rows, potentials.transition, np.exp(potentials.transition)
         room = ChainRoom.of(self.bounds, size)
-        loss = float(add_sentences(*scores, self.gold, self.bounds, expected, pairs, room))
+        loss = float(add_sentences(*scores, GoldChains(self.bounds, self.gold, size), expected, pairs, room))
         return loss, np.append(np.sum(expected * self._slope(scaled, table)), pairs.ravel())
 
     def _slope(self, scaled: Floats, table: Floats) -> Floats:
