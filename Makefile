@@ -11,9 +11,9 @@ under_313 = @if $(SECOND) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 1
 
 # Tests of parts, and of these the ones that are about what Pythons differ in and need no kernel.
 UNITS := tests/test_*.py
-EDGES := aside cli columns constraint_files constraint_writer deaths environment files grammar guard internals jobs \
+EDGES := aside cli columns constraint_files constraint_writer deaths files grammar guard internals jobs \
 	locks marked_readers messages one_meaning parts patience pool prefect_server private_flow public ray_watch \
-	reader_contract readers runfolder scratch secrets terminal tokenizers
+	readers runfolder scratch secrets terminal tokenizers
 
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
