@@ -1,4 +1,4 @@
-"""What the commands of `concord constraints` answer."""
+"""Reports of the commands of `concord constraints`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from concord.schemas.settings import Validation
 
 
 class Breaches(Figures):
-    """How one constraint fares under one labelling of the corpus.
+    """Violations of one constraint under one labelling of the corpus.
 
-    It says something in ``bearing`` rows: the others hold for want of what they speak of. Span agreements bear wherever
-    they apply. ``documents`` break it, in ``places`` rows or span agreements, with ``degree`` in total; ``penalty`` in
-    nats, inf where it is hard and broken.
+    ``bearing``: rows whose antecedent the labelling has, and all span agreements; the other rows are vacuous
+    ``documents``: documents that break the constraint
+    ``places``: broken rows or span agreements
+    ``degree``: their total degree
+    ``penalty``: nats; inf where the constraint is hard and broken
     """
 
     bearing: int = 0
@@ -38,10 +40,11 @@ class ConstraintCheck(Figures):
 
 
 class Conflict(Figures):
-    """Constraints that cannot all hold, while all but any one of them can.
+    """A minimal set of constraints that cannot all hold; without any one of them the others can.
 
-    ``documents`` of those looked at have it, ``doc_id`` is the first. ``hard``: all are hard, so
-    those documents have no labelling at all.
+    ``hard``: whether all are hard, so that the documents have no labelling at all
+    ``documents``: number of searched documents with this conflict
+    ``doc_id``: the first of them
     """
 
     constraints: tuple[str, ...]
@@ -51,9 +54,10 @@ class Conflict(Figures):
 
 
 class CheckReport(Figures):
-    """A constraint file on a corpus. ``searched`` documents were looked at for conflicts.
+    """Report of a constraint file on a corpus.
 
-    ``undecided`` of them ran into the limit of work or of conflicts and say nothing.
+    ``searched``: documents that were searched for conflicts
+    ``undecided``: documents among these that reached the limit of work or of conflicts, and show nothing
     """
 
     documents: int
@@ -66,12 +70,16 @@ class CheckReport(Figures):
 
 
 class CountedWeight(Figures):
-    """A constraint's weight from gold, in nats a unit of degree, with the interval in which it lies with 95 %.
+    """A constraint's weight from gold; weights are in nats per unit of degree.
 
-    Of its rows ``rows`` have their antecedent in gold, ``vacuous`` do not and say nothing; ``broken`` are broken, by
-    ``degree`` units together. Of an agreement they are pairs of spans. ``before`` is the declared weight (inf: hard); a
-    hard one is not changed. Weight and interval are those of the counts times ``factor``, which is held to be known;
-    a weight that is learned may lie anywhere.
+    ``before``: declared weight, inf: hard; a hard one is not changed
+    ``weight``, ``low``, ``high``: new weight and its 95 % interval; those of the counts times ``factor``
+    ``rows``: rows (of an agreement: pairs of spans) whose antecedent gold has
+    ``vacuous``: rows without their antecedent, which are no evidence
+    ``broken``, ``degree``: rows that gold breaks, and their total degree
+    ``factor``: taken as known, so the interval does not include its uncertainty
+
+    A learned weight may lie outside the interval.
     """
 
     name: str
@@ -96,10 +104,13 @@ class KnownWeight(Figures):
 
 
 class TuningReport(Figures):
-    """Factors chosen on ``documents`` held out from counts and model, by template, in so many ``trials``.
+    """Factors of weights, tuned on documents held out from counts and model.
 
-    ``before`` and ``after`` are the ``figure`` of a ``measure`` (a fraction) on these documents under the weights as
-    counted and times the factors; the gain lies between ``low`` and ``high`` with 95 %, but they were chosen by it.
+    ``documents``, ``trials``: numbers of held-out documents and of trials
+    ``measure``, ``figure``: what was maximised, a fraction
+    ``factors``: chosen factor by template
+    ``before``, ``after``: the figure under the counted weights, and under these times the factors
+    ``low``, ``high``: 95 % interval of the gain; too favourable, as the factors were chosen by this gain
     """
 
     base: str
@@ -158,7 +169,7 @@ class WeighReport(Figures):
 
 
 class LabelChange(Figures):
-    """A token whose label a constraint changes: without it, and with all constraints."""
+    """A token whose label a constraint changes: its label without the constraint, and with all constraints."""
 
     position: int
     token: str
@@ -167,12 +178,14 @@ class LabelChange(Figures):
 
 
 class ConstraintEffect(Figures):
-    """What one entry does in one document.
+    """Effect of one entry of a constraint file in one document.
 
-    ``degree`` and ``penalty`` (nats) are those of the answer, ``degree_before`` that of the
-    labelling of the local scores alone; None for a local feature, which has no degree. ``changes``
-    compares with the answer without the entry; ``cost`` is how much local score (nats) the change
-    gave up.
+    ``degree_before``: degree under the labelling of the local scores alone
+    ``degree``, ``penalty``: degree and penalty (nats) of the answer
+    ``cost``: local score, in nats, that the answer gives up compared with the answer without the entry
+    ``changes``: tokens that differ from the answer without the entry
+
+    Degrees and penalty are None for a local feature, which has none.
     """
 
     name: str
@@ -199,10 +212,13 @@ class Explanation(Figures):
 
 
 class MinedRule(Figures):
-    """A rule that was kept: ``n`` documents (held out, of a clause) where it binds, of which ``broken`` break it.
+    """A mined rule that was kept.
 
-    A share ``chance`` of them would hold by chance, ``p`` is how likely it lets so many hold. ``weight`` is in nats a
-    unit of degree, with the interval in which it lies with 95 %.
+    ``n``: documents where it binds (of a clause: held-out ones)
+    ``broken``: documents among these that break it
+    ``chance``: fraction of these that would hold by chance
+    ``p``: probability that so many hold by chance
+    ``weight``, ``low``, ``high``: weight in nats per unit of degree, and its 95 % interval
     """
 
     name: str
@@ -217,7 +233,7 @@ class MinedRule(Figures):
 
 
 class UnsaidClause(Figures):
-    """A clause, or a rule, that was kept and that no constraint says, for a ``reason``."""
+    """A clause or rule that was kept but that no constraint can express, with the ``reason``."""
 
     name: str
     reason: str

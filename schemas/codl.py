@@ -11,7 +11,7 @@ from concord.schemas.settings import Settings
 
 
 class MixtureSettings(Settings):
-    """What decides a cycle of learning from a pool."""
+    """Settings of a cycle of learning from a pool of unlabelled documents."""
 
     trainer: Literal["hmm", "perceptron"] = Field("hmm", description="Model that is learned.")
     labels: tuple[str, ...] = Field((), description="Labels that labelled documents may lack.")
@@ -42,7 +42,7 @@ class MixtureSettings(Settings):
 
 
 OPTIONS_OF = {"hmm": ("mixing", "em"), "perceptron": ("features", "passes")}
-"""Settings that one of the trainers has alone."""
+"""Settings that only one of the trainers has, by trainer."""
 
 
 class CodlSettings(MixtureSettings):
@@ -64,15 +64,16 @@ class CodlSettings(MixtureSettings):
 
     @property
     def mixture(self) -> MixtureSettings:
-        """These without what ends the cycles and what is tried."""
+        """The settings of a cycle, without those that end the cycles or are only for tuning."""
         return MixtureSettings(**{name: getattr(self, name) for name in MixtureSettings.model_fields})
 
 
 class GammaTrial(Figures):
-    """A share gamma by cross-validation over labelled documents: the share of their tokens that come out right.
+    """Cross-validation of a share gamma over labelled documents; all figures are fractions.
 
-    ``gain`` over the largest share that was tried, and ``low`` and ``high``, the 95 % interval of a paired bootstrap
-    over documents, are fractions too.
+    ``accuracy``: fraction of tokens with the right label
+    ``gain``: accuracy minus that of the largest share that was tried
+    ``low``, ``high``: 95 % interval of the gain, by a paired bootstrap over documents
     """
 
     gamma: float
@@ -85,10 +86,13 @@ class GammaTrial(Figures):
 class Cycle(Figures):
     """One cycle: the pool labelled, and the model learned from it. The first, 0, is of labelled documents alone.
 
-    ``changed`` is the share of the pool's tokens whose label is another than in the cycle before (1 in the first),
-    ``penalty`` (nats) what the constraints charge its labels, ``certified`` the share of its documents with a proof;
-    null in cycle 0. ``accuracy`` is the share of tokens of the held-out corpus that the cycle's model labels right
-    under its constraints, null without one.
+    ``changed``: fraction of the pool's tokens whose label differs from the cycle before (1 in the first)
+    ``penalty``: total penalty of the pool's labels, in nats
+    ``certified``: fraction of the pool's documents with a proof
+    ``accuracy``: fraction of tokens of the held-out corpus that the model labels right under its constraints; null
+        without such a corpus
+
+    The first three are null in cycle 0.
     """
 
     number: int

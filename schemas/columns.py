@@ -32,13 +32,13 @@ TOKEN_START, TOKEN_END = "token_start", "token_end"
 OFFSETS = (TEXT, TOKEN_START, TOKEN_END)
 SPAN_TYPE, SPAN_START, SPAN_END = "span_type", "span_start", "span_end"
 SOURCE_SPANS = (SPAN_TYPE, SPAN_START, SPAN_END)
-"""Gold spans of characters as the source has them: a value a span."""
+"""Columns of the source's gold spans of characters: one value for each span."""
 
 PROBABILITY, MARGIN, MARGIN_STATUS = "entity_probability", "entity_margin", "margin_status"
-"""Columns of predictions where confidence was asked for: a value an entity."""
+"""Columns of predictions where confidence was asked for: one value for each entity."""
 
 N_BEST, N_BEST_BOUND = "n_best", "n_best_bound"
-"""Columns of predictions where several answers were asked for: a list, and nats that no other scores more than."""
+"""Columns of predictions where several answers were asked for: the list, and an upper bound in nats for all others."""
 
 STRINGS = pa.list_(pa.string())
 INTEGERS = pa.list_(pa.int32())
@@ -59,7 +59,7 @@ VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalt
 
 
 MOST_DIGITS = 9
-"""Of a layout's version: Python reads no number of thousands of digits."""
+"""Largest number of digits of a layout's version, since Python refuses numbers of thousands of digits."""
 
 
 class SchemaError(InputError):
@@ -81,9 +81,9 @@ class Reject(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """A gold span that labels of tokens cannot say as it is. ``row`` as in `Reject`.
+    """A gold span that token labels cannot express as it is; ``row`` as in `Reject`.
 
-    ``reason`` says what such spans do and what becomes of them, as what follows "spans".
+    ``reason`` says what is wrong with such spans and what happens to them; it continues a sentence that begins "spans".
     """
 
     source: str
@@ -104,7 +104,7 @@ class Layout:
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """What identifies the layout in a Parquet file."""
+        """Metadata that identifies the layout in a Parquet file: its name and version."""
         return {NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()}
 
 
@@ -213,7 +213,7 @@ def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
 
 
 def absent(schema: pa.Schema, name: str) -> str:
-    """Why a file has no one column of that name: it is there twice, or which others there are."""
+    """Message for a column that is missing or there twice, with the name that may have been meant."""
     if len(schema.get_all_field_indices(name)) > 1:
         return f"column {name!r} is there twice"
     return f"column {name!r} is missing{nearest(name, dict.fromkeys(schema.names))}"
@@ -342,7 +342,12 @@ def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
 
 
 class _Lists(NamedTuple):
-    """A list column: which rows are there, where each row starts in ``values``, and the values."""
+    """A list column.
+
+    ``present``: mask of the rows that are not null
+    ``starts``: where each row starts in ``values``
+    ``values``: the values of all rows
+    """
 
     present: NDArray[np.bool_]
     starts: NDArray[np.int64]
@@ -472,7 +477,7 @@ def _mask(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _find_faults(table: pa.Table, scores: ScoreColumn | None) -> dict[int, str]:
-    """Row → what is wrong with it."""
+    """Fault of each faulty row, by row number."""
     faults = _Faults()
     for row, reason in string_faults(table[DOC_ID], DOC_ID).items():
         faults.add(np.array([row]), reason)

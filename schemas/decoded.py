@@ -1,4 +1,4 @@
-"""What an engine returns for one document."""
+"""Answers of engines: the labelling of one document, its scores, and what is proven of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from concord.schemas.labels import Labels
 
 
 class Status(StrEnum):
-    """What is known of a decoded document."""
+    """How much is proven of an answer."""
 
     OPTIMAL = "optimal"
     """Proven: no labelling scores higher, within the tolerance the engine states."""
     BY_SOLVER = "optimal-by-solver"
-    """No labelling scores higher by the word of CP-SAT, which no bound of our own and no certificate confirms."""
+    """No labelling scores higher according to CP-SAT; no bound of concord's own and no certificate confirms it."""
     FEASIBLE = "feasible"
     """A labelling that breaks no hard constraint, found by a method that proves nothing more."""
     TIMEOUT = "timeout"
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 class MarginStatus(StrEnum):
-    """What is known of an entity's margin."""
+    """How much is proven of an entity's margin."""
 
     EXACT = "exact"
     """Proven, within the tolerance the engine states."""
@@ -43,12 +43,15 @@ class MarginStatus(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Confidence:
-    """How sure the M entities of an answer are, in their order.
+    """Confidence of the M entities of an answer, in their order.
 
-    ``probability`` (M,) is that of exactly this span under the local scores, NaN where these allow no labelling.
-    ``margin`` (M,) are the nats by which the best labelling without exactly this span is worse than the answer, or at
-    least, as ``status`` (M,) says; inf where there is none. They are NaN and None where the answer breaks something
-    hard.
+    ``probability`` (M,): marginal probability of exactly this span under the local scores; NaN where these allow no
+        labelling
+    ``margin`` (M,): nats by which the best labelling without exactly this span is worse than the answer; inf where
+        there is no such labelling
+    ``status`` (M,): whether the margin is exact or a lower bound
+
+    Margin and status are NaN and None where the answer breaks a hard constraint.
     """
 
     probability: NDArray[np.float64]
@@ -58,11 +61,12 @@ class Confidence:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The K best labellings of a document that are known, the best first; no two are equal, none breaks anything hard.
+    """The K best known labellings of a document, best first; all are different, and none breaks a hard constraint.
 
-    ``labels`` (K, N); ``score`` (K,) in nats, falling; no labelling that is not among them scores more than ``bound``
-    nats: −inf where these are all. ``proven`` (K,) says which are the best, the second best and so on for sure: those
-    that score no less than the bound, within the tolerance stated.
+    ``labels`` (K, N): the labellings
+    ``score`` (K,): their scores in nats, descending
+    ``proven`` (K,): whether the rank is proven: the score is at least the bound, within the stated tolerance
+    ``bound``: upper bound, in nats, for every labelling that is not listed; −inf where all are listed
     """
 
     labels: Labels
@@ -72,17 +76,17 @@ class Ranking:
 
     @classmethod
     def none(cls, tokens: int) -> Ranking:
-        """Of a document of which every labelling breaks something hard."""
+        """Empty ranking, for a document in which every labelling breaks a hard constraint."""
         return cls(np.zeros((0, tokens), np.int32), np.zeros(0), np.zeros(0, np.bool_), -np.inf)
 
     @property
     def gap(self) -> NDArray[np.float64]:
-        """(K,) nats below the first."""
+        """(K,) difference to the best score, in nats."""
         return self.score[:1] - self.score
 
 
 class Budget(NamedTuple):
-    """What one document may cost: wall-clock seconds and deterministic work; None is unlimited.
+    """Limits for one document: wall-clock seconds and deterministic work; None is unlimited.
 
     Only ``work`` keeps the output the same on every machine, so scheduled runs set that one.
     """
@@ -103,9 +107,9 @@ class Improvement(NamedTuple):
 class Score:
     """The objective of one labelling, split up, in nats.
 
-    local: the potentials' share, less what the model's own rows charge.
-    degree (K,): how far each constraint is broken, in its own units.
-    penalties (K,): what each constraint charges.
+    ``local``: the potentials' share, less the penalties of the model's own rows
+    ``degree`` (K,): how far each constraint is broken, in its own units
+    ``penalties`` (K,): penalty of each constraint
     """
 
     local: float
@@ -127,13 +131,14 @@ class Score:
 class Decoded:
     """A labelling of one document, and what is proven of it.
 
-    labels (N,): the label ids.
-    score: what the labelling scores.
-    bound: nats; no labelling has a higher objective.
-    status: what is known of the gap between the two.
-    work: the engine's own unit (resamples, expanded nodes, deterministic solver time), the same on every machine.
-    seconds: wall-clock time, which is not.
-    improvements: the anytime curve, of engines that keep one.
+    ``labels`` (N,): label ids
+    ``score``: score of the labelling
+    ``bound``: nats; no labelling has a higher objective
+    ``status``: how much is proven
+    ``work``: effort in the engine's own unit (resamples, expanded nodes, deterministic solver time), the same on every
+        machine
+    ``seconds``: wall-clock time
+    ``improvements``: the anytime curve, of engines that keep one
     """
 
     labels: Labels
@@ -168,5 +173,5 @@ class Decoded:
 
     @property
     def certified(self) -> bool:
-        """Is the gap closed, by a proof of our own or by a solver's?"""
+        """Whether the gap is closed, by concord's own proof or by a solver's."""
         return self.status in (Status.OPTIMAL, Status.BY_SOLVER)

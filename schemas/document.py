@@ -43,7 +43,7 @@ class Column:
 
 
 class ScoreColumn(NamedTuple):
-    """A corpus column in which another tagger's scores stand: for each token a list of ``width`` numbers."""
+    """A corpus column of another tagger's scores: a list of ``width`` numbers for each token."""
 
     name: str
     width: int
@@ -51,10 +51,11 @@ class ScoreColumn(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SourceSpans:
-    """Gold spans of characters as the source has them, also those that labels of tokens cannot say.
+    """The source's M gold spans of characters in D documents, including those that token labels cannot express.
 
-    Of D documents, document i has those from ``starts[i]`` up to ``starts[i + 1]`` of ``start``, ``end`` and ``type``
-    (M,): the first character of its text, the one after the last, and the type. ``starts`` is (D + 1,).
+    ``starts`` (D + 1,): document i has the spans starts[i]:starts[i + 1]
+    ``start``, ``end`` (M,): first character in the document's text, and the one after the last
+    ``type`` (M,): type of each span
     """
 
     starts: NDArray[np.int64]
@@ -64,30 +65,30 @@ class SourceSpans:
 
     @classmethod
     def of(cls, spans: Sequence[tuple[int, int, str]]) -> Self:
-        """Those of one document, each as its start, end and type."""
+        """Spans of one document, each given as start, end and type."""
         bounds = np.array([span[:2] for span in spans], np.int32).reshape(-1, 2)
         start, end = (np.ascontiguousarray(bounds[:, side]) for side in (0, 1))
         return cls(np.array([0, len(spans)], np.int64), start, end, Column.encode([span[2] for span in spans]))
 
     @classmethod
     def join(cls, parts: Sequence[SourceSpans]) -> Self:
-        """Those of all documents of all parts, in their order."""
+        """Spans of all documents of all parts, in their order."""
         counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.starts) for part in parts)])
         ints = [np.zeros(0, np.int32)]
         start, end = (np.concatenate([*ints, *(getattr(part, side) for part in parts)]) for side in ("start", "end"))
         return cls(np.cumsum(counts), start, end, _join([part.type for part in parts]))
 
     def part(self, first: int, last: int) -> SourceSpans:
-        """Those of documents first to last (exclusive), sharing the arrays."""
+        """Spans of documents first to last (exclusive), sharing the arrays."""
         bounds = self.starts[first : last + 1]
         these = slice(int(bounds[0]), int(bounds[-1]))
         return SourceSpans(bounds - bounds[0], self.start[these], self.end[these], self.type[these])
 
     @classmethod
     def said(cls, batch: Batch, spans: Spans, types: Sequence[str]) -> Self:
-        """The characters of spans of tokens of a batch that has texts, such as those that labels say.
+        """Spans of characters for spans of tokens, such as those of labels; the batch must have texts.
 
-        ``types`` are what the types of ``spans`` index.
+        ``types`` are the names that the types of ``spans`` index.
         """
         assert batch.raw is not None
         left, right = batch.raw.start[spans.start], batch.raw.end[spans.end - 1]
@@ -142,10 +143,12 @@ class TokenizedTexts(NamedTuple):
 class Document:
     """One document of N tokens in S sentences.
 
-    ``sentence_starts`` (S,) are token positions, the first is 0. ``columns`` holds ``tokens``
-    and what else the corpus has (``pos``, ``chunk``). ``labels`` are gold label names where
-    known. ``raw`` is the text, where there is one. ``scores`` (N, W) are those of a `ScoreColumn`, where a model reads
-    one. ``source_spans`` are the gold spans of the text, where the source has gold by characters.
+    ``sentence_starts`` (S,): first token of each sentence; the first is 0
+    ``columns``: token columns by name: ``tokens``, and others of the corpus (``pos``, ``chunk``)
+    ``labels`` (N,): gold label names, where known
+    ``raw``: the text with the places of its tokens, where there is one
+    ``scores`` (N, W): scores of a `ScoreColumn`, where a model reads one
+    ``source_spans``: gold spans of the text, where the source has gold by characters
     """
 
     doc_id: str
@@ -198,10 +201,13 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Documents of one shard, concatenated: the form in which they are read and scored.
+    """D concatenated documents of a shard, with N tokens in S sentences: the form in which they are read and scored.
 
-    ``doc_starts`` is (D + 1,); ``sentence_starts`` (S,) are positions in the batch and hold
-    every document's start. Columns share one dictionary a batch. ``scores`` is (N, W), see `Document`.
+    ``doc_ids`` (D,): ids
+    ``doc_starts`` (D + 1,): first token of each document, and N
+    ``sentence_starts`` (S,): first token of each sentence in the batch, among them every document's first
+    ``columns``: token columns by name, with one dictionary for the whole batch
+    ``scores`` (N, W): see `Document`, as for the other fields
     """
 
     doc_ids: tuple[str, ...]

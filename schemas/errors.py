@@ -1,4 +1,4 @@
-"""What kinds of errors a user can mend. Every such error of concord's derives from one of these.
+"""Base classes of the errors that a user can mend; every such error of concord derives from one of them.
 
 Their messages name addresses and quote other libraries, so passwords and keys are masked as they are made.
 """
@@ -9,14 +9,14 @@ from concord.schemas.secrets import redact
 
 
 class _MaskedError(Exception):
-    """An error whose message holds no secret of an address, wherever it is shown, logged or kept."""
+    """Base of errors whose messages mask passwords and keys in addresses."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(redact(part) if isinstance(part, str) else part for part in args))
 
 
 class UsageError(_MaskedError, ValueError):
-    """A name that nothing has, or an option with a value that it does not take."""
+    """An unknown name, or an option with a value that it does not take."""
 
 
 class InputError(_MaskedError, ValueError):
@@ -58,7 +58,7 @@ class DocumentError(InputError):
 
 
 class TrainingError(InputError):
-    """Documents that nothing can be learned from, or settings that do not go with them."""
+    """Nothing can be learned from the documents, or the settings do not fit them."""
 
 
 class ServiceError(_MaskedError):

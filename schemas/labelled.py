@@ -1,4 +1,4 @@
-"""What `concord label` answers, and the same function in Python."""
+"""Answers of `concord label`, and of the same function in Python."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RankedLabels(Figures):
 
 
 class ConstraintPenalty(Figures):
-    """By how much an answer breaks a constraint, and what that costs it, in nats."""
+    """Degree to which an answer breaks a constraint, and its penalty in nats."""
 
     name: str
     degree: float
@@ -49,12 +49,15 @@ class ConstraintPenalty(Figures):
 class LabelledText(Figures):
     """A text with its labels: the object a document that ``concord label --json`` prints. Scores in nats.
 
-    There are two readings: that of the constraints, and that of the model alone (``viterbi_``). ``labels`` are one a
-    token; ``sentence_starts`` are token positions. By ``viterbi_local`` less ``local`` the model likes its own reading
-    better, ``viterbi_penalty`` is what the constraints would have charged it. ``score`` is ``local`` less ``penalty``;
-    no labelling scores more than ``bound``, and ``gap`` is what lies between. ``n_best`` are the best labellings, the
-    first of them first, and no other scores more than ``n_best_bound``. These and ``explanation`` are there where they
-    were asked for.
+    There are two labellings: the answer under the constraints, and that of the model alone (fields ``viterbi_``).
+
+    ``sentence_starts``: first token of each sentence
+    ``labels``, ``viterbi_labels``: one for each token
+    ``viterbi_local``, ``viterbi_penalty``: local score of the model's own labelling, and its penalty
+    ``local``, ``penalty``, ``score``: local score and penalty of the answer, and their difference
+    ``bound``, ``gap``: upper bound of the score of any labelling, and its distance from ``score``
+    ``n_best``, ``n_best_bound``: the best labellings, best first, and an upper bound for all others, if asked for
+    ``explanation``: effects of the constraints, if asked for
     """
 
     doc_id: str

@@ -16,7 +16,7 @@ Labels = NDArray[np.int32]
 
 OUTSIDE = "O"
 BIO_PREFIX = {"E-": "I-", "L-": "I-", "S-": "B-", "U-": "B-"}
-"""What BIOES and BILOU write and BIO does not, and what BIO writes instead."""
+"""Prefixes of BIOES and BILOU that BIO does not have, and BIO's prefix for each."""
 
 
 class Scheme(StrEnum):

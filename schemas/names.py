@@ -1,4 +1,4 @@
-"""Names that nothing has: what a message says of one, wherever it was given."""
+"""Messages about unknown names, with the name that was probably meant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 LONGEST_WORD = 80
-"""Characters of a word that are compared with right ones."""
+"""Number of characters of a word that are compared with known names."""
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

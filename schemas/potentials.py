@@ -1,4 +1,4 @@
-"""Local scores of a document (or a whole batch): what every model makes and every engine reads."""
+"""Potentials: local scores of a document or a whole batch, which every model makes and every engine reads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
 
 LARGEST_WEIGHT = 1e6
-"""Nats that one weight of a model or of a constraint may have; what is never to be broken is hard instead. Sums of
-such weights over a document are finite, and differences of 1e-6 nats are not lost among the weights of training."""
+"""Largest weight of a model or a soft constraint, in nats. Sums of such weights over a document are finite, and
+differences of 1e-6 nats are not lost among the weights of training. A constraint never to be broken is hard instead."""
 
 
 class ScoreError(DocumentError):
-    """A local score that is no number of nats, under which any labelling could be called the best."""
+    """A local score is NaN or +inf, under which any labelling could be called the best."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Potentials:
 
 
 def _fault(name: str, table: Floats) -> str:
-    """Where the first score of a table is that is no number of nats."""
+    """Message about the first score of a table that is NaN or +inf."""
     row, label = np.argwhere(~(table < np.inf))[0].tolist()
     value, place = table[row, label], "token" if name == "unary" else "previous label"
     return f"{name} score of {place} {row}, label {label} is {value}; want nats, or −inf for what is forbidden"

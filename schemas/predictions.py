@@ -1,4 +1,4 @@
-"""Tables of what a run returns: predictions, and the times that are kept apart from them."""
+"""Output tables of a run: predictions, certificates, and times, which are kept apart from predictions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def predictions_table(
 
 
 def confidence_columns(confidences: Sequence[Confidence]) -> dict[str, pa.Array]:
-    """The columns of predictions, by name, that say how sure entities are; those of margins where there are any."""
+    """Prediction columns of confidence by name: probabilities of entities, and margins where there are any."""
     found = {PROBABILITY: _lists([c.probability for c in confidences], pa.float64())}
     if confidences and confidences[0].margin is not None:
         found[MARGIN] = _lists([c.margin for c in confidences], pa.float64())
@@ -81,7 +81,7 @@ def confidence_columns(confidences: Sequence[Confidence]) -> dict[str, pa.Array]
 
 
 def ranking_columns(rankings: Sequence[Ranking], labels: LabelSet) -> dict[str, pa.Array]:
-    """The columns of predictions, by name, that list the best labellings of each document."""
+    """Prediction columns, by name, of the best labellings of each document."""
     chosen = np.concatenate([np.zeros(0, np.int32), *(r.labels.ravel() for r in rankings)]).astype(np.int32)
     lengths = [length for r in rankings for length in [r.labels.shape[1]] * len(r.score)]
     none = [np.zeros(0)]

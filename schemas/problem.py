@@ -1,4 +1,4 @@
-"""The ground problem every model, constraint, engine and report meets at, and its one `score`."""
+"""The ground problem of one document, shared by models, constraints, engines and reports, and its one `score`."""
 
 from __future__ import annotations
 
@@ -17,32 +17,38 @@ from concord.schemas.labels import Labels, LabelSet, Spans
 from concord.schemas.potentials import Potentials
 
 ANY = -1
-"""In `LinearRows.previous`: whatever the previous label is (a token label is the sum over them)."""
+"""In `LinearRows.previous`: any previous label (a token label is the sum over them)."""
 
 NO_KEY = -1
 """In `SpanAgreement.key`: this span occurs once, so nothing can disagree with it."""
 
 
 SLACK_TOLERANCE = 1e-9
-"""A row that is exceeded by no more than this holds: 0.1 + 0.2 ≤ 0.3, though not in floating point."""
+"""Smallest tolerance of a row: it holds if its bound is exceeded by no more. 0.1 + 0.2 ≤ 0.3 fails in floats."""
 
 SUM_ROUNDING = 1e-15
-"""Ten times what each of n terms adds to the error of their sum in floats, as a share of the terms' magnitude."""
+"""Ten times the rounding error that each term adds to a sum in floats, as a fraction of the terms' magnitude."""
 
 EXACT_UNIT, EXACT_SUM = 2.0**-20, 2.0**32
-"""Multiples of the first are summed without rounding, in any order, while their magnitude stays below the second."""
+"""Sums of multiples of ``EXACT_UNIT`` have no rounding error, in any order, up to the magnitude ``EXACT_SUM``."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearRows:
     """R rows Σ coefficient · 1[y_{t−1} = previous ∧ y_t = label] ≤ bound, in sparse form.
 
-    Entries of row r are ``pointer[r]:pointer[r + 1]`` of ``position``, ``previous`` (`ANY` for a
-    token label; the first token of a sentence has no previous label, so only `ANY` there),
-    ``label`` and ``coefficient``. Breaking row r costs ``weight[r]`` nats (inf: hard) times its
-    degree max(0, Σ − bound), Stokman (2011) eq. 56, which is 0 within its `slack`. ``constraint`` (R,) indexes
-    `Problem.constraint_names`, or is their number K: a row of the model's own, which is part of the local score.
-    Rows of other senses are negated, equalities are two rows.
+    ``pointer`` (R + 1,): the entries of row r are pointer[r]:pointer[r + 1]
+    ``position`` (E,): token of each entry
+    ``previous`` (E,): previous label; `ANY` for a token label, and always at the first token of a sentence
+    ``label`` (E,): label at the token
+    ``coefficient`` (E,): coefficient of the entry
+    ``bound`` (R,): bound of each row
+    ``weight`` (R,): nats per unit of degree; inf: hard
+    ``constraint`` (R,): index in `Problem.constraint_names`; their number K for a row of the model's own, which is part
+        of the local score
+
+    The degree of a row is max(0, Σ − bound), Stokman (2011) eq. 56, and 0 within its `slack`; its penalty is weight ·
+    degree. Rows with ≥ are negated, equalities are two rows.
     """
 
     pointer: NDArray[np.int64]
@@ -93,7 +99,7 @@ class LinearRows:
 
     @cached_property
     def summed_exactly(self) -> NDArray[np.bool_]:
-        """(R,) are sums of the row's numbers in floats exact, in whatever order they are added?"""
+        """(R,) mask of the rows whose numbers have exact sums in floats, in any order of adding."""
         numbers, row = np.append(self.coefficient, self.bound), np.append(self.row_of_entry, np.arange(len(self)))
         broken = np.bincount(row, numbers % EXACT_UNIT != 0.0, len(self))
         exact: NDArray[np.bool_] = (broken == 0) & (self._magnitude <= EXACT_SUM)
@@ -101,11 +107,11 @@ class LinearRows:
 
     @cached_property
     def slack(self) -> Floats:
-        """(R,) by how much each row may be exceeded and still hold.
+        """(R,) tolerance of each row: the excess over its bound up to which it still holds.
 
-        `SLACK_TOLERANCE`, or ten times what a sum of n of its terms in floats may be off if that is more:
-        (n − 1) · 2⁻⁵³ of their magnitude at most (Higham 2002, ch. 4). So whoever sums in another order than
-        `degree` does, or exactly, differs by less than a tenth of it.
+        It is `SLACK_TOLERANCE`, or, if that is more, ten times the largest rounding error of a sum of its n terms:
+        (n − 1) · 2⁻⁵³ of their magnitude (Higham 2002, ch. 4). So a sum in another order than in `degree`, or an exact
+        one, differs by less than a tenth of the tolerance.
         """
         terms = np.diff(self.pointer) + 1
         rounded = np.where(self.summed_exactly, 0.0, SUM_ROUNDING * terms * self._magnitude)
@@ -130,7 +136,7 @@ class LinearRows:
 
 
 class Relation(StrEnum):
-    """Which pairs of labelled spans of a document an agreement looks at."""
+    """Relation between two labelled spans of a document; an agreement charges pairs that stand in it."""
 
     EXACT = "exact"
     """Both spans have the same key; cost[a, b] for their types, symmetric (zero on the diagonal for Finkel et al.)."""
@@ -213,11 +219,14 @@ class SpanAgreement:
 
 @dataclass(frozen=True, eq=False)
 class NamedSpans:
-    """The spans of one labelling as a key table (N, W) names them: those of at most W tokens.
+    """Spans of one labelling with their names in a key table; only spans of at most W tokens.
 
-    ``start``, ``length``, ``type`` (S,); ``names`` (K,) are the keys that occur, ordered, and
-    ``known`` indexes the spans that have one, ``name`` says which of ``names``. ``outside`` (N,)
-    marks the tokens that are in no span, of any length.
+    ``key`` (N, W): the key table
+    ``start``, ``length``, ``type`` (S,): the spans
+    ``known``: indices of the spans that have a key
+    ``names`` (K,): keys that occur, sorted
+    ``name``: for each of the ``known`` spans, index of its key in ``names``
+    ``outside`` (N,): mask of the tokens that are in no span of any length
     """
 
     key: NDArray[np.int32]
@@ -231,7 +240,7 @@ class NamedSpans:
 
     @classmethod
     def of(cls, key: NDArray[np.int32], spans: Spans) -> NamedSpans:
-        """Looks the spans up."""
+        """Looks up the keys of the spans."""
         length = spans.end - spans.start
         short = length <= key.shape[1]
         start, length = spans.start[short], length[short]
@@ -287,7 +296,7 @@ def _halve_diagonal(ordered: Floats) -> Floats:
 
 
 class KeyTables(NamedTuple):
-    """The G distinct tables of A agreements, and (A,) which of them each agreement compares by."""
+    """The distinct key tables of A agreements; ``used`` (A,) is the index of each agreement's table."""
 
     tables: tuple[NDArray[np.int32], ...]
     used: NDArray[np.int64]
@@ -346,7 +355,7 @@ class Problem:
         return Score(self.potentials.score(labels) - float(penalties[-1]), degree[:-1], penalties[:-1])
 
     def with_own_rows(self, rows: LinearRows) -> Problem:
-        """The problem of a model that brings rows beside its potentials: what breaking them costs is no penalty."""
+        """The problem with the model's own rows added; their cost is part of the local score, not of the penalty."""
         own = replace(rows, constraint=np.full(len(rows), len(self.constraint_names), np.int32))
         return replace(self, rows=LinearRows.join([self.rows, own]))
 
@@ -361,9 +370,9 @@ class Problem:
         improvements: Sequence[Improvement] = (),
         score: Score | None = None,
     ) -> Decoded:
-        """What an engine returns: its labelling as this problem scores it, with its proof.
+        """Answer of an engine: its labelling, scored by this problem, with its bound and status.
 
-        ``score`` is what `Problem.score` says of the labels, for who has asked it before.
+        ``score`` is the labelling's `Problem.score`, if the caller has it already.
         """
         score = self.score(labels) if score is None else score
         return Decoded(labels, score, max(bound, score.objective), status, work, seconds, tuple(improvements))

@@ -1,4 +1,4 @@
-"""What commands answer with ``--json``. Shares and scores are fractions from 0 to 1, not per cent."""
+"""Reports that commands print with ``--json``. Shares and scores are fractions from 0 to 1, not per cent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Report(Shown, BaseModel):
 
 
 class NameFigures(Report):
-    """How well one label, field or type was found; ``gold``, ``predicted`` and ``correct`` are counts."""
+    """Figures of one label, field or type; ``gold``, ``predicted`` and ``correct`` are counts."""
 
     precision: float
     recall: float
@@ -28,10 +28,11 @@ class NameFigures(Report):
 
 
 class MeasureReport(Report):
-    """What one measure of `workers.evaluation.measures` gives: figures over all names, and those of each name.
+    """Figures of one measure of `workers.evaluation.measures`.
 
-    ``viterbi`` has the figures of the labelling by the model alone. ``macro_`` figures are means over the names that
-    gold has, the others are over all names together.
+    ``figures``: over all names; those with ``macro_`` are means over the names that gold has
+    ``viterbi``: the same for the labelling of the model alone
+    ``names``: figures of each name
     """
 
     figures: dict[str, float]
@@ -40,7 +41,13 @@ class MeasureReport(Report):
 
 
 class Difference(Report):
-    """How much more a figure is than another run's, the interval of 95 % around that, and the two-sided p-value."""
+    """Difference of a figure to another run's.
+
+    ``other``: the other run's figure
+    ``difference``: this run's figure minus that
+    ``low``, ``high``: 95 % interval of the difference
+    ``p_value``: two-sided
+    """
 
     other: float
     difference: float
@@ -283,14 +290,21 @@ class VerifyFault(Report):
 
 
 class VerifyReport(Report):
-    """What ``concord verify --json`` prints: documents, and how many of them are what.
+    """Report of ``concord verify --json``: numbers of documents by what could be verified of them.
 
-    Every document of the corpus is one of the first five, a reject, or named in ``failed``. ``optimal``: proven, by a
-    certificate or the local optimum. ``bounded``: with a proven bound that leaves a gap. ``by_engine``: optimal, or
-    without any possible labelling, by the engine's word. ``by_solver``: optimal by CP-SAT's word. ``open``: neither
-    optimal nor with a proven bound. ``rejected`` are those in the rejects, each for a reason that it has;
-    ``lethal`` of them are said to have killed their workers, which cannot be recomputed. ``tolerance`` is in nats.
-    ``trusted`` says what the verification rests on. ``cpu_seconds`` are those of reading, rebuilding and checking.
+    Every document of the corpus is either counted in one of ``optimal`` to ``rejected``, or named in ``failed``.
+
+    ``tolerance``: nats
+    ``optimal``: proven optimal, by a certificate or the local optimum
+    ``bounded``: with a proven bound that leaves a gap
+    ``by_engine``: optimal, or without any possible labelling, by the engine's word
+    ``by_solver``: optimal by CP-SAT's word
+    ``open``: neither optimal nor with a proven bound
+    ``rejected``: rejects, each with a reason that was confirmed
+    ``lethal``: rejects among these that are said to have killed their workers, which cannot be recomputed
+    ``failed``: faults
+    ``trusted``: what the verification rests on
+    ``cpu_seconds``: CPU seconds of reading, rebuilding and checking
     """
 
     tolerance: float

@@ -1,4 +1,4 @@
-"""What one run over a corpus is asked to do, and what it reports shard by shard."""
+"""A run over a corpus: its settings, its key, and the reports of its shards."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ FORMAT: Final = 2
 """Version of the shard markers and the manifest; a change makes old output be done again."""
 
 SHARD_BYTES = 256 << 10
-"""Bytes of text that make a shard, about: 50,000 tokens.
+"""Approximate size of a shard in bytes of text: 50,000 tokens.
 
-A shard costs half a millisecond beside its worker's time (benchmarks/bench_growth.py) and some within it. Larger
-ones leave workers idle at the end where documents are uneven; smaller ones share fewer known words, and Viterbi,
-the fastest engine, gets slower with them.
+A shard costs half a millisecond outside its worker (benchmarks/bench_growth.py), and some time within it. Larger shards
+leave workers idle at the end where documents are uneven. Smaller ones share fewer known words, which slows down
+Viterbi, the fastest engine.
 """
 
 REGISTRY = "models:/"
-"""How the name of a model in MLflow's registry begins."""
+"""Start of the name of a model in MLflow's registry."""
 
 ALIAS = "champion"
-"""What a version of a model is known by there, if nothing is said."""
+"""Default alias of a model's version in that registry."""
 
 
 ENGINE = "certify"
-"""What decodes where nothing is said."""
+"""Default engine."""
 
 OnInfeasible = Literal["reject", "relax", "viterbi"]
 ConfidenceKind = Literal["none", "marginal", "margin"]
@@ -85,7 +85,7 @@ class RunSettings(Settings):
 
 
 class RunKey(Settings):
-    """All that decides a run's output apart from the documents."""
+    """Key of a run: everything that decides its output, except the documents."""
 
     settings: RunSettings
     model: str
@@ -119,15 +119,17 @@ CountsByName = dict[str, dict[str, int]]
 
 
 class ShardReport(Figures):
-    """CountsByName of one shard. Nothing in it depends on time, worker or order.
+    """Counts of one shard. Nothing in it depends on time, worker or order.
 
-    ``measures`` and ``measures_before`` (the Viterbi labelling's) count against gold by measure (see
-    `workers.evaluation.measures`) and are empty without it; ``changes`` are the entities that only one of both has.
-    ``gap_sum`` and ``gap_max`` are in nats, inf where a document has no bound. ``relabelled`` counts tokens that differ
-    from Viterbi. ``infeasible`` counts documents without an answer that keeps the hard constraints, the
-    ``infeasible_rejected`` of them (part of ``rejected``, not of ``documents``) too. ``search_errors``
-    and ``search_documents`` are there where an engine that proves ran on gold, see
-    `workers.evaluation.search_errors`.
+    ``infeasible``: documents without an answer that keeps the hard constraints, including rejected ones
+    ``infeasible_rejected``: the rejected ones among these; part of ``rejected``, not of ``documents``
+    ``measures``, ``measures_before``: counts against gold by measure (`workers.evaluation.measures`), of the answers
+        and of the Viterbi labelling; empty without gold
+    ``changes``: entities that only one of these two has
+    ``search_errors``, ``search_documents``: see `workers.evaluation.search_errors`; where an engine with proofs ran on
+        gold
+    ``relabelled``: tokens whose label differs from Viterbi's
+    ``gap_sum``, ``gap_max``: nats; inf where a document has no bound
     """
 
     documents: int = 0
@@ -225,7 +227,7 @@ class RowReject(Figures):
 
 
 class ShardMarker(Figures):
-    """Written last: the shard is done, under this key, with these files and rejects."""
+    """Marker of a finished shard, written last: its key, its files and its rejects."""
 
     key: str
     files: tuple[FileDigest, ...]
@@ -257,7 +259,7 @@ class RunManifest(Figures):
 
 
 class Seconds(NamedTuple):
-    """Where a shard's time went, in seconds of one worker."""
+    """Time of a shard by step, in seconds of one worker."""
 
     read: float = 0.0
     score: float = 0.0
@@ -271,14 +273,14 @@ class Seconds(NamedTuple):
 
 
 class ShardResult(NamedTuple):
-    """What a worker hands back: the marker it wrote, and the time it took (never written there)."""
+    """Result that a worker returns: the marker that it wrote, and its times, which are not in the marker."""
 
     marker: ShardMarker
     seconds: Seconds
 
 
 TELLING_SECONDS = 10.0
-"""Workers' time from which on their speed is told: in less they have hardly loaded what they label with."""
+"""Least total time of workers, in seconds, for which their speed is reported; below it, loading dominates."""
 
 
 class RunReport(Figures):
@@ -339,11 +341,14 @@ class SelectionRow(Figures):
 
 
 class SampleRow(Figures):
-    """A sample of wrapped progressive sampling: so many ``tokens``, on which settings were ``tried`` and some ``left``.
+    """A sample of wrapped progressive sampling.
 
-    ``best`` are the most accurate settings, which are chosen where no larger sample follows; accuracies are the shares
-    of the ``tested`` tokens whose class was right, ``default`` that of the settings searched from. ``seconds`` are CPU
-    time of all its trials.
+    ``tokens``, ``tested``: numbers of tokens to learn from, and to test on
+    ``tried``, ``left``: numbers of settings that were tried, and that remained
+    ``best``: the most accurate settings, which are chosen where no larger sample follows
+    ``accuracy``: fraction of the tested tokens with the right class
+    ``default``: accuracy of the settings that the search started from
+    ``seconds``: CPU time of all its trials
     """
 
     tokens: int

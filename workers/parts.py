@@ -1,8 +1,8 @@
-"""Parts by name: ours, in one explicit dict a kind, and those of other packages, which register them by entry points.
+"""Registries of parts by name: concord's own, in one explicit dict for each kind, and those of other packages.
 
 A package that is installed beside concord adds an engine, a reader or any other part of `Group` by an entry point of
 that group in its ``pyproject.toml``. Nothing is looked up before a name is asked for, and a part of another package is
-imported when it is asked for itself. Ours go through the same door and the same check.
+imported only when that part is asked for. Concord's own parts pass through the same registry and the same check.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from concord.schemas.errors import USERS_CODE_RAISES, InputError
 Part = TypeVar("Part")
 
 OURS = "concord"
-"""The distribution that our own parts are from."""
+"""Distribution of concord's own parts."""
 
 COMPILED = "__pycache__"
-"""The folder of what Python and numba make of source files: it changes when nothing has."""
+"""Folder of files that Python and numba compile; it may change although no source file has."""
 
 
 class Group(StrEnum):
-    """Each kind of part, by the group of its entry points."""
+    """Kinds of parts; the value is the group of their entry points."""
 
     ENGINES = "concord.engines"
     FEATURES = "concord.features"
@@ -42,15 +42,16 @@ class Group(StrEnum):
 
 
 LABELLING = (Group.ENGINES, Group.FEATURES, Group.MODELS, Group.TEMPLATES, Group.TOKENIZERS)
-"""Parts that can change an answer. What others make (corpora, trained models, weights) is in a run's key by itself."""
+"""Kinds of parts that can change an answer. Parts of other kinds only make corpora, trained models or weights, which
+are in a run's key themselves."""
 
 
 class PartError(InputError):
-    """A part of another package that cannot be used: names the package, the entry point, and what is wrong."""
+    """A part of another package cannot be used; the message names the package, the entry point, and the fault."""
 
 
 Check = Callable[[Any], str | None]
-"""What is wrong with a part, or None."""
+"""Function from a part to the reason why it is not valid; None if it is."""
 
 
 def a_class(base: type) -> Check:
@@ -94,11 +95,14 @@ def _shown(part: object) -> str:
 
 
 class Registry(Mapping[str, Part], Generic[Part]):
-    """All parts of one kind by name, read only: ours in their order, then those of other packages by name.
+    """Read-only mapping of all parts of one kind by name: concord's own in their order, then others sorted by name.
 
-    ``own`` are ours, ``wrong`` says what is wrong with a part. Every access raises `PartError` where a package takes
-    the name of one of ours, or two packages claim the same; a part that cannot be imported or is of the wrong type
-    raises it when it is asked for, and leaves the others usable.
+    ``group``: the kind
+    ``own``: concord's own parts
+    ``wrong``: check of a part
+
+    Every access raises `PartError` where a package takes the name of one of concord's parts, or two packages claim the
+    same name. A part that cannot be imported or fails the check raises it when it is asked for; the others stay usable.
     """
 
     def __init__(self, group: Group, own: Mapping[str, Part], wrong: Check) -> None:
@@ -194,7 +198,7 @@ def said(entry: EntryPoint) -> str:
 
 
 def _package(module: str) -> str:
-    """The package at the top, which a module is in."""
+    """Top-level package of a module."""
     return module.partition(".")[0]
 
 
@@ -210,15 +214,15 @@ def _loaded(entry: EntryPoint) -> Any:
 
 
 def foreign_packages() -> list[Distribution]:
-    """Those that register parts of any kind, sorted."""
+    """Installed packages that register parts of any kind, sorted."""
     return sorted({distribution_of(entry) for entry in foreign_entries()})
 
 
 def foreign_code(groups: Iterable[Group]) -> list[str]:
     """Name, version and digest of each package that registers a part in one of the groups; sorted.
 
-    The digest is of these entry points and of all files of the importable packages that they lead into, but compiled
-    ones. Nothing of them is imported. What they import from elsewhere is not in it.
+    The digest covers these entry points and all files, except compiled ones, of the importable packages that they point
+    into. Nothing is imported for it. Modules that those packages import from elsewhere are not covered.
     """
     wanted, packages = set(groups), dict[Distribution, list[EntryPoint]]()
     for entry in foreign_entries():

@@ -1,4 +1,5 @@
-"""What a compiled kernel can hold: its own definition, and those of all names that it uses, at any distance.
+"""Digests of kernels, each over every definition that the compiled kernel can hold.
+
 
 A kernel is compiled together with every kernel that it calls, with the constants that it reads, and with the order of
 the fields of the named tuples that it takes. Nothing else of a file can change it. So a kernel is known by the
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from concord.workers.compiling.code import KERNELS, ROOT, file_of, module_of, parsed
 
 MAKER = "_kept"
-"""What makes the decorators of kernels, in `KERNELS`; no kernel holds it."""
+"""Function in `KERNELS` that makes the decorators of kernels; no kernel holds it."""
 
 
 class Definition(NamedTuple):
@@ -73,13 +74,13 @@ def _behind(first: Definition) -> set[Definition]:
 
 @cache
 def _meaning(definition: Definition) -> Meaning:
-    """Nothing where the module does not bind the name: it is Python's own."""
+    """Meaning of a name in its module; empty if the module does not bind it, as it is then a builtin."""
     parts = [_part(definition, statement) for statement in _names(definition.module).get(definition.name, ())]
     return Meaning("\0".join(part.text for part in parts), frozenset().union(*(part.uses for part in parts)))
 
 
 def _part(definition: Definition, statement: ast.stmt) -> Meaning:
-    """What one statement says of a name."""
+    """Part that one statement contributes to the meaning of a name."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return _imported(definition, statement)
     known = _names(definition.module)
@@ -92,7 +93,7 @@ def _part(definition: Definition, statement: ast.stmt) -> Meaning:
 
 
 def _imported(definition: Definition, statement: ast.Import | ast.ImportFrom) -> Meaning:
-    """What a name says that another module binds; of a module that is imported as a whole, all names."""
+    """Meaning of an imported name; for a module that is imported as a whole, all its names."""
     source = statement.module if isinstance(statement, ast.ImportFrom) else None
     (name,) = [alias.name for alias in statement.names if _bound_by(alias) == definition.name]
     module = f"{source}.{name}" if source else name
@@ -136,7 +137,7 @@ def _bound_by(alias: ast.alias) -> str:
 
 
 def _used_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """All names that stand there; a text can be an annotation in quotes."""
+    """All names that the nodes use; strings count too, as they can be quoted annotations."""
     found: set[str] = set()
     for part in (part for node in nodes for part in ast.walk(node)):
         if isinstance(part, ast.Name):

@@ -1,4 +1,4 @@
-"""Kernels run by Python, for who would not rest on compiled code: `concord verify`."""
+"""Running kernels as plain Python, for checks that must not rest on compiled code (`concord verify`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INTERPRETED = ContextVar("interpreted", default=False)
 
 @contextmanager
 def interpreted() -> Iterator[None]:
-    """Makes `runnable` give the Python functions that kernels were written as, for the length of the block."""
+    """Context manager in which `runnable` gives the Python function of a kernel instead of the compiled one."""
     before = _INTERPRETED.set(True)
     try:
         with np.errstate(over="ignore"):  # hashes overflow, which compiled code does not speak of

@@ -1,12 +1,12 @@
-"""How numba kernels are compiled: kept on disk between processes, and without the interpreter's lock.
+"""Decorators of numba kernels: compiled code is cached on disk between processes, and runs without the GIL.
 
-An ``inner`` kernel is called by other kernels only. Entry points from Python and C unpack every array of a
-state, and took a quarter of the compile time.
+``inner``: for kernels that only other kernels call. They have no entry points from Python and C, which unpack every
+array of a state and took a quarter of the compile time.
 
-A kernel ``in_place`` makes no arrays and returns none, nor does any kernel that it calls. Elsewhere numba counts
-references to each array of a tuple whenever it is looked at, one atomic step for each, which took half of the
-time on novels; here all arrays are the caller's. The option has to be set everywhere: a kernel without it
-takes that of whichever kernel was first to call it.
+``in_place``: for kernels that make no arrays and return none, nor do the kernels that they call; all arrays belong to
+the caller. Otherwise numba counts references to each array of a tuple at every access, by an atomic step each, which
+took half of the time on novels. The option has to be set everywhere: a kernel without it takes that of whichever kernel
+was first to call it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from concord.workers.compiling.told import Compilations
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 FILES = f"{KernelFiles.__module__}.{KernelFiles.__name__}"
-"""Numba asks this class where a kernel is kept."""
+"""Dotted name of the class that tells numba where a kernel is cached."""
 
 OURS = "concord.workers."
-"""How the names of modules with kernels of this project begin."""
+"""Start of the names of this project's modules with kernels."""
 
 _COMPILATIONS = Compilations()
 
@@ -45,9 +45,9 @@ tell(_began, _ended)
 
 
 def _kept(**options: Any) -> Callable[[Function], Function]:
-    """A decorator that keeps what it compiles where `KernelFiles` says; kernels of other projects stay where they are.
+    """Decorator that compiles a kernel and caches it where `KernelFiles` says; other projects' kernels stay elsewhere.
 
-    To the type checker a kernel is the function that was written.
+    To the type checker a kernel has the type of the function as written.
     """
 
     def compiled(function: Function) -> Function:

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept: one folder for a compiler and a processor, a file named by what a kernel holds.
+"""Cache folder of compiled kernels: one for each compiler and processor; a kernel's files are named by its digest.
 
-Numba looks for changes in a kernel's own file only, and a compiled kernel holds the code of all that it calls. So each
-is kept under the digest of everything that it can hold, see `definitions`: none is ever stale, and what
-an edit does not touch is not compiled again. Files of other digests stay for `KEPT_DAYS`, for going back and forth
+Numba looks for changes only in the kernel's own file, although a compiled kernel holds the code of all that it calls.
+So each kernel is kept under the digest of everything that it can hold, see `definitions`: no kernel is ever stale, and
+an edit recompiles only what it touches. Files of other digests stay for `KEPT_DAYS` days, for going back and forth
 between versions.
 """
 
@@ -28,14 +28,14 @@ from concord.workers.compiling.numba_internals import folder_given, processor_an
 PREFIX = "concord-kernels-"
 
 KEPT_DAYS = 30
-"""After these, files of kernels that the code no longer has are removed, when the code changes next."""
+"""Days after which files of kernels that the code no longer has are removed, at the next change of the code."""
 
 LETTERS = 20
-"""Of a kernel's digest, in its files' names."""
+"""Number of letters of a kernel's digest in the names of its files."""
 
 
 class KernelFiles:
-    """Numba's way to a kernel's files: a cache locator, as its setting ``CACHE_LOCATOR_CLASSES`` names one."""
+    """Cache locator for numba (its setting ``CACHE_LOCATOR_CLASSES``): finds the files of a kernel."""
 
     def __init__(self, digest: str) -> None:
         self.digest = digest
@@ -56,11 +56,11 @@ class KernelFiles:
         kernel_folder().mkdir(parents=True, exist_ok=True)
 
     def get_source_stamp(self) -> str:
-        """What a file has to be of."""
+        """Stamp that a cached file must have: the kernel's digest."""
         return self.digest
 
     def get_disambiguator(self) -> str:
-        """Tells apart kernels of one name."""
+        """Part of the file's name that tells apart kernels of one name."""
         return self.digest[:LETTERS]
 
 
@@ -68,9 +68,9 @@ class KernelFiles:
 def kernel_folder() -> Path:
     """This process's folder for compiled kernels.
 
-    It lies in ``NUMBA_CACHE_DIR``, beside the package, or in the user's cache: in the first of them that can be
-    written. What one that can only be read has of it is copied. Where none can be written the folder is a
-    temporary one, and every process compiles for itself.
+    It lies in the first place that can be written: ``NUMBA_CACHE_DIR``, beside the package, or the user's cache. Files
+    in a place that can only be read are copied to it. Where no place can be written, the folder is a temporary one, and
+    every process compiles for itself.
     """
     name, read_only = PREFIX + _compiler(), list[Path]()
     for place in _places():

@@ -1,4 +1,4 @@
-"""What numba has no public way for: the only module of the project that touches its inner names and llvmlite's.
+"""Uses of private names of numba and llvmlite, where there is no public way; no other module of the project has any.
 
 They may move in any release; `tests/test_internals.py` tells when one has moved.
 """
@@ -53,7 +53,7 @@ def folder_given() -> str:
 
 @contextmanager
 def kept_by(locator: str) -> Iterator[None]:
-    """Functions that are decorated meanwhile are kept where the class of this dotted name says."""
+    """Context manager: functions decorated in the block are cached where the class of this dotted name says."""
     elsewhere = NUMBA.CACHE_LOCATOR_CLASSES
     NUMBA.CACHE_LOCATOR_CLASSES = locator
     try:

@@ -1,4 +1,4 @@
-"""What is compiled in this process, told to whoever listens. Nothing heavy is imported for it."""
+"""Progress of compiling in this process, for listeners. The module imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 
 class Compiling(NamedTuple):
-    """A kernel that has just been begun, how many are done, and the seconds that all of them have taken so far."""
+    """Progress of compiling.
+
+    ``kernel``: the kernel that has just begun
+    ``done``: number of kernels that are compiled
+    ``seconds``: seconds spent on compiling so far
+    """
 
     kernel: str
     done: int

@@ -1,1 +1,1 @@
-"""Parquet corpora: how they are read, cut into shards and made from other formats."""
+"""Parquet corpora: reading them, cutting them into shards, and making them from other formats."""

@@ -29,11 +29,16 @@ DEFAULT_LAYOUT = IngestSettings()
 
 
 class IngestError(InputError):
-    """An ingest that cannot start: says why and what to do."""
+    """An ingest cannot start; the message says why and what to do."""
 
 
 class Ceiling(NamedTuple):
-    """Gold spans by characters in the source, as labels of tokens say them, and those that are the same in both."""
+    """Best score that token labels can reach on gold spans of characters, as counts of different spans.
+
+    ``source``: gold spans of the source
+    ``labels``: spans that the token labels stand for
+    ``both``: spans that are the same in both
+    """
 
     source: int = 0
     labels: int = 0
@@ -41,7 +46,7 @@ class Ceiling(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch) -> Ceiling:
-        """Counts of documents with gold; nothing where the labels themselves are what the source has."""
+        """Counts of a batch; zeros where it has no labels, or where the source's gold is token labels already."""
         if batch.labels is None or batch.source_spans is None:
             return cls()
         names = LabelSet.infer(batch.labels.strings())
@@ -55,15 +60,15 @@ class Ceiling(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """What labels that are all right score by the measure ``offsets``, a fraction; 1 where there is no span."""
+        """F1 of perfect token labels by the measure ``offsets``, a fraction; 1 where there is no span."""
         return 2 * self.both / (self.source + self.labels) if self.source + self.labels else 1.0
 
 
 class IngestReport(NamedTuple):
     """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written.
 
-    ``misfits`` counts gold spans of written documents that labels of tokens cannot say as they are, by reason.
-    ``ceiling`` is what that leaves to be reached; None where documents have no gold.
+    ``misfits``: number of gold spans of written documents that token labels cannot express as they are, by reason
+    ``ceiling``: best score that labels can reach because of these; None where documents have no gold
     """
 
     read: int = 0
@@ -110,12 +115,12 @@ def ingest(
 
 
 def _cut_by(settings: ReaderSettings) -> str | None:
-    """What cuts the texts of a reader, with its version; None where it reads tokens. Raises `TokenizerError`."""
+    """Tokenizer of a reader of texts, NAME==VERSION; None for a reader of tokens. Raises `TokenizerError`."""
     return pinned(settings.tokenizer) if isinstance(settings, TextSettings | MarkedTextSettings) else None
 
 
 def _read(source: str | Path, items: Iterable[Document | Reject | Misfit]) -> Iterator[Document | Reject | Misfit]:
-    """The items; a disk that fails while they are read is the source's."""
+    """Passes the items on; an error of the disk while they are read names the source."""
     with naming(Path(source)):
         yield from items
 
@@ -198,7 +203,7 @@ class _Parts:
         self._close()
 
     def add(self, document: Document) -> bool:
-        """Takes a document; did that complete a row group?"""
+        """Adds a document; returns whether it completed a row group."""
         self.pending.append(document)
         self.pending_tokens += len(document)
         if len(self.pending) < self.layout.group_documents and self.pending_tokens < self.layout.group_tokens:

@@ -1,4 +1,4 @@
-"""Parquet files under a path or any `pyarrow.fs` URI: found, opened and read, with errors that name the file."""
+"""Finding, opening and reading Parquet files under a path or any `pyarrow.fs` URI, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, 
 
 
 class ParquetLocation(NamedTuple):
-    """One Parquet file: the URI it was found under, its path in that file system, its name below the URI."""
+    """Location of one Parquet file.
+
+    ``root``: URI under which it was found
+    ``path``: its path in that file system
+    ``name``: its name below the URI
+    """
 
     root: str
     path: str
@@ -106,7 +111,7 @@ def read_row_group(parquet: pq.ParquetFile, file: ParquetLocation, row_group: in
 
 
 def damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
-    """The error of a row group whose bytes are not as they were written."""
+    """Makes the error for a row group whose bytes are damaged; ``what`` says how."""
     return CorpusError(
         f"{file.path}: row group {row_group} is damaged ({what}); the other row groups are not touched by this; "
         "copy the file again"
@@ -114,7 +119,10 @@ def damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
 
 
 def codes_are_known(column: pa.Array) -> bool:
-    """Is every dictionary code of a column, or of its lists, in its dictionary? Files without checksums can differ."""
+    """Whether every dictionary code of a column, or of its lists, is in its dictionary.
+
+    Damage of a file without checksums can make codes that are not.
+    """
     values = column.flatten() if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) else column
     if not pa.types.is_dictionary(values.type):
         return True

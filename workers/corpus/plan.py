@@ -1,4 +1,4 @@
-"""Which shards a corpus has, and in which order they are handed out."""
+"""Planning: the shards of a corpus, and the order in which they are handed out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
 
 
 class Survey(NamedTuple):
-    """The shards of a corpus, and why other parts of it cannot be read."""
+    """Shards of a corpus, and the errors of its parts that cannot be read."""
 
     shards: list[Shard]
     damages: list[CorpusError]
@@ -33,11 +33,14 @@ def survey(
 ) -> Survey:
     """The shards of the corpus at ``uri``: a Parquet file, a folder or a `pyarrow.fs` URI.
 
-    A shard is a run of rows of a file, cut by what they hold (`row_runs`), in the order of file names and
-    rows. Its id is made of the rows and of which have an id that an earlier row has, so it depends neither on
-    workers nor on file names, row groups or compression. The column ``scores`` counts as theirs. A file or row
-    group that is damaged leaves the others. Raises `CorpusError` where nothing can be read, and `SchemaError` for
-    a file with the wrong columns, naming it.
+    A shard is a run of consecutive rows of a file. Cuts between shards depend on the content of rows (`row_runs`).
+    Shards come in the order of file names and rows.
+
+    The id of a shard is a digest of the rows' content (the column ``scores`` included), and of which rows repeat the
+    document id of an earlier row. It does not depend on workers, file names, row groups or compression.
+
+    A damaged file or row group does not keep the others from being read. Raises `CorpusError` where nothing can be
+    read, and `SchemaError`, which names the file, for a file with the wrong columns.
     """
     found = [part for file in parquet_files(uri) for part in row_runs(file, text, shard_bytes, scores)]
     runs = [part for part in found if isinstance(part, RowRun)]
@@ -55,7 +58,7 @@ def plan(
     shard_bytes: int = SHARD_BYTES,
     scores: ScoreColumn | None = None,
 ) -> list[Shard]:
-    """The shards of a corpus that is whole, see `survey`. Raises `CorpusError` for the first part that is damaged."""
+    """Shards of an undamaged corpus, see `survey`. Raises `CorpusError` for the first damaged part."""
     found = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores)
     if found.damages:
         raise found.damages[0]
@@ -63,21 +66,21 @@ def plan(
 
 
 class Unit(Protocol):
-    """What a pool hands out: a shard, or other work that one worker does at once. ``size`` says how much it is."""
+    """Unit of work that a pool hands to one worker: a shard, or other work such as a trial."""
 
     @property
     def id(self) -> str:
-        """Which one it is."""
+        """Identifier of the unit."""
         ...
 
     @property
     def size(self) -> int:
-        """Bytes that are read."""
+        """Size of the unit, in bytes to read."""
         ...
 
     @property
     def place(self) -> str:
-        """What it is, for messages."""
+        """Description of the unit, for messages."""
         ...
 
 
@@ -85,20 +88,21 @@ U = TypeVar("U", bound=Unit)
 
 
 def largest_first(shards: Sequence[U]) -> list[U]:
-    """The shards by falling size in steps of a factor of 2, so that those with huge documents are not the last to end.
+    """Shards sorted by size class, largest first, so that shards with huge documents do not end last.
 
-    Within a step, such as that of all ordinary shards, they keep the order of rows, the cheap one to read in.
+    A size class is a factor of 2. Within a class, such as that of all ordinary shards, shards keep the order of rows,
+    which is the cheapest to read in.
     """
     return sorted(shards, key=lambda shard: -(shard.size // (2 * SHARD_BYTES)).bit_length())
 
 
 def distinct(shards: Sequence[Shard]) -> list[Shard]:
-    """The shards without those whose rows another one has: what is done of equal rows is equal."""
+    """Shards without duplicates: of shards with equal rows, whose output is equal, only one is kept."""
     return list({shard.id: shard for shard in shards}.values())
 
 
 def _shard(run: RowRun, repeats: Repeats, scores: ScoreColumn | None) -> Shard:
-    """What is a repeat depends on rows elsewhere, so a change there makes the shard another one."""
+    """Shard of a run of rows. Its id covers the repeats, because these depend on rows of other shards."""
     state = f"{run.digest} {[row for row, _ in repeats]}"
     name = hashlib.sha256(state.encode()).hexdigest()[:32]
     return Shard(name, run.file, run.first_row, run.rows, run.size, run.digest, repeats, scores=scores)

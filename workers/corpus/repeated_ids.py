@@ -1,4 +1,4 @@
-"""Rows whose document id an earlier row of the corpus has."""
+"""Repeats: rows with the document id of an earlier row of the corpus."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from concord.workers.corpus.row_runs import RowRun
 from concord.workers.corpus.shards import Shard, read_ids
 
 Repeats = tuple[tuple[int, str], ...]
-"""Rows of a run, rising, each with the reason for its reject."""
+"""Repeats of a run: row numbers in ascending order, each with the reason for its reject."""
 
 
 def repeated_ids(runs: Sequence[RowRun], text: TextSettings, scores: ScoreColumn | None = None) -> list[Repeats]:
-    """The repeats of each run: chance and predictions go by document id, so an id may be there once.
+    """Repeats of each run. An id may occur only once, because random streams and predictions go by document id.
 
-    Holds 16 bytes a document, and the ids themselves only where two have one hash: those are read again. Raises
-    what reading raises.
+    Holds 16 bytes a document in memory. Only ids whose hash occurs twice are read again and compared. Raises what
+    reading raises.
     """
     every = np.concatenate([np.zeros(0, np.int64), *(run.ids for run in runs)])
     every.sort()
@@ -33,7 +33,7 @@ def repeated_ids(runs: Sequence[RowRun], text: TextSettings, scores: ScoreColumn
 
 
 def _seen_before(shard: Shard, rows: Sequence[int], seen: dict[bytes, str], text: TextSettings) -> Repeats:
-    """Those of ``rows`` whose id is in ``seen`` (id → place); the other ids go into it."""
+    """The ones of ``rows`` whose id is already in ``seen`` (id → place); the ids of the others are added to it."""
     if not rows:
         return ()
     ids = read_ids(shard, text=text)

@@ -1,4 +1,4 @@
-"""What the rows of a corpus hold, as digests: the same however a file is named, cut into row groups or compressed."""
+"""Digests of the content of rows, which do not depend on file names, row groups or compression."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from concord.schemas.columns import raw_strings
 DIGEST_BYTES = 16
 COUNT_BYTES = 8
 NULL = -1
-"""In the place of a count or a length."""
+"""Stands for a null, in place of a count or a length."""
 NULL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
-"""In the place of the bits of a float: a NaN that no computation makes."""
+"""Stands for a null, in place of the bits of a float: a NaN that no computation makes."""
 
 
 def row_digests(table: pa.Table) -> list[bytes]:
-    """A digest of each row: of the names of the columns, and of what they hold, decoded.
+    """Digest of each row: of its columns' names and of their decoded values.
 
-    Takes strings, lists of strings and lists of integers, dictionary-encoded or not, of any width, and lists of lists
-    of floats.
+    Columns may hold strings, lists of strings or lists of integers, dictionary-encoded or not, of any width, or lists
+    of lists of floats.
     """
     columns = [_Stored.of(table[name]) for name in sorted(table.column_names)]
     names = "\0".join(sorted(table.column_names)).encode()
@@ -37,13 +37,13 @@ def row_digests(table: pa.Table) -> list[bytes]:
 
 
 def row_sizes(column: pa.ChunkedArray) -> list[int]:
-    """Bytes of the strings of each row and one for each string, about the length of their text; null counts 1."""
+    """Size of each row in bytes: those of its strings plus one per string, about the length of the text; 1 for null."""
     stored = _Stored.of(column)
     return [end - start + max(1, last - first) for first, last, start, end in stored.bounds]
 
 
 def digest_of_rows(digests: Sequence[bytes]) -> str:
-    """Hex digest of a run of rows, of their digests in order."""
+    """Hex digest of a run of rows, from the digests of its rows in order."""
     return hashlib.sha256(b"".join(digests)).hexdigest()[: 2 * DIGEST_BYTES]
 
 

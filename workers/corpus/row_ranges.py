@@ -1,4 +1,4 @@
-"""Runs of rows of a Parquet file, whatever row groups they stand in."""
+"""Reader of runs of consecutive rows of a Parquet file, across its row groups."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from concord.workers.corpus.parquet import ParquetLocation, codes_are_known, dam
 NOTHING = pa.record_batch({})
 
 BATCH_BYTES = 256 << 10
-"""Bytes of a row group, uncompressed, that are decoded at once."""
+"""Uncompressed size, in bytes, of the part of a row group that is decoded at once."""
 
 WHOLE_BYTES = 8 << 20
-"""A row group of so many bytes is fetched whole; larger ones bit by bit."""
+"""Largest row group, in bytes, that is fetched as a whole; a larger one is fetched in parts."""
 
 
 class RowRanges:
     """Reads runs of rows of one file.
 
-    Parquet can only be decoded from a row group's start on, so runs in rising order are cheap: each goes
-    on where the last one ended. An earlier run, or one in a later row group, starts at its row group's start.
+    Parquet can only be decoded from the start of a row group. Runs in ascending order are cheap: each continues where
+    the last one ended. A run before that place, or in a later row group, is decoded from the start of its row group.
     """
 
     def __init__(

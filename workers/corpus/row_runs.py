@@ -1,4 +1,4 @@
-"""Where a file is cut into shards: by what its rows hold, so that a change moves only the cuts beside it."""
+"""Content-defined cutting of a file into shards: a change of some rows moves only the cuts near them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from concord.workers.corpus.row_digests import digest_of_rows, row_digests, row_
 from concord.workers.corpus.shards import open_rows, shard_columns, stored_ids
 
 LEAST, MOST = 0.5, 1.5
-"""Size of a run between cuts, as shares of what is wanted: evenly spread, so it is the wanted one on average."""
+"""Smallest and largest size of a run, as fractions of the wanted size; sizes are evenly spread between them, so that
+the mean is the wanted one."""
 
 ROW_SHARE = 128
-"""A row counts for a 128th of a run beside its text, for what a document costs however short it is."""
+"""Cost of a row besides its text: 1/128 of a run, because even a short document costs something."""
 
 
 class RowRun(NamedTuple):
-    """Rows of a file that make a shard, see `corpus.shards.Shard`; ``ids`` (rows,) are hashes of document ids."""
+    """A run of consecutive rows that makes a shard, see `corpus.shards.Shard`.
+
+    ``ids`` (rows,) are hashes of the document ids.
+    """
 
     file: ParquetLocation
     first_row: int
@@ -37,9 +41,10 @@ class RowRun(NamedTuple):
 def row_runs(
     file: ParquetLocation, text: TextSettings, run_bytes: int, scores: ScoreColumn | None = None
 ) -> Iterator[RowRun | CorpusError]:
-    """The file in runs of about ``run_bytes`` of text; in the place of rows that cannot be read, why not.
+    """Runs of a file of about ``run_bytes`` bytes of text each; an error in the place of rows that cannot be read.
 
-    Reads all of the file, and holds a run and a few rows of it. Raises `SchemaError` where it has the wrong columns.
+    Reads the whole file, and holds one run and a few rows in memory. Raises `SchemaError` where it has the wrong
+    columns.
     """
     try:
         ranges = open_rows(file, text=text, scores=scores)
@@ -65,7 +70,7 @@ def row_runs(
 
 
 class _Waiting:
-    """Rows that are not in a run yet."""
+    """Buffer of rows that are not in a run yet."""
 
     def __init__(self, file: ParquetLocation, run_bytes: int, first_row: int = 0) -> None:
         self.file, self.run_bytes, self.first_row = file, run_bytes, first_row
@@ -94,10 +99,10 @@ class _Waiting:
 
 
 def cut(sizes: Sequence[int], digests: Sequence[bytes], run_bytes: int) -> int:
-    """How many of the rows make the first run: 1 or more.
+    """Number of rows, at least 1, in the first run.
 
-    Of the rows with which it has between `LEAST` and `MOST` of ``run_bytes`` it ends with the one of the smallest
-    digest, which is the same row from wherever the run began. A row too large for that is a run by itself.
+    Among the rows at which the run has between `LEAST` and `MOST` of ``run_bytes``, it ends with the row of smallest
+    digest; that is the same row wherever the run began. A row that is too large for that is a run by itself.
     """
     size, best = 0, -1
     for row, (more, digest) in enumerate(zip(sizes, digests, strict=True)):

@@ -19,7 +19,7 @@ PROBE = bytes(range(128)) + rb"\ud800 +2AA- .xn--tda"
 
 
 def _encoding(name: str) -> str:
-    """Python's own name of an encoding in which lines, blanks and tabs can be found as in ASCII."""
+    """Python's name of an encoding; it must have line ends, blanks and tabs as in ASCII."""
     try:
         known = codecs.lookup(name).name
         plain = PROBE.decode(known) == PROBE.decode("ascii")
@@ -133,13 +133,13 @@ class AddressSettings(ReaderSettings):
 
 
 class TextReaderSettings(TextSettings):
-    """What reading raw text needs beyond what a run does, which reads Parquet only."""
+    """Options of the reader of raw text; those of a run, which reads only Parquet, and an encoding."""
 
     encoding: Encoding = Field("utf-8", description="Encoding of .txt files; Parquet is always UTF-8.")
 
 
 class MarkedTextSettings(ReaderSettings):
-    """Texts with spans of characters: how tokens are cut, and what becomes of a span that they do not fit."""
+    """Options for texts with spans of characters: how they are tokenised, and what happens to spans that do not fit."""
 
     language: str = Field("en", description="Language of the text (ISO 639-1), for the tokenizer.")
     tokenizer: str | None = Field(

@@ -1,4 +1,4 @@
-"""A shard is a run of rows of a Parquet file; this is how a worker reads it."""
+"""Shards (runs of rows of a Parquet file), and how a worker reads one."""
 
 from __future__ import annotations
 
@@ -34,28 +34,31 @@ from concord.workers.corpus.row_ranges import RowRanges
 DEFAULT_TEXT = TextSettings()
 
 BUFFER_BYTES = 1 << 20
-"""Bytes of a column that are fetched at once where a row group is read in parts."""
+"""Size, in bytes, of the pieces of a column that are fetched where a row group is read in parts."""
 
 
 REPEATED = "doc_id is that of an earlier document too"
-"""Why a repeat is a reject, as long as nobody asks where the earlier one stands."""
+"""Reason of a repeat's reject where the place of the earlier document is not given."""
 
 LETHAL = "its worker died of it twice, most often for lack of memory"
-"""Why a document is a reject that nobody can work on and live."""
+"""Reason of the reject of a document that kills the worker."""
 
 
 class ReplacedError(CorpusError):
-    """A file whose rows are not those that the run was planned with."""
+    """The rows of a file are no longer those with which the run was planned."""
 
 
 class Shard(NamedTuple):
-    """A run of rows of one file. ``id`` (hex) names what decides their output, wherever they stand.
+    """A run of consecutive rows of one file.
 
-    ``first_row`` is the first row's number in the file; ``size`` are the bytes of their text, about, see
-    `workers.corpus.row_digests.row_sizes`. ``digest`` (hex) is that of the rows. ``repeats`` are the rows of the shard
-    whose document id an earlier row of the corpus has, with the reason for their rejects. ``lethal`` are the rows
-    of the shard that ended whoever worked on them: that is found out by working, and is no part of the id.
-    ``scores`` is the column of scores that is read with the rows, and counts as theirs.
+    ``id``: hex digest of everything in the corpus that decides the output, wherever the rows stand
+    ``first_row``: number of the first row in the file
+    ``rows``: number of rows
+    ``size``: approximate bytes of text, see `workers.corpus.row_digests.row_sizes`
+    ``digest``: hex digest of the rows
+    ``repeats``: rows of the shard whose document id an earlier row of the corpus has, with the reason for the reject
+    ``lethal``: rows of the shard that killed their worker; known only from working on them, so not part of the id
+    ``scores``: column of scores that is read with the rows; it counts as part of them
     """
 
     id: str
@@ -77,9 +80,9 @@ class Shard(NamedTuple):
 def shard_columns(
     schema: pa.Schema, text: TextSettings, *, source: str, scores: ScoreColumn | None = None
 ) -> list[str]:
-    """The columns a run needs of a corpus file, or of a raw-text file (no tokens); that of ids comes first.
+    """Columns that a run reads from a corpus file, or from a raw-text file (one without tokens); the ids come first.
 
-    Raises `SchemaError`; a file with ``scores`` has tokens, which they are of.
+    Raises `SchemaError`, also where ``scores`` are wanted of a file without tokens.
     """
     if scores is not None:
         check(schema, CORPUS, source=source)
@@ -114,7 +117,7 @@ def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
 
 
 def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> list[Shard]:
-    """The shard's rows in order, as at most ``parts`` ≥ 1 shards of like many rows, all with its id.
+    """Splits a shard, in order, into at most ``parts`` ≥ 1 shards of about equally many rows, all with its id.
 
     Raises as `read_shard`.
     """
@@ -124,7 +127,7 @@ def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> lis
 
 
 def _part(shard: Shard, first: int, digests: list[bytes]) -> Shard:
-    """The rows of a shard from ``first`` on that have these digests."""
+    """Part of a shard: its rows from ``first`` on, one for each of the digests."""
     last = first + len(digests)
     return shard._replace(
         first_row=shard.first_row + first,
@@ -156,7 +159,7 @@ def file_columns(file: ParquetLocation, text: TextSettings) -> list[str]:
 
 
 def tokenizer_of(shards: Iterable[Shard], *, text: TextSettings = DEFAULT_TEXT) -> str | None:
-    """What cut the texts of a corpus of tokens, NAME==VERSION, as it states; None where it states nothing.
+    """Tokenizer that a corpus of tokens states in its files, NAME==VERSION; None where it states none.
 
     Raises `CorpusError` where its files state different ones, and what reading raises.
     """
@@ -194,7 +197,7 @@ def read_batch(
 
 
 class _FileVersion(NamedTuple):
-    """A file as it was when it was opened, so that one that was replaced is opened anew."""
+    """Version of a file, by size and time of change; a file that was replaced has another one and is opened anew."""
 
     file: ParquetLocation
     size: int | None
@@ -210,9 +213,9 @@ def _version(file: ParquetLocation) -> _FileVersion:
 def open_rows(
     file: ParquetLocation, *, text: TextSettings = DEFAULT_TEXT, scores: ScoreColumn | None = None
 ) -> RowRanges:
-    """A file to read rows of the needed columns from, opened once as long as it stays as it is.
+    """Row reader of a file's needed columns; kept open and reused as long as the file does not change.
 
-    Raises `CorpusError` where it is damaged, `SchemaError` where its columns are wrong.
+    Raises `CorpusError` where the file is damaged, `SchemaError` where its columns are wrong.
     """
     return _rows(_version(file), text, scores)
 

@@ -1,1 +1,1 @@
-"""Counts that merge over shards, and the figures made of them."""
+"""Evaluation: counts that add up over shards, and figures (precision, recall, F1, ...) computed from them."""

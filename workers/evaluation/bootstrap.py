@@ -1,4 +1,4 @@
-"""Is one labelling better than another, or was it luck? The paired bootstrap over documents."""
+"""Paired bootstrap over documents: is one labelling significantly better than another?"""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _CELLS_AT_ONCE = 4_000_000
 
 
 class Comparison(NamedTuple):
-    """The difference in a figure (a fraction, other − base), its confidence interval and its p-value.
+    """Difference of a figure between two labellings.
 
-    ``p_value`` is two-sided: how often chance alone would show a difference at least this large.
+    ``difference``: other − base, a fraction
+    ``low``, ``high``: bounds of its confidence interval
+    ``p_value``: two-sided; how often chance alone would show a difference at least this large
     """
 
     difference: float

@@ -1,4 +1,4 @@
-"""What changed between two labellings of the same documents, judged by gold."""
+"""Changes between two labellings of the same documents, judged by gold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a corpus holds, counted shard by shard: documents, words, labels, spans and lengths."""
+"""Statistics of a corpus, counted shard by shard: documents, words, labels, spans and lengths."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from concord.workers.evaluation.named_counts import Counts, NamedCounts
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """How many things have which length in tokens: ``length`` (K,) rises, ``count`` (K,) is above 0.
+    """Exact histogram of lengths in tokens.
 
-    No length is rounded: T tokens have at most √(2 T) different ones.
+    ``length`` (K,): different lengths, ascending
+    ``count`` (K,): number of things of each length, above 0
+
+    No length is rounded: T tokens have at most √(2 T) different lengths.
     """
 
     length: Counts
@@ -82,9 +85,16 @@ class LabelTotals(NamedCounts):
 class CorpusCounts:
     """Counts of documents that could be read; exact, so any shards merged in any order give the same.
 
-    ``rejected`` counts rows that could not, ``repeated`` those of them whose id an earlier row has. ``unknown``
-    counts tokens whose word a vocabulary lacks. A part of a corpus does not show its label scheme, so spans are counted
-    both ways: ``runs`` of one label, and ``entities`` where all labels seen here fit BIO.
+    ``documents``, ``with_gold``: readable documents, and those of them with gold labels
+    ``rejected``: rows that could not be read
+    ``repeated``: those of them whose document id an earlier row has
+    ``unknown``: tokens whose word the vocabulary lacks
+    ``labels``: tokens by gold label
+    ``runs``: spans as runs of one label
+    ``entities``: spans as BIO entities, where all labels seen here fit BIO
+    ``document_tokens``, ``sentence_tokens``: lengths in tokens
+
+    Spans are counted both ways, because a part of a corpus does not show the label scheme of the whole.
     """
 
     documents: int
@@ -139,7 +149,7 @@ class CorpusCounts:
 
     @property
     def scheme(self) -> Scheme | None:
-        """How all the labels together encode spans; None where there is no gold."""
+        """Label scheme of all labels together; None where there is no gold."""
         return LabelSet.infer(self.labels.names).scheme if self.labels.names else None
 
     @property
@@ -162,6 +172,6 @@ def _gold_of(batch: Batch) -> tuple[LabelTotals, SpanTotals, SpanTotals]:
 
 
 def _spans_seen(totals: SpanTotals) -> SpanTotals:
-    """Without the types that only complete the label set: another shard's set may be another."""
+    """Drops types without spans: they only complete the label set, which may differ from shard to shard."""
     kept = np.flatnonzero(totals.table[:, 0]).tolist()
     return SpanTotals(tuple(totals.names[i] for i in kept), totals.table[kept])

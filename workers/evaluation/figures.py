@@ -1,7 +1,7 @@
-"""Figures made of counts: fractions of any number of documents, names and draws at once.
+"""Figures (precision, recall, F1, overlap) computed from counts, for any number of documents and draws at once.
 
-Counts are (..., R, 3): of each of R names what gold has, what was predicted, and what both have. A share of nothing is
-0, as conlleval has it.
+Counts have the shape (..., R, 3): for each of R names the numbers of gold items, of predicted ones, and of items in
+both. A fraction of nothing is 0, as in conlleval.
 """
 
 from __future__ import annotations

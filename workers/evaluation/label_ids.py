@@ -1,4 +1,4 @@
-"""From label columns as they are stored to ids of one label set, which all counts take."""
+"""Conversion of stored label columns to ids of one label set, which all counts take."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LINE_END = re.compile(r"\n")
 
 
 class MeasureError(InputError):
-    """A measure of what the documents do not have: says which document, and what to do."""
+    """The documents lack the data of a measure; the message says which document, and what to do."""
 
 
 class Pair(NamedTuple):
@@ -46,7 +46,12 @@ class Pair(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Things in M places: the document, the name and, where they are not 1, how many (M,)."""
+    """Counted items at M places.
+
+    ``document`` (M,): document of each
+    ``name`` (M,): name (type or label) of each
+    ``weight`` (M,): how many items it stands for; None: 1 each
+    """
 
     document: NDArray[np.int64]
     name: NDArray[np.int32]
@@ -54,7 +59,7 @@ class Places(NamedTuple):
 
 
 class Items(NamedTuple):
-    """What gold has, what was predicted, and what both have, in ``documents`` documents."""
+    """Items of gold, of the prediction, and of both, in ``documents`` documents; ``names`` are their R names."""
 
     names: tuple[str, ...]
     documents: int
@@ -77,7 +82,7 @@ class Items(NamedTuple):
 
 
 def labels(pair: Pair) -> Items:
-    """Tokens by label, that of tokens outside too: the accuracy of tokens, and Fersini (2014) eq. 31 to 34."""
+    """Tokens by label, the outside label included: token accuracy, and Fersini (2014) eq. 31 to 34."""
     right = pair.gold == pair.predicted
     owner, size = pair.owner, len(pair.batch)
     correct = Places(owner[right], pair.gold[right])
@@ -109,8 +114,8 @@ def spans(pair: Pair) -> Items:
 def offsets(pair: Pair) -> Items:
     """Spans of characters by type, right where start, end and type are: shared tasks over abstracts count so.
 
-    Gold are the spans of the source, each once: one that labels of tokens cannot say counts as missed. Raises
-    `MeasureError` for documents that were not stored with them.
+    Gold are the different spans of the source; one that token labels cannot express counts as missed. Raises
+    `MeasureError` for documents that were stored without them.
     """
     batch = pair.batch
     given = pair.labels.spans(pair.predicted, batch.sentence_starts)
@@ -157,7 +162,7 @@ def lines(pair: Pair) -> Items:
 
 
 def _inside(pair: Pair, weight: NDArray[np.int64]) -> Items:
-    """Tokens by type, so many each; right where both have the type."""
+    """Tokens inside spans by type, each with its ``weight`` (N,); correct where gold and prediction have one type."""
     owner = pair.owner
     wanted, given = pair.labels.type_of[pair.gold], pair.labels.type_of[pair.predicted]
 
@@ -215,11 +220,11 @@ OWN: dict[str, Measure] = {
     "lines": Measure(lines, ("overlap", *MICRO), "lines by the fields they hold: overlap"),
     "characters": Measure(characters, ("overlap", *MICRO), "letters and digits by field: overlap"),
 }
-"""Ours: a new measure is one function and one line here."""
+"""Concord's own measures. A new one is one function, and one line here."""
 
 
 def _wrong(part: Any) -> str | None:
-    """What is wrong with a measure."""
+    """Reason why a part is not a valid registry entry; None if it is."""
     problem = an_entry(Measure)(part)
     if problem is not None:
         return problem
@@ -234,11 +239,11 @@ DEFAULTS: dict[Scheme, tuple[str, ...]] = {
     Scheme.LOOSE: ("spans",),
     Scheme.PLAIN: ("labels", "spans", "documents"),
 }
-"""What is measured of any documents where nothing is said, see `suggested`."""
+"""Default measures by label scheme, see `suggested`."""
 
 
 def suggested(labels: LabelSet, batch: Batch) -> tuple[str, ...]:
-    """What is measured where nothing is said: what the label scheme suggests, and the source's spans where they are."""
+    """Default measures: those of the label scheme, and ``offsets`` where the batch has spans of the source."""
     return DEFAULTS[labels.scheme] + (() if batch.source_spans is None else ("offsets",))
 
 

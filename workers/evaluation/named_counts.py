@@ -1,4 +1,4 @@
-"""A table of integer counts with named rows: the form in which evaluation merges over shards."""
+"""Tables of integer counts with named rows, which add up over shards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ def ratio(part: int, whole: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class NamedCounts:
-    """``table`` (R, C): counts of C kinds for R names. Names are sorted and need not be the same to add.
+    """Integer counts of C kinds for R names.
 
-    Addition is exact, commutative and associative, so shards merge in any order. Subclasses name
-    the columns in ``kinds``.
+    ``names`` (R,): sorted
+    ``table`` (R, C): counts
+    ``kinds`` (C,): names of the columns, given by each subclass
+
+    Addition is exact, commutative and associative, so shards merge in any order; the names of both sides may differ.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()
@@ -85,7 +88,7 @@ class NamedCounts:
 
 @dataclass(frozen=True, eq=False)
 class MatchCounts(NamedCounts):
-    """How many items of each name gold has, the prediction has, and both have."""
+    """Numbers of gold, predicted and correct (in both) items of each name."""
 
     kinds: ClassVar[tuple[str, ...]] = ("gold", "predicted", "correct")
 

@@ -1,9 +1,9 @@
-"""Is the best of many labellings better than a base, or was it luck? Approximate randomization over all that was tried.
+"""Approximate randomization: is the best of many labellings significantly better than a base?
 
-Were a labelling as good as the base it would not matter which of the two a document's answer came from: the answers of
-documents are swapped at random (Noreen 1989; Yeh 2000 for F1), the same documents for all labellings, and the largest
-gain among them is what luck gives to one who takes the best (Westfall & Young 1993, single step). Labellings that are
-nearly the same cost next to nothing that way, however many they are.
+If a labelling is no better than the base, it does not matter from which of the two a document's answer comes. So the
+answers of documents are swapped at random (Noreen 1989; Yeh 2000 for F1), for the same documents in all labellings. The
+largest gain among the labellings is what luck gives to one who picks the best (Westfall & Young 1993, single step).
+This correction for many labellings costs next to nothing where they are nearly the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from concord.workers.evaluation.named_counts import Counts
 def chances_of_best(
     base: Counts, others: Sequence[Counts], figure: Figure, *, rng: np.random.Generator, draws: int = 2_000
 ) -> Floats:
-    """(M,) how likely luck lets the best of all M gain as much as each does; never 0.
+    """Adjusted p-values (M,): how likely the best of all M gains by luck as much as each labelling does; never 0.
+
 
     Counts are (D, R, 3) of the same D documents. Raises `ValueError` on no draws and on shapes that do not pair up.
     """

@@ -1,4 +1,4 @@
-"""Search errors and model errors: was the right answer not found, or did the objective rank it lower?
+"""Search errors and model errors: was the right answer not found, or does the objective rank it lower?
 
 A heuristic's labelling is compared with gold and with the best labelling under the objective, which
 an exact engine has proven. Both counts add up over documents.
@@ -19,9 +19,12 @@ from concord.workers.evaluation.named_counts import NamedCounts
 
 
 class Objectives(NamedTuple):
-    """Objectives in nats of gold (−inf where the model has no such label), the heuristic's answer and the best.
+    """Objectives of three labellings of a document, in nats.
 
-    ``proven``: is no labelling better than the best?
+    ``gold``: of gold; −inf where the model lacks one of its labels
+    ``heuristic``: of the heuristic's answer
+    ``best``: of the best known labelling
+    ``proven``: whether no labelling is better than that
     """
 
     gold: float
@@ -32,11 +35,12 @@ class Objectives(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EntityErrors(NamedCounts):
-    """What the heuristic got wrong, by entity type: entities it made up and gold entities it missed.
+    """Errors of a heuristic by entity type: entities that it made up, and gold entities that it missed.
 
-    ``search``: right in the best labelling, which the objective ranks higher; ``model``: wrong in the
-    best labelling too, and that is proven; ``open``: wrong in both, but nothing is proven. ``lucky``
-    are no errors: the heuristic was right there only because it missed the best labelling.
+    ``search``: right in the best labelling, which the objective ranks higher
+    ``model``: wrong in the best labelling as well, which is proven to be the best
+    ``open``: wrong in both, and nothing is proven
+    ``lucky``: no errors; the heuristic was right only because it missed the best labelling
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("search", "model", "open", "lucky")
@@ -68,11 +72,16 @@ class EntityErrors(NamedCounts):
 
 @dataclass(frozen=True, eq=False)
 class DocumentErrors(NamedCounts):
-    """Documents by what the objectives say.
+    """Documents by the kind of error that their objectives show.
 
-    ``right``: the heuristic's labelling is gold. Otherwise ``model``: the objective ranks it at least
-    as high as gold. Where gold ranks higher the search failed; ``search``: and nothing beats gold;
-    ``both``: and something else beats gold too; ``open``: and whether anything does is not proven.
+    ``right``: no error; the heuristic's labelling is gold
+    ``model``: the objective ranks the heuristic's labelling at least as high as gold
+
+    In the others gold ranks higher, so the search failed:
+
+    ``search``: no labelling beats gold
+    ``both``: some other labelling beats gold as well
+    ``open``: whether one does is not proven
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("right", "search", "model", "both", "open")

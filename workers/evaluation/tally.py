@@ -1,4 +1,4 @@
-"""All that `concord evaluate` counts in one value, and the report made of it."""
+"""Tally: all counts of `concord evaluate` in one value, and the report made from them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Counted = Mapping[str, MatchCounts]
 class Tally:
     """Counts of any number of documents; ``max_gap`` in nats. Tallies of shards add up in any order.
 
-    ``after`` and ``before`` (the Viterbi labelling's) count against gold by measure; ``entities`` and ``token_changes``
-    are what differs between the two.
+    ``after``, ``before``: counts against gold by measure, of the answers and of the Viterbi labelling
+    ``changes``, ``token_changes``: changes of entities and tokens between the two
     """
 
     documents: int

@@ -1,4 +1,4 @@
-"""Word clusters as features: what group of words a word is used like, from a table that was learned without labels.
+"""Word clusters as features: the cluster of each word, from a table that was learned without labels.
 
 Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1 are where the idea comes from. A cluster of a word
 is a function of that one word, so the scorer's word tables take it at no cost a token. The table is data: one Parquet
@@ -38,7 +38,12 @@ class ClusterFileError(InputError):
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """``codes[v, g]`` (V, G) is the cluster of the v-th of ``words`` (V,) in the clustering ``names[g]``.
+    """Table of word clusters: V words in G clusterings.
+
+    ``words`` (V,): the words
+    ``names`` (G,): names of the clusterings
+    ``codes`` (V, G): cluster of each word in each clustering
+
 
     A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.
     """
@@ -49,7 +54,7 @@ class Clusters:
 
     @cached_property
     def extractors(self) -> dict[str, Extractor]:
-        """What says a word's cluster, by `PREFIX` and the clustering's name; made anew in each process."""
+        """Extractors of a word's cluster, by `PREFIX` + the clustering's name; each process makes its own."""
         return {PREFIX + name: Extractor(partial(self._value, g)) for g, name in enumerate(self.names)}
 
     @cached_property
@@ -88,7 +93,7 @@ def write_clusters(path: Path, clusters: Clusters) -> None:
 
 
 def read_clusters(path: Path) -> Clusters:
-    """The table of a file. Raises `ClusterFileError` where it is none, and `OSError`."""
+    """Table of a cluster file. Raises `ClusterFileError` where it is not a valid one, and `OSError`."""
     if not path.is_file():
         raise ClusterFileError(f"{path}: there is no such cluster file; make one with `concord clusters`")
     try:

@@ -1,4 +1,4 @@
-"""Token columns that follow from the others: small vocabularies that features read like any column."""
+"""Derived token columns: computed from the other columns, with small vocabularies, and read like any column."""
 
 from __future__ import annotations
 
@@ -93,17 +93,17 @@ DERIVED: dict[str, Callable[[Batch], Column]] = {
 
 
 class ColumnError(InputError):
-    """A corpus without a token column that features read."""
+    """The corpus lacks a token column that the features read."""
 
 
 def needed_columns(features: FeatureSet) -> tuple[str, ...]:
-    """The columns a corpus must have for these features, sorted: derived ones are made of its tokens."""
+    """Columns that a corpus must have for these features, sorted; derived columns are computed and not among them."""
     made = DERIVED.keys() | MENTION_COLUMNS.keys() | GAZETTEER_COLUMNS.keys()
     return tuple(sorted({TOKENS, *features.columns} - made))
 
 
 def feature_columns(batch: Batch, features: FeatureSet) -> dict[str, Column]:
-    """The columns that the features read, in order of their names; those that `needed_columns` leaves out are made.
+    """All columns that the features read, in order of their names; derived ones are computed here.
 
     Raises `ColumnError` naming the columns there are.
     """

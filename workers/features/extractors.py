@@ -1,7 +1,7 @@
-"""What one word says: functions from a string to the values of its features.
+"""Extractors: functions from a word to the values of its features.
 
-An extractor makes one text of a word and reads values off it: the whole text, its substrings,
-prefixes or suffixes. The two steps are apart so that the second can run in a compiled kernel.
+An extractor works in two steps: it makes one text of the word, then takes values from that text (the whole text, its
+substrings, prefixes or suffixes). The steps are separate so that the second can run in a compiled kernel.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 SEPARATOR = "\x1f"
-"""Stands between the values of a conjunction; never part of a value, see `clean`."""
+"""Separator of the values of a conjunction; never part of a value, see `clean`."""
 LONGEST_FRAMED = 40
-"""Characters of a word that substrings are taken from: a longer token is no word."""
+"""Number of characters of a word from which substrings are taken; longer tokens are hardly words."""
 
 _UNSAFE = re.compile("[\x00\x1f\ud800-\udfff]")
 

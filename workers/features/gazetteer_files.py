@@ -1,4 +1,4 @@
-"""Files of phrases and types: lists that users have, as text or Parquet, and those in a model's folder."""
+"""Gazetteer files: phrases with types, as text or Parquet from users, or as Parquet in a model folder."""
 
 from __future__ import annotations
 

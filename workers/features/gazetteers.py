@@ -1,8 +1,10 @@
-"""Gazetteers as features: the phrases of a list that tokens spell, by longest match, and those that a word is part of.
+"""Gazetteers as features: matches of a list's phrases (the longest first), and the role of a word in phrases.
 
-Ratinov & Roth (2009) §6.2 say what such lists are good for. A list is data, a table of phrases and types that a model's
-folder keeps a copy of. What a token is told depends on its document and the list alone. While a model learns from the
-documents that the list was gathered from, none is told what it alone has said: looking names up would never fail there.
+Ratinov & Roth (2009) §6.2 describe the use of such lists. A gazetteer is data: a table of phrases and types, of which a
+model folder keeps a copy. The features of a token depend only on its document and the list.
+
+A list may be gathered from the training documents. Then, in training, a document does not see the entries that it alone
+contributed; otherwise each of its names would be found, which does not happen with new documents.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ from concord.schemas.document import TOKENS, Batch, Column
 from concord.workers.features.extractors import same
 
 GAZETTEER, ENTITIES, SEEN = LISTS = ("gazetteer", "entities", "seen")
-"""Lists that features read: of the user's files, and of the entities and the words that a model has learned from."""
+"""Lists that features read: from the user's files, of the training corpus's entities, and of its words."""
 CASES: dict[str, Callable[[str], str]] = {"": str.lower, "-cased": same}
 """How words are compared: in lower case, or as they are written."""
 READINGS = {source + case: (source, case) for source in (GAZETTEER, ENTITIES) for case in CASES}
 READINGS[SEEN] = SEEN, "-cased"
 """Ways to look a list up, by the names of their feature sets."""
 ROLES = ("-only", "-first", "-inside", "-last")
-"""What a word is in a phrase, as the names of columns say it."""
+"""Roles of a word in a phrase, as suffixes of column names."""
 NOTHING = ""
-"""The value of a token of which the list says nothing."""
+"""Value of a token that matches nothing in the list."""
 LONGEST = 64
-"""Words of a phrase at most; nothing longer is a name."""
+"""Largest number of words of a phrase; nothing longer is a name."""
 MANY = -1
-"""Stands for a document where something is said by more than one, or by a document that is not known."""
+"""Stands for the document of an entry that several documents have, or whose document is not known."""
 
 PhraseEntry = tuple[tuple[str, ...], str]
 """The words of a phrase, and its type."""
@@ -46,14 +48,16 @@ def column_names(reading: str) -> tuple[str, ...]:
 
 
 GAZETTEER_COLUMNS = {name: reading for reading in READINGS for name in column_names(reading)}
-"""Which of `READINGS` each column is of."""
+"""Reading (of `READINGS`) that each column belongs to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gazetteer:
-    """Phrases (P,), lists of words, and the type of each; no pair is there twice.
+    """A gazetteer of P entries, each a phrase with a type; no entry occurs twice.
 
-    ``only_in`` (P,) is the id of the document that alone has the entry, null where there are more or it is not known.
+    ``phrases`` (P,): lists of words
+    ``types`` (P,): type of each phrase
+    ``only_in`` (P,): id of the only document that has the entry; null where several have it or it is not known
     """
 
     phrases: pa.ListArray
@@ -62,7 +66,7 @@ class Gazetteer:
 
     @classmethod
     def of(cls, entries: Iterable[tuple[PhraseEntry, str | None]]) -> Gazetteer:
-        """Of entries in any order, each with the id of the document that has it, or none."""
+        """Gazetteer of entries in any order, each with the id of the document that has it, or None."""
         owner: dict[PhraseEntry, str | None] = {}
         for entry, doc_id in entries:
             owner[entry] = doc_id if owner.get(entry, doc_id) == doc_id else None
@@ -75,12 +79,12 @@ class Gazetteer:
 
     @property
     def for_all(self) -> Gazetteer:
-        """The list as a document is told of it that it was not gathered from."""
+        """The list as seen by a document from which it was not gathered: with every entry."""
         return replace(self, only_in=pa.nulls(len(self.types), pa.string()))
 
     @cached_property
     def _lookups(self) -> dict[str, _Lookup]:
-        """Those that were asked for, by case; made anew in each process."""
+        """Look-up structures made so far, by case; each process makes its own."""
         return {}
 
     def columns(self, batch: Batch, reading: str) -> dict[str, Column]:
@@ -95,9 +99,11 @@ class Gazetteer:
 
 
 class _Trie(NamedTuple):
-    """Phrases as paths over V words. Edge i leads from node ``edges[i]`` // V by word ``edges[i]`` % V to node i + 1.
+    """Trie of phrases over V words, with the root as node 0.
 
-    The root is node 0. Edges ascend, because those of a level start where those of the level before it end.
+    ``edges``: edge i leads from node edges[i] // V by word edges[i] % V to node i + 1. Edges are in ascending order,
+        because those of a level follow those of the level before it.
+    ``words``: V
     """
 
     edges: Ints
@@ -105,7 +111,7 @@ class _Trie(NamedTuple):
 
     @classmethod
     def of(cls, words: Column, starts: Ints) -> tuple[_Trie, Ints]:
-        """The trie of the P phrases ``starts[i]`` to ``starts[i + 1]`` of the words, and the node (P,) of each."""
+        """Trie of P phrases, and the node (P,) of each; phrase i is words[starts[i]:starts[i + 1]]."""
         size, codes = len(words.values) + 1, words.codes.astype(np.int64)
         length, node = np.diff(starts), np.zeros(len(starts) - 1, np.int64)
         edges, count = [np.zeros(0, np.int64)], 0
@@ -118,7 +124,7 @@ class _Trie(NamedTuple):
         return cls(np.concatenate(edges), size), node
 
     def after(self, nodes: Ints, words: Ints) -> Ints:
-        """(n,) the node that each word leads to from each node, 0 where no phrase goes on so."""
+        """(n,) node that each word leads to from each node; 0 where no phrase continues with it."""
         wanted = nodes * self.words + words
         place = np.searchsorted(self.edges, wanted)
         place[place == len(self.edges)] = 0
@@ -126,7 +132,11 @@ class _Trie(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """What a list says: ``kind`` (n,) of ``key`` (n,), by ``document`` (n,) alone, or by `MANY`."""
+    """Entries of a list as numbers: a key has a type.
+
+    ``key`` (n,), ``kind`` (n,): the key and its type
+    ``document`` (n,): the only document that has the entry, or `MANY`
+    """
 
     key: Ints
     kind: Ints
@@ -149,7 +159,7 @@ class _Sets:
         self._known: dict[tuple[int, ...], int] = {(): 0}
 
     def number(self, kinds: Ints) -> int:
-        """Of ascending kinds, which are places in ``types``."""
+        """Number of a set of types, given as ascending indices in ``types``."""
         return self._known.setdefault(tuple(kinds.tolist()), len(self._known))
 
     def texts(self) -> list[str]:
@@ -158,10 +168,12 @@ class _Sets:
 
 
 class _TypesByKey(NamedTuple):
-    """The set of types of each key, and others for documents that alone say some of a key.
+    """Set of types of each of K keys, with exceptions for documents that are the only source of a type.
 
-    ``value`` (K,) numbers sets. For document d, key k has ``other[i]`` where ``exceptions[i]``, which ascend, is
-    k · ``documents`` + d.
+    ``value`` (K,): number of the key's set
+    ``exceptions``: ascending numbers k · ``documents`` + d, each of a key k and a document d
+    ``other``: for each exception, number of the set that document d sees instead
+    ``documents``: number of documents
     """
 
     value: Ints
@@ -171,7 +183,7 @@ class _TypesByKey(NamedTuple):
 
     @classmethod
     def of(cls, rows: _Rows, sets: _Sets, keys: int, documents: int) -> _TypesByKey:
-        """Of what is said of keys below ``keys``."""
+        """Sets of the rows' types, for keys below ``keys`` and documents below ``documents``."""
         rows, value = rows.merged(), np.zeros(keys, np.int64)
         bounds = np.searchsorted(rows.key, np.arange(keys + 1))
         for key in np.flatnonzero(np.diff(bounds)).tolist():
@@ -197,9 +209,15 @@ class _TypesByKey(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Lookup:
-    """A list made ready: numbers of its words, of the documents that alone say something, and what is said.
+    """Look-up structure of a list.
 
-    ``whole`` is said of nodes of the trie, each of ``parts`` (in the order of `ROLES`) of words.
+    ``fold``: function that makes words comparable, such as lower case
+    ``words``: number of each word
+    ``documents``: number of each document that is the only source of an entry
+    ``trie``: the phrases
+    ``whole``: types by node of the trie
+    ``parts``: types by word, one for each of `ROLES`
+    ``texts``: sets of types as strings, by number
     """
 
     fold: Callable[[str], str]
@@ -275,7 +293,7 @@ class _Lookup:
 
 
 def _roles(starts: Ints) -> Ints:
-    """For each word of all phrases its place in `ROLES`."""
+    """Role of each word of all phrases, as an index of `ROLES`."""
     only, first, inside, last = range(len(ROLES))
     roles = np.full(starts[-1], inside)
     roles[starts[:-1]], roles[starts[1:] - 1] = first, last
@@ -284,7 +302,7 @@ def _roles(starts: Ints) -> Ints:
 
 
 def _apart(start: Ints, length: Ints) -> Ints:
-    """The starts of matches that no earlier one of these reaches; ``length`` (N,) is that of the match from a token."""
+    """Starts of matches that overlap no earlier one that was kept; ``length`` (N,) is that of the match at a token."""
     kept, free = [], 0
     for t, size in zip(start.tolist(), length[start].tolist(), strict=True):
         if t >= free:

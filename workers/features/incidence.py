@@ -1,7 +1,7 @@
-"""Which attributes each token of a corpus has, without spelling one out: the input of the trainers.
+"""Incidence of tokens and attributes as arrays of ids, the input of the trainers; no attribute string is made.
 
-What a word says is read once a distinct word, and conjunctions are numbered by the values that they join, so
-nothing is done a token in Python. The attributes are exactly those of `workers.features.attributes`.
+Extractors run once for each distinct word, and conjunctions are numbered by the values that they join, so that Python
+does no work for single tokens. The attributes are exactly those of `workers.features.attributes`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGEST_KEY = 1 << 62
 
 
 class Lists(NamedTuple):
-    """A list of ids for each of n things: those of i are ``ids[start[i]:start[i + 1]]``."""
+    """Ragged array: a list of ids for each of n things; the ids of thing i are ids[start[i]:start[i + 1]]."""
 
     start: Ints
     ids: Ids
@@ -59,18 +59,18 @@ class Lists(NamedTuple):
         return lists
 
     def through(self, inner: Lists) -> Lists:
-        """For each thing the ids that ``inner`` has for its ids, one after another."""
+        """Composition: for each thing, the lists that ``inner`` has for its ids, concatenated."""
         ends = np.concatenate([[0], np.cumsum(inner.lengths[self.ids])])
         return Lists(ends[self.start].astype(np.int64), inner.at(self.ids).ids)
 
     def turned(self, count: int) -> Lists:
-        """For each of ``count`` ids the things that have it, ascending."""
+        """Transpose: for each of ``count`` ids, the things that have it, ascending."""
         lists = Lists.of_lengths(np.bincount(self.ids, minlength=count))
         _turn(*self, lists.start[:-1].copy(), lists.ids)
         return lists
 
     def only(self, kept: NDArray[np.bool_]) -> Lists:
-        """Without the ids that are not ``kept``; those that are get new numbers, in order."""
+        """The lists without ids that are not ``kept``; kept ids are renumbered in order."""
         left = kept[self.ids]
         number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
         before = np.concatenate([[0], np.cumsum(left)])
@@ -78,7 +78,10 @@ class Lists(NamedTuple):
 
 
 def side_by_side(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
-    """For each thing what all ``lists`` have for it; ids of list k count on from those before, ``counts`` (k,) each."""
+    """Joins lists of the same things: each thing gets its ids of all ``lists``.
+
+    Ids of list k are shifted by the ``counts`` of ids of the lists before it.
+    """
     joined = Lists.of_lengths(np.sum([part.lengths for part in lists], axis=0))
     at, first = joined.start[:-1].copy(), 0
     for part, count in zip(lists, counts, strict=True):
@@ -88,7 +91,7 @@ def side_by_side(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
 
 
 def end_to_end(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
-    """The things of all ``lists`` one after another; ids of list k count on as in `side_by_side`."""
+    """Concatenates lists of different things; ids of list k are shifted as in `side_by_side`."""
     lengths = np.concatenate([part.lengths for part in lists])
     firsts = np.cumsum([0, *counts[:-1]]).astype(np.int32)
     ids = np.concatenate([part.ids + first for part, first in zip(lists, firsts, strict=True)])
@@ -96,7 +99,7 @@ def end_to_end(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
 
 
 class Family(NamedTuple):
-    """The attributes of one template: ids of the values at each of its places, (n,) a place."""
+    """The n attributes of one template; ``values`` has for each place of the template the value ids (n,)."""
 
     template: AttributeTemplate
     values: tuple[Ids, ...]
@@ -120,7 +123,11 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """Attributes by id, which counts on from family to family; ``values`` are the strings of each source by id."""
+    """All attributes, numbered through the families.
+
+    ``families``: the attributes of each template
+    ``values``: strings of each source by value id
+    """
 
     families: tuple[Family, ...]
     values: dict[Source, list[str]]
@@ -136,7 +143,9 @@ class Attributes:
         return Attributes(families, self.values)
 
     def weights(self, features: FeatureSet, start: Ints, label: Ids, weight: Floats) -> FeatureWeights:
-        """What `compile_weights` makes of the strings; r gives weight[i] to label[i] for start[r] ≤ i < start[r + 1].
+        """Weights for the scorer, the same as `compile_weights` makes from attribute strings.
+
+        Attribute r gives weight[i] nats to label[i] for start[r] ≤ i < start[r + 1].
 
         Raises `FeatureError` where two hashes collide.
         """
@@ -174,7 +183,7 @@ class Attributes:
 
 
 class _Hashes(NamedTuple):
-    """Hashes and the row of each, as they are found."""
+    """Growing list of hashes, each with its row."""
 
     hashes: list[NDArray[np.uint64]]
     rows: list[NDArray[np.int64]]
@@ -193,10 +202,13 @@ class _Hashes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """The attributes of N tokens, by groups that tokens share.
+    """Attributes of N tokens, by groups of attributes that tokens share.
 
-    Token t is in the groups ``groups`` of t, group g has the attributes ``members`` of g; no token meets an
-    attribute twice. All that a word says at an offset is one group, since it comes and goes together.
+    ``groups``: groups of each token
+    ``members``: attributes of each group
+    ``attributes``: the attributes
+
+    No token has an attribute twice. All attributes of a word at one offset are a group, as they always occur together.
     """
 
     groups: Lists
@@ -224,7 +236,7 @@ class _GroupPart(NamedTuple):
 
 
 class _Maker:
-    """Makes the parts of an incidence; remembers what each source says of each word."""
+    """Makes the parts of an incidence; caches the values of each source by word."""
 
     def __init__(self, batch: Batch, features: FeatureSet) -> None:
         self._features = features
@@ -233,7 +245,7 @@ class _Maker:
         self._said: dict[Source, _SourceValues] = {}
 
     def values(self) -> dict[Source, list[str]]:
-        """The strings of each source that was asked, by id."""
+        """Strings of each source that was used, by value id."""
         return {source: said.values for source, said in self._said.items()}
 
     def words(self) -> Iterator[_GroupPart]:
@@ -302,7 +314,11 @@ class _Words(NamedTuple):
 
 
 class _SourceValues(NamedTuple):
-    """What a source says: its distinct values, and ids of those of each word, places outside a sentence last."""
+    """Values of a source.
+
+    ``values``: its distinct values
+    ``lists``: value ids of each word; the two places outside a sentence come last
+    """
 
     values: list[str]
     lists: Lists
@@ -327,7 +343,10 @@ def _used(ids: Ids) -> tuple[Ids, Ids]:
 
 
 def _numbered(columns: Sequence[Ids], sizes: Sequence[int]) -> tuple[Ids, NDArray[np.int64]]:
-    """A number for each distinct row of some columns with ids below ``sizes``, and a row that has it."""
+    """Numbers the distinct rows of some columns of ids, which are below ``sizes``.
+
+    Returns the number of each row, and for each number the first row that has it.
+    """
     keys, count = columns[0].astype(np.int64), sizes[0]
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         if count * size >= LARGEST_KEY:

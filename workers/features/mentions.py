@@ -1,8 +1,8 @@
-"""What a document says of a word elsewhere: columns made without labels, of the other mentions of the same word.
+"""Mention columns: features of a token from the other mentions of its word in the document, without labels.
 
-Chieu & Ng (2003) §3 ("global features") and Ratinov & Roth (2009) §5.1 ("context aggregation") are where the ideas
-come from. Mentions of a word are its occurrences in the same document, whatever their case. Each document is seen by
-itself, so what else is in a shard never changes an answer. All columns take time near linear in the tokens.
+After Chieu & Ng (2003) §3 ("global features") and Ratinov & Roth (2009) §5.1 ("context aggregation"). Mentions of a
+word are its occurrences in the same document, in any case. Each document is processed by itself, so the other documents
+of a shard never change an answer. All columns take time near linear in the number of tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from concord.schemas.arrays import Mask
 from concord.schemas.document import TOKENS, Batch, Column
 
 NOTHING = ""
-"""The value of a token that is not capitalised, or whose word has no such mention."""
+"""Value of a token that is not capitalised, or whose word has no mention of the kind looked for."""
 LEFT_EDGE, RIGHT_EDGE = "<s>", "</s>"
 MOST_WORDS, MOST_PLACE = 4, 2
 """Longer sequences, and places further into one, count as these."""
@@ -131,7 +131,10 @@ class Mentions:
 
     @cached_property
     def longest_elsewhere(self) -> MentionPlaces:
-        """(N,) the other mention in the longest run of at least two words, the first of equals; −1 without one."""
+        """(N,) other mention of the token's word that is in the longest capitalised run, of at least two words.
+
+        The first of equals; −1 without one.
+        """
         start, end = self.sequences
         length = np.where(end - start > 1, end - start, 0)
         order = np.lexsort((np.arange(len(length)), -length, self.word))
@@ -151,7 +154,8 @@ class Mentions:
 
     @cached_property
     def acronyms(self) -> tuple[Mask, Mask]:
-        """(N,) capital words that initials of a run of the document spell; tokens whose initials are spelled."""
+        """Two masks (N,): acronyms, which the initials of a capitalised run of the document spell, and the tokens of
+        such runs."""
         spelled = np.array([_spelled(w) for w in self._words.values], np.int64)
         code = spelled[self._words.codes] if len(spelled) else np.zeros(0, np.int64)
         scope = self.document * 27**LONGEST_ACRONYM
@@ -171,7 +175,7 @@ class Mentions:
 
 
 def _spelled(word: str) -> int:
-    """The letters of an acronym as digits from 1 to 26 to the base 27; 0 for any other word."""
+    """Number of an acronym, its letters as digits 1 to 26 in base 27; 0 for any other word."""
     if not (SHORTEST_ACRONYM <= len(word) <= LONGEST_ACRONYM and word.isascii() and word.isalpha() and word.isupper()):
         return 0
     code = 0

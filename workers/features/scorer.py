@@ -35,9 +35,9 @@ from concord.workers.features.templates import (
 )
 
 MAX_TABLE_BYTES = 128 << 20
-"""A column's word tables start anew when they would outgrow this."""
+"""Largest size of a column's word tables, in bytes; they are emptied before they outgrow it."""
 MAX_CHARACTERS = 32 << 20
-"""And when the words themselves would have more characters: a token can be as long as a file."""
+"""Largest total length of a table's words, in characters, by the same rule: a token can be as long as a file."""
 OUTSIDE_IDS = 2
 """Word ids 0 and 1 are the places before and after a sentence."""
 
@@ -47,17 +47,20 @@ LONGEST_PROBE = 4096
 
 
 class FeatureError(ValueError):
-    """Weights that do not belong to the feature set, or that no training can have made."""
+    """Weights do not belong to the feature set, or cannot come from training."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureWeights:
-    """Weights of a feature set as flat read-only arrays (shared between processes without a copy).
+    """Weights of a feature set as flat read-only arrays, which processes share without a copy.
 
-    Attribute r gives ``weight[i]`` nats to ``label[i]`` for start[r] ≤ i < start[r + 1]. Single and
-    window attributes are found by the hash of their string, conjunctions by the hash of their
-    value ids, value ids by the hash of the value. Hashes have 64 bits and do not collide within a
-    model; that a foreign string hits one of a million has a chance of 5 in 10^14.
+    ``start``, ``label``, ``weight``: attribute r gives weight[i] nats to label[i] for start[r] ≤ i < start[r + 1]
+    ``attribute_keys``, ``attribute_rows``: hash table of single and window attributes, by their string
+    ``conjunction_keys``, ``conjunction_rows``: hash table of conjunctions, by their value ids
+    ``value_keys``, ``value_rows``: hash table of value ids, by the value
+
+    Hashes have 64 bits and do not collide within a model. An unknown string hits one of a million hashes with a chance
+    of 5 in 10^14.
     """
 
     start: NDArray[np.int64]
@@ -81,9 +84,9 @@ class FeatureWeights:
         return FeatureWeights, tuple(vars(self).values())
 
     def check(self, labels: int) -> None:
-        """Raises `FeatureError` where a kernel would read outside an array, search without end, or add up no number.
+        """Checks the arrays of a model with so many labels, since kernels check nothing themselves.
 
-        Of a model of so many labels. Kernels look at nothing themselves.
+        Raises `FeatureError` where a kernel would read outside an array, search without end, or sum to no number.
         """
         rows, entries = len(self.start) - 1, len(self.weight)
         if rows < 0 or self.start[0] != 0 or self.start[-1] != entries or np.any(np.diff(self.start) < 0):
@@ -207,11 +210,14 @@ def hash_table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDA
 
 
 class WordRows:
-    """Rows of one column's distinct words; grows with new words and lasts across batches.
+    """Word tables of one column: rows for its V distinct words; they grow with new words and last across batches.
 
-    ``singles`` (K, V, L) sums the single features at each of ``offsets`` (K,). For window w,
-    ``found[w]`` (V,) is the word's attribute and ``windows[w]`` (V, L) its weights. ``values``
-    (E, V) are value ids of the conjoined sources of this column, listed in ``conjoined``.
+    ``offsets`` (K,): offsets of single templates
+    ``singles`` (K, V, L): summed weights of the single features at each offset
+    ``found[w]`` (V,): attribute of each word in window w
+    ``windows[w]`` (V, L): weights of that attribute
+    ``conjoined`` (E,): sources of this column that conjunctions read
+    ``values`` (E, V): value ids of these sources
     """
 
     def __init__(self, features: FeatureSet, weights: FeatureWeights, column: str, width: int) -> None:

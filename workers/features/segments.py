@@ -1,9 +1,11 @@
-"""What a segment of a sentence says beyond the features of its tokens: its ends, what stands around it, all of it.
+"""Features of segments, beyond those of their tokens (Fersini et al. 2014 §4, after Sarawagi & Cohen 2004).
 
-Fersini et al. (2014) §4, after Sarawagi & Cohen (2004): all features of a token again for the first and for the last
-token of a segment; words and patterns of capitals of the three tokens before and after it, each by its place; the words
-of the whole segment; and its pattern, that of its words with runs of the same as one. The ends are features of one
-token, so they are feature sets like any other. A whole segment is found by its hash: those of gold segments are kept.
+- First and last token: all token features again, for each of the two.
+- Context: words and patterns of capitals of the three tokens before and three tokens after the segment, by place.
+- Whole segment: its words; and its pattern, the patterns of its words with runs of one pattern as one.
+
+Features of the first and the last token are those of one token, so they are feature sets like any other. A whole
+segment is looked up by its hash in a table of the gold segments.
 """
 
 from __future__ import annotations
@@ -23,19 +25,19 @@ from concord.workers.features.scorer import FeatureError, check_table, code_poin
 from concord.workers.features.templates import PATTERN, WORD, FeatureSet, Single
 
 WINDOW = 3
-"""Tokens before and after a segment that are looked at."""
+"""Number of tokens before and after a segment that features read."""
 
 WHOLE = (WORD, PATTERN)
-"""What the tokens of a whole segment are told by; runs of one pattern count as one token."""
+"""Sources by which a whole segment is hashed; a run of tokens with one pattern counts as one token."""
 
 
 def first_features(features: FeatureSet) -> FeatureSet:
-    """What the first token of a segment is told by; places count from it."""
+    """Feature set of the first token of a segment, with the context before it; offsets count from that token."""
     return _with_window(features, range(-WINDOW, 0))
 
 
 def last_features(features: FeatureSet) -> FeatureSet:
-    """What the last token of a segment is told by; places count from it."""
+    """Feature set of the last token of a segment, with the context after it; offsets count from that token."""
     return _with_window(features, range(1, WINDOW + 1))
 
 
@@ -62,7 +64,9 @@ class WholeSegments:
 
     @classmethod
     def of(cls, batch: Batch, start: Ints, size: Ints, least: int) -> WholeSegments:
-        """Those of segments of a batch of which at least so many have the same words, or the same pattern.
+        """Table of the words and patterns that at least ``least`` of the given segments of a batch share.
+
+        ``start``, ``size``: first token and length of each segment
 
         Raises `FeatureError` where two hashes collide.
         """
@@ -93,7 +97,8 @@ class WholeSegments:
 
 
 def _told(batch: Batch) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.bool_], np.uint64]]:
-    """Hashes (N,) of what each token is told by, whether it repeats the last, and where those of segments start."""
+    """For each of `WHOLE`: hash (N,) of each token's value, mask (N,) of tokens that repeat the one before, and the
+    seed of segment hashes."""
     tokens = batch.columns[TOKENS]
     words = [clean(word) for word in tokens.values]
     for source in WHOLE:

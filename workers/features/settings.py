@@ -1,4 +1,4 @@
-"""Options of what features look at: windows around a token, and clusters of words."""
+"""Options of features: windows around a token, and word clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from concord.schemas.settings import (
 
 
 class TrigramWindow(StrEnum):
-    """What is looked at around a token."""
+    """Features of a window around a token."""
 
     WORDS = "words"
     """Words and how they are written."""

@@ -30,7 +30,7 @@ from concord.workers.features.mentions import MENTION_COLUMNS
 from concord.workers.parts import Group, Registry
 
 BEFORE, AFTER = "<s>", "</s>"
-"""The values of places before and after the sentence, whatever the extractor, if it gives one value."""
+"""Values of places before and after the sentence, for every extractor that gives exactly one value."""
 POS = "pos"
 CASE = "case"
 """Derived column: how the sentence is capitalised, see `workers.features.derived`."""
@@ -226,18 +226,18 @@ SENTENCE: tuple[AttributeTemplate, ...] = (
     Single(Source(OPENING)),
     _pair(Source(OPENING), 0, PATTERN, 0),
 )
-"""What kind of sentence and document the token is in: sports tables, headlines and datelines are told by
-their capitals, their length and their first word."""
+"""Features of the token's sentence and document: capitals, length and first word tell sports tables, headlines and
+datelines apart."""
 
 RICH_WORDS: tuple[AttributeTemplate, ...] = CORE + SENTENCE
 
 RICH_TAGS: tuple[AttributeTemplate, ...] = (*FINKEL_TAGS, *_singles(TAG, -2, 2))
 
 MENTIONS: tuple[AttributeTemplate, ...] = tuple(Single(Source(name)) for name in MENTION_COLUMNS)
-"""What the document says of the word elsewhere, see `workers.features.mentions`."""
+"""Features of the word's other mentions in the document, see `workers.features.mentions`."""
 
 ANSWER_COLUMNS = ("answer-word", "answer-type", "answer-entity", "answer-longer")
-"""What a first model answered elsewhere in the document, see `workers.models.answers`."""
+"""Columns of a first model's labels elsewhere in the document, see `workers.models.answers`."""
 
 _ANSWERS = tuple(map(Source, ANSWER_COLUMNS))
 
@@ -335,7 +335,7 @@ SUMMARIES = {
 
 
 class FeatureSetError(UsageError):
-    """A feature set that is not there, or that lacks what it needs."""
+    """A feature set does not exist, or lacks a file or list that it needs."""
 
 
 def cluster_templates(clusters: Clusters) -> tuple[AttributeTemplate, ...]:
@@ -345,7 +345,7 @@ def cluster_templates(clusters: Clusters) -> tuple[AttributeTemplate, ...]:
 
 
 def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
-    """Whole matches at and beside the token, and what its word is in phrases, by one of `READINGS`."""
+    """Templates of a reading of a list: whole matches at and beside the token, and the roles of its word in phrases."""
     whole, *parts = map(Source, column_names(reading))
     return (*_singles(whole, -1, 0, 1), *map(Single, parts))
 

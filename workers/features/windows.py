@@ -1,7 +1,7 @@
-"""Instances of fixed length: a value a feature for each token, from a window around it (Canisius et al. 2011 §6).
+"""Instances for memory-based learners: one value per feature for each token, from a window around it.
 
-Memory-based learners compare instances feature by feature, so that every token has every feature. What lies beyond the
-sentence has a value of its own, `BEYOND`, which no token has.
+Canisius et al. (2011) §6. Such learners compare instances feature by feature, so every token has a value of every
+feature. Places beyond the sentence have the value `BEYOND`, which no token has.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One shard: read, label, report, write; and the Ray actor around it."""
+"""Labelling one shard: read it, label its documents, count, and write the output."""

@@ -1,14 +1,15 @@
-"""How sure each entity of an answer is: its marginal probability, and its certified margin.
+"""Confidence of each entity of an answer: its marginal probability, and its certified margin.
 
-The margin of an entity is the score of the answer less that of the best labelling that does not have exactly this
-entity, borders and type, in nats: local scores, rows and agreements count. Such a labelling has another label than the
-entity's at one of its tokens, or has all of them and goes on before or after. Each of these cases only forbids labels
-at tokens, so it is a problem as any other, and together they are all labellings without the entity:
+The margin of an entity is the score of the answer minus the score of the best labelling without exactly this entity
+(borders and type), in nats; local scores, rows and agreements all count. A labelling without the entity either has
+another label at one of the entity's tokens, or has all its labels and the span continues before or after. Each of these
+cases only forbids labels at tokens, so it is an ordinary problem, and together they are all labellings without the
+entity:
 
     margin = score(answer) − max over cases of the best score in it ≥ score(answer) − max over cases of a proven bound.
 
-Without penalties a case is one Viterbi pass over the entity's sentence. Otherwise cases are solved by falling local
-optimum until the next one's is no better than what was found.
+Without penalties a case is one Viterbi pass over the entity's sentence. Otherwise cases are solved in descending order
+of their local optimum, until the next one's is no better than what was found.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NOWHERE = -np.inf
 
 
 class Entity(NamedTuple):
-    """Start and end (exclusive), tokens, and type."""
+    """An entity: its first token, its end (exclusive) and its type."""
 
     start: int
     end: int
@@ -46,7 +47,12 @@ class Entity(NamedTuple):
 
 
 class Rival(NamedTuple):
-    """The best labelling found that lacks an entity, and what no such labelling exceeds; both in nats."""
+    """Best labelling without an entity.
+
+    ``score``: of the best one found, in nats
+    ``bound``: upper bound for all of them, in nats
+    ``by_solver``: whether the bound rests on a solver's word
+    """
 
     score: float
     bound: float
@@ -54,13 +60,13 @@ class Rival(NamedTuple):
 
 
 def margin_decoder(settings: RunSettings) -> Decoder:
-    """How margins are proven: with the run's options where it runs the same engine, and its seed."""
+    """Decoder that proves margins, with the run's seed, and with its options if the run uses the same engine."""
     options = settings.options if settings.engine == PROVER else {}
     return Decoder.of(PROVER, options, seed=settings.seed, budget=Budget(work=settings.margin_work))
 
 
 def confidence(problem: Prepared, answer: Decoded, doc_id: str, settings: RunSettings) -> Confidence:
-    """What ``settings`` ask for of each entity of an answer to ``problem``."""
+    """Confidence of each entity of an answer to ``problem``, as far as ``settings`` ask for it."""
     spans = problem.labels.spans(answer.labels, problem.potentials.sentence_starts)
     probability = span_marginals(problem, spans)
     if settings.confidence == "marginal":
@@ -75,7 +81,7 @@ def confidence(problem: Prepared, answer: Decoded, doc_id: str, settings: RunSet
 
 @dataclass(frozen=True, eq=False)
 class _Prover:
-    """Margins of one answer."""
+    """Proves the margins of one answer's entities."""
 
     problem: Prepared
     answer: Decoded
@@ -83,7 +89,7 @@ class _Prover:
     decoder: Decoder
 
     def margin(self, entity: Entity) -> tuple[float, MarginStatus]:
-        """Nats, and what is known of them."""
+        """Margin of an entity in nats, and its status: exact, exact by a solver's word, or only a bound."""
         rival = self._rival(entity)
         nats = self.answer.objective - rival.bound
         if rival.bound > rival.score + TOLERANCE:
@@ -99,7 +105,7 @@ class _Prover:
         return best
 
     def _cases(self, entity: Entity) -> list[tuple[float, Potentials, Labels]]:
-        """Each case's local optimum in nats, that of the greatest first, its potentials, and labels to start from."""
+        """Cases by descending local optimum: that optimum in nats, the case's potentials, and labels to start from."""
         p = self.problem.potentials
         first, last = _sentence(p, entity.start)
         own = p.part(first, last)
@@ -157,7 +163,7 @@ def lacking(unary: Floats, labels: LabelSet, entity: Entity) -> Iterator[Floats]
 
 
 def _limited(unary: Floats, *allowed: tuple[int, NDArray[np.bool_]]) -> Floats:
-    """The scores with some labels alone at some tokens: each token with those allowed (L,)."""
+    """Unary scores in which each given token has only its allowed labels, a mask (L,)."""
     case = unary.copy()
     for t, labels in allowed:
         case[t, ~labels] = -np.inf

@@ -1,4 +1,4 @@
-"""Whose fault a wrong entity is: the search's or the model's, as the proofs of another engine tell."""
+"""Error analysis: whether a wrong entity is a search error or a model error, by the proofs of another engine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from concord.workers.labelling.report import with_gold
 
 @dataclass
 class ErrorAnalysis:
-    """Errors of one engine on documents with gold, beside the answers of an engine that proves its own.
+    """Errors of the ``examined`` engine on documents with gold, compared with the answers of an engine with proofs.
 
-    Without an ``examined`` engine nothing is counted.
+    Nothing is counted where ``examined`` is None.
     """
 
     examined: Decoder | None
@@ -33,7 +33,7 @@ class ErrorAnalysis:
 
     @classmethod
     def by(cls, settings: RunSettings) -> ErrorAnalysis:
-        """As a run asks for it: of `RunSettings.errors_of` with its defaults and the run's seed."""
+        """Error analysis of a run: examines `RunSettings.errors_of`, with its default options and the run's seed."""
         return cls(None if settings.errors_of is None else Decoder.of(settings.errors_of, seed=settings.seed))
 
     def add(self, document: Document, problem: Problem, answer: Decoded) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a document whose hard constraints cannot all hold."""
+"""Fallback for documents in which the hard constraints cannot all hold."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from concord.schemas.run import OnInfeasible
 from concord.workers.inference.core.prepared import Prepared
 
 PROVEN, NOT_FOUND = "no labelling keeps", "found no labelling that keeps"
-"""What a reject's reason says first."""
+"""Beginnings of a reject's reason."""
 
 
 def breaks_something_hard(decoded: Decoded) -> bool:
-    """Does the answer break a hard constraint, proven to be unavoidable or not?"""
+    """Whether the answer breaks a hard constraint, be that proven to be unavoidable or not."""
     return decoded.objective == -math.inf
 
 
@@ -30,12 +30,11 @@ def fallback(
     weight: float,
     solve: Callable[[Problem], Decoded],
 ) -> Decoded:
-    """The answer that goes out for a document without one that keeps the hard constraints.
+    """Answer for a document for which no labelling was found that keeps the hard constraints.
 
-    It carries the Viterbi labels and the engine's status, `Status.INFEASIBLE` where that is
-    proven. Under ``relax`` it is the answer of ``solve`` to the problem with hard constraints at
-    ``weight`` nats a unit, with `Status.RELAXED` and that problem's scores. An engine that proves
-    nothing (`Status.TIMEOUT`) found none; whether there is one is then not known.
+    It has the Viterbi labels and the engine's status: `Status.INFEASIBLE` where it is proven that no labelling keeps
+    them, `Status.TIMEOUT` where that is not known. Under the policy ``relax`` it is instead the answer of ``solve`` to
+    the problem with hard constraints at ``weight`` nats a unit, with `Status.RELAXED` and that problem's scores.
     """
     if policy == "relax":
         soft = solve(problem.relaxed(weight))
@@ -53,12 +52,12 @@ def fallback(
 
 
 def is_reason(text: str) -> bool:
-    """Is it one that `reason` gives?"""
+    """Whether a text is a reason that `reason` gives."""
     return text.startswith(PROVEN) or NOT_FOUND in text
 
 
 def reason(decoded: Decoded, names: tuple[str, ...]) -> str:
-    """Why a document is rejected; ``names`` (K,) are the constraints."""
+    """Reason of the reject of a document without a feasible answer; ``names`` (K,) are the constraints."""
     start = PROVEN if decoded.status is Status.INFEASIBLE else f"the engine ({decoded.status}) {NOT_FOUND}"
     broken = [names[k] for k in np.flatnonzero(np.isinf(decoded.score.penalties)).tolist()]
     if not broken:

@@ -1,4 +1,4 @@
-"""Labels a batch: scores its documents, decodes each by itself, and falls back where no answer keeps what is hard."""
+"""Labelling a batch: scoring its documents, decoding each, and a fallback where no answer keeps hard constraints."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ from concord.workers.labelling.report import check_gold
 from concord.workers.models.model import Model, local_scores
 
 SCORE_TOKENS = 100_000
-"""Tokens scored at once: bounds the memory of the unary table, whatever the size of a row group."""
+"""Largest number of tokens scored at once, which bounds the memory of the unary table."""
 
 
 @dataclass
 class Labelled:
-    """A batch with its answers: one `Decoded` a document, and the Viterbi labelling it is compared to.
+    """Answers to a batch; the lists have an entry for each labelled document, in order.
 
-    ``refused`` are the documents that cannot be labelled, by their place in the batch, with the reason;
-    the lists have the others, in order. ``first`` holds the Viterbi labels of each document, ``before``
-    their score under the constraints. ``infeasible`` counts documents without an answer that keeps the
-    hard constraints, ``infeasible_rejected`` those among ``refused``. ``cpu_seconds`` are this process's
-    while the engine was at each document.
+    ``decoded``: the answer
+    ``first``: its Viterbi labels
+    ``before``: the score of these under the constraints
+    ``cpu_seconds``: CPU seconds of this process while the engine worked on the document
+    ``refused``: reason by place in the batch, for documents that cannot be labelled
+    ``infeasible``: number of documents without an answer that keeps the hard constraints
+    ``infeasible_rejected``: number of these among ``refused``
     """
 
     decoded: list[Decoded] = field(default_factory=list)
@@ -77,7 +79,7 @@ def check_settings(settings: RunSettings) -> RunSettings:
 
 
 def run_decoder(settings: RunSettings) -> Decoder:
-    """How a run decodes each document: engine, options, seed and budget. Raises `EngineError`."""
+    """Decoder of a run, with its engine, options, seed and budget. Raises `EngineError`."""
     budget = Budget(settings.seconds, settings.work)
     return Decoder.of(settings.engine, settings.options, seed=settings.seed, budget=budget)
 
@@ -176,7 +178,7 @@ def _without_what_is_hard(
     decoder: Decoder,
     settings: RunSettings,
 ) -> Decoded:
-    """What goes out where no answer keeps the hard constraints. Raises `DocumentError` where nothing may."""
+    """Answer by the run's policy where none keeps the hard constraints. Raises `DocumentError` if that is to reject."""
     labelled.infeasible += 1
     answer = fallback(
         problem,

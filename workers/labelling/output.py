@@ -1,7 +1,8 @@
-"""What each shard writes, and how a finished shard is known again.
+"""Output files of a shard, and the marker by which a finished shard is recognised.
 
-A run's folder keeps the work of its shards in a store, by key: what a key names is the same, byte for byte, whoever
-did it and whenever, but for ``_times/``. A shard's marker is written last. See `flows.runfolder` for what readers see.
+The run's folder keeps the output of shards in a store, by key. Files of one key are the same, byte for byte, whoever
+wrote them and when, except those in ``_times/``. A shard's marker is written last. See `flows.runfolder` for the part
+that readers see.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CERTIFICATES = "_certificates"
 """Folders; readers of Parquet data sets leave out those that start with ``_``."""
 
 NAME_LENGTH = 32
-"""Digits of a shard's key that make the name of its files: 128 bits."""
+"""Number of hex digits of a shard's key in the names of its files: 128 bits."""
 
 
 def shard_key(shard: Shard, key: RunKey) -> str:
@@ -39,7 +40,7 @@ def shard_name(shard: Shard, key: RunKey) -> str:
 
 
 def finished(shard: Shard, key: RunKey, store: Path) -> ShardMarker | None:
-    """The marker of a shard that need not be done again: same key, and neither it nor its files are damaged."""
+    """Marker of a shard that is finished; None unless marker and files are undamaged and the key is the same."""
     marker = read_marker(store / MARKERS / f"{shard_name(shard, key)}.json")
     if marker is None or marker.key != shard_key(shard, key):
         return None
@@ -59,12 +60,12 @@ def read_marker(path: Path) -> ShardMarker | None:
 
 
 def write_marker(marker: ShardMarker, store: Path) -> None:
-    """Says that the shard is done; its files have to be on the disk. Raises `OutputError`."""
+    """Writes the marker of a finished shard, whose files must already be on the disk. Raises `OutputError`."""
     write_whole(store / MARKERS / f"{marker.key[:NAME_LENGTH]}.json", seal(marker.model_dump(mode="json")))
 
 
 def intact(path: Path, entry: FileDigest) -> bool:
-    """Is the file there with the bytes that were written?"""
+    """Whether the file exists with the bytes that were written."""
     try:
         if path.stat().st_size != entry.bytes:
             return False
@@ -82,7 +83,7 @@ def write_table(table: pa.Table, root: Path, folder: str, name: str) -> FileDige
 
 
 def without_place(rejects: Sequence[Reject], shard: Shard) -> tuple[RowReject, ...]:
-    """The rejects as they are for these rows in any file: rows count from the shard's first."""
+    """Rejects without their place in a file: row numbers count from the shard's first row."""
     return tuple(
         RowReject(row=None if r.row is None else r.row - shard.first_row, doc_id=r.doc_id, reason=r.reason)
         for r in rejects
@@ -90,7 +91,7 @@ def without_place(rejects: Sequence[Reject], shard: Shard) -> tuple[RowReject, .
 
 
 def in_place(rejects: Sequence[RowReject], shard: Shard) -> list[Reject]:
-    """The inverse of `without_place`, where the shard stands now; a repeat is told where the earlier one stands."""
+    """Inverse of `without_place` for the shard's present place; the reason of a repeat gets the earlier one's place."""
     earlier = {(row, REPEATED): reason for row, reason in shard.repeats}
     return [
         Reject(

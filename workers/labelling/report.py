@@ -64,14 +64,14 @@ class LabelledAnswers(Protocol):
 
     @property
     def errors(self) -> Errors:
-        """What another engine got wrong, where a proof tells."""
+        """Error analysis of another engine."""
         ...
 
 
 def report_of(
     batch: Batch, answers: LabelledAnswers, *, labels: LabelSet, names: Sequence[str], rejected: int
 ) -> ShardReport:
-    """CountsByName of a batch; ``names`` (K,) are the constraints.
+    """Report of a batch's counts; ``names`` (K,) are the constraints.
 
     Raises `LabelError` where gold labels do not fit the model's label scheme.
     """
@@ -111,7 +111,7 @@ def report_of(
 
 
 def _measures(pair: Pair) -> dict[str, CountsByName]:
-    """The counts of those measures that suggest themselves."""
+    """Counts by the default measures (`suggested`)."""
     return {name: counts.as_dict() for name, counts in measured(pair, suggested(pair.labels, pair.batch)).items()}
 
 

@@ -1,4 +1,4 @@
-"""Labels one shard: reads it, labels its batch, and writes what came of it. No Ray here."""
+"""Labelling of one shard: reads it, labels its batch, and writes the output. No Ray here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from concord.workers.models.model import Model, text_tokenizer
 VITERBI_LABELS = "viterbi_labels"
 """Extra column of the predictions: the chain's own answer, so that every change can be explained."""
 VITERBI_LOCAL, VITERBI_PENALTY = "viterbi_local", "viterbi_penalty"
-"""Extra columns: its nats under the model alone, and what the constraints would have charged it."""
+"""Extra columns of the Viterbi labels: their local score, and their penalty under the constraints, in nats."""
 
 
 def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: RunKey, store: Path) -> ShardResult:

@@ -1,4 +1,4 @@
-"""Compiles all that a run's engine may need, on a document made to need it."""
+"""Warm-up: compiles all kernels that a run's engine may need, on a document made for that."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from concord.workers.labelling.labelled import label_batch
 from concord.workers.models.model import Model
 
 SENTENCES, TOKENS = 3, 25
-"""What of the sample is taken: so little that every proof ends soon."""
+"""Largest number of sentences and of tokens taken from the sample; few, so that every proof ends soon."""
 
 COPIES = 2
-"""How often it stands in the document: every span has a copy to agree with."""
+"""Number of copies of these in the document, so that every span has another to agree with."""
 
 WARM_WORK = 1_000
-"""Limit of an engine's work on it: to reach a kernel is enough."""
+"""Work limit of an engine on the document; it only has to reach every kernel."""
 
 SAMPLER_WORK = 6_000_000
-"""The same for those that count steps of a sampler, which has to end before what it found is settled or relaxed."""
+"""Work limit of engines that count steps of a sampler: it must end before its result is settled or relaxed."""
 
 SAMPLERS = ("gibbs", "certify")
 
 
 @dataclass(frozen=True)
 class _Noise:
-    """Scores by chance: copies of a sentence get labels that disagree, and constraints are broken."""
+    """Model with random scores, so that copies of a sentence get different labels, and constraints are broken."""
 
     labels: LabelSet
     digest: str = "noise"

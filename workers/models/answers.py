@@ -1,8 +1,9 @@
-"""What a first model answered elsewhere in the document, as columns for a second one.
+"""Feature columns for a second-stage model, made from a first model's labels elsewhere in the same document.
 
-Krishnan & Manning (2006) §3: the majority label of a word's other occurrences ("token majority"), of an entity's other
-mentions ("entity majority"), and of longer entities that hold it ("superentity majority"). A token's own answer, or its
-own entity's, is never among those that are counted, and each document is seen by itself.
+Krishnan & Manning (2006) §3. Each token gets the majority label of the other occurrences of its word ("token
+majority"), of the other mentions of its entity ("entity majority"), and of longer entities that contain it
+("superentity majority"). The token's own label, or that of its own entity, is never counted, and each document is
+counted by itself.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from concord.workers.features.mentions import NOTHING, Mentions
 from concord.workers.features.templates import ANSWER_COLUMNS
 
 LONGEST_ENTITY = 6
-"""Entities longer than this many tokens are compared by their words one by one alone."""
+"""Longest entity that is compared as a whole, in tokens; of a longer one only the single words are compared."""
 
 
 class Answered(NamedTuple):
-    """A batch of N tokens with the first model's M entities.
+    """A batch of N tokens with the M entities that the first model found in it.
 
-    ``word`` (N,) numbers the words of each document, in lower case; ``keys`` (N, LONGEST_ENTITY) the sequences of words
-    that come again in it. ``type`` (N,) is the type that each token was given, T outside.
+    ``word`` (N,): id of each token's word in lower case, numbered per document
+    ``keys`` (N, LONGEST_ENTITY): id of the word sequence of each length from this token on, if the document repeats it
+    ``spans``: the M entities
+    ``type`` (N,): type given to each token; T (the number of types) outside all entities
+    ``types``: names of the T types
     """
 
     word: Ints
@@ -47,7 +51,7 @@ class Answered(NamedTuple):
         return cls(word, keys, labels.spans(found, batch.sentence_starts), kind, labels.types)
 
     def entity_keys(self) -> Ints:
-        """(M,) the key of each entity's words, `NO_KEY` for one that is long or comes once."""
+        """(M,) the key of each entity's words; `NO_KEY` if it is longer than `LONGEST_ENTITY` or occurs only once."""
         size = self.spans.end - self.spans.start
         short = size <= LONGEST_ENTITY
         keys = np.full(len(self.spans), NO_KEY, np.int64)
@@ -56,7 +60,7 @@ class Answered(NamedTuple):
 
 
 def answer_columns(batch: Batch, labels: LabelSet, found: Labels) -> dict[str, Column]:
-    """`ANSWER_COLUMNS` of a batch, by the labels (N,) that a first model found in it."""
+    """The columns `ANSWER_COLUMNS` of a batch, from the labels (N,) that the first model gave it."""
     a = Answered.of(batch, labels, found)
     types = len(a.types)
     by_word = _counted(a.word, a.type, int(a.word.max(initial=-1)) + 1, types + 1)[a.word]
@@ -69,9 +73,10 @@ def answer_columns(batch: Batch, labels: LabelSet, found: Labels) -> dict[str, C
 
 
 def _of_entities(a: Answered) -> tuple[Ints, Ints]:
-    """(N,) the majority of the other mentions of each token's entity, and of the longer entities around its words.
+    """Two arrays (N,): the majority type of the other mentions of each token's entity, and of longer entities that
+    contain its words.
 
-    A token outside all entities stands for its word alone. −1 where there is none.
+    A token outside all entities is looked up by its single word. −1 where nothing was counted.
     """
     types, size = len(a.types), int(a.keys.max(initial=-1)) + 1
     keys, kind = a.entity_keys(), a.spans.type.astype(np.int64)
@@ -93,7 +98,7 @@ def _of_entities(a: Answered) -> tuple[Ints, Ints]:
 
 
 def _parts(a: Answered, size: int) -> Ints:
-    """(K, T) how often each sequence of words is a proper part of entities of each type; twice in one counts twice."""
+    """(K, T) how often each word sequence is a proper part of an entity of each type; twice in one counts twice."""
     counts = np.zeros((size, len(a.types)), np.int64)
     length = a.spans.end - a.spans.start
     for width in range(1, LONGEST_ENTITY + 1):
@@ -106,7 +111,7 @@ def _parts(a: Answered, size: int) -> Ints:
 
 
 def _counted(rows: Ints, columns: Ints, count: int, width: int) -> Ints:
-    """(count, width) how often each row and column come together."""
+    """Contingency table (count, width): how often each row id occurs with each column id."""
     table: Ints = np.bincount(rows * width + columns, minlength=count * width).reshape(count, width)
     return table
 

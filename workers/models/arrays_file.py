@@ -1,7 +1,7 @@
-"""Arrays one after another in one file, read back without trusting a byte of it.
+"""File of several arrays, one after another; a reader checks every byte before it trusts it.
 
-An ``.npz`` would hold the time of writing, and so break its own hash. Each array is written in NumPy's
-own format, version 1.0.
+Each array is in NumPy's own format, version 1.0. An ``.npz`` would not do: it holds the time of writing, so files of
+equal arrays would not have equal hashes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from numpy.typing import NDArray
 HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(?s:..)\{'descr': '([<|=][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
 )
-"""The only header that `write_arrays` makes; NumPy's own reader evaluates it, and allocates what it says."""
+"""The only form of header that `write_arrays` makes. NumPy's own reader would evaluate a header and allocate the size
+that it states."""
 
 LONGEST_HEADER = 256
 
 
 class ArraysFileError(ValueError):
-    """A file that does not hold the arrays it should; the message names the array and the fault."""
+    """A file does not hold the expected arrays; the message names the array and the fault."""
 
 
 class ArrayKind(NamedTuple):
-    """What an array has to be: its name in messages, its type and its number of axes."""
+    """Expected form of an array in a file: its name (for messages), its dtype and its number of axes."""
 
     name: str
     dtype: str
@@ -43,7 +44,7 @@ def write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> None:
 
 
 def read_arrays(path: Path, kinds: Sequence[ArrayKind]) -> list[NDArray[Any]]:
-    """The arrays of a file, which has these and nothing else. Raises `ArraysFileError`."""
+    """Arrays of a file, one for each kind. Raises `ArraysFileError` where the file holds anything else."""
     data = path.read_bytes()
     arrays: list[NDArray[Any]] = []
     at = 0
@@ -61,7 +62,7 @@ def read_arrays(path: Path, kinds: Sequence[ArrayKind]) -> list[NDArray[Any]]:
         at = first + count * dtype.itemsize
         if at > len(data):
             raise ArraysFileError(f"array {kind.name!r} goes beyond the end of the file")
-        # A copy, because bytes are not aligned, and numba compiles anew for what is not.
+        # A copy, because the file's bytes are not aligned, and numba compiles kernels anew for unaligned arrays.
         arrays.append(np.frombuffer(data, dtype, count, first).reshape(shape).copy())
     if at != len(data):
         raise ArraysFileError(f"{len(data) - at} bytes after the last array")

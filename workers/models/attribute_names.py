@@ -1,4 +1,4 @@
-"""The names of a CRF's attributes, row by row of its weights: for a start from them, and for export."""
+"""File of a CRF's attribute names, one per row of its weights; read by warm starts of training and by export."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def write_names(path: Path, names: pa.ChunkedArray) -> None:
 
 
 def read_names(folder: Path, manifest: Manifest, count: int) -> pa.ChunkedArray:
-    """The ``count`` names (A,) as strings, of a folder whose files were checked.
+    """Attribute names (A,) of a model folder whose file hashes were checked; A must be ``count``.
 
-    Raises `ModelError` where it has none, or others than the model's: a hash can be mended.
+    Raises `ModelError` where the folder has no such file, or where the names are not ``count`` different strings (a
+    matching hash does not prove them: it can be mended).
     """
     if ATTRIBUTES_FILE not in manifest.files:
         raise ModelError(f"{folder}: the model does not keep the names of its attributes; train it with lbfgs or sgd")

@@ -1,14 +1,18 @@
-"""Agreement over the corpus: what a model says of a word elsewhere, as a prior for each document.
+"""Agreement over the corpus: a prior for each token from the labels that its word gets in other documents.
 
-Krishnan & Manning (2006) let a second model see what a first one says of a word over the whole corpus. Here a first
+Krishnan & Manning (2006) let a second model see a first model's labels of a word over the whole corpus. Here a first
 pass counts the labels that Viterbi gives to each word, and the counts n become local scores. A token of document d
-whose word is w gets for a label of type c (or outside all spans)
+whose word is w gets, for a label of type c (or outside all spans),
 
     s · log( (n₋d(w, c) + a · π(c)) / (n₋d(w) + a) / π(c) ) nats,
 
-where n₋d leaves out what the first pass said in d itself, π is the share of c in the corpus, s the scale, and a the
-number of tokens that π stands for. A word that no other document has changes nothing. An answer then depends on the
-corpus that was counted, which the set's digest stands for.
+    n₋d   counts of the first pass without those of document d itself
+    π(c)  share of c among the tokens of the corpus
+    s     scale
+    a     number of tokens that π stands for
+
+A word that no other document has changes nothing. An answer thus depends on the corpus that was counted, which is why
+the constraint set's digest covers the counts.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
 
 SUFFIX = ".parquet"
-"""By which a file of counts is told from a file of declared constraints."""
+"""Suffix of a file of counts; a file of declared constraints has another one."""
 WORD, OUTSIDE = "word", "outside"
 TITLE = "agreement over the corpus"
 ABOUT = b"concord.agreement"
@@ -46,11 +50,11 @@ ABOUT = b"concord.agreement"
 
 
 class AgreementFileError(InputError):
-    """A file of counts that is missing or damaged, or made for other labels."""
+    """A file of counts is missing or damaged, or was made for other labels."""
 
 
 class About(BaseModel):
-    """What a file of counts says of itself: the model that labelled, its types, and how strong the prior is."""
+    """Metadata of a file of counts: digest of the model that labelled, its span types, and strength of the prior."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,9 +65,11 @@ class About(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class AnswerCounts:
-    """How often each word of a corpus got which type; counts of parts of a corpus add up.
+    """Counts of words and the types that Viterbi gave them; counts of parts of a corpus add up (`merge`).
 
-    ``words`` (V,) stand in the order of their letters; ``counts`` (V, T + 1) has tokens outside all spans first.
+    ``documents``, ``rejected``: numbers of documents that were counted, and of rejects
+    ``words`` (V,): the vocabulary, sorted
+    ``counts`` (V, T + 1): tokens of each word by type; column 0 counts tokens outside all spans
     """
 
     documents: int
@@ -73,12 +79,12 @@ class AnswerCounts:
 
     @classmethod
     def none(cls, labels: LabelSet, *, rejected: int = 0) -> AnswerCounts:
-        """Of no document but rejected ones."""
+        """Counts of no documents, only of rejects."""
         return cls(0, rejected, (), np.zeros((0, len(labels.types) + 1), np.int64))
 
     @classmethod
     def of(cls, batch: Batch, potentials: Potentials, labels: LabelSet, *, rejected: int = 0) -> AnswerCounts:
-        """What Viterbi says of the words of a batch; ``potentials`` are the model's own."""
+        """Counts of a batch by its Viterbi labels; ``potentials`` are the model's own, with no prior added."""
         column, kinds = batch.columns[TOKENS], len(labels.types) + 1
         counts = np.zeros((len(column.values), kinds), np.int64)
         np.add.at(counts, (column.codes, _kinds(potentials, labels)), 1)
@@ -95,7 +101,7 @@ class AnswerCounts:
 
     @classmethod
     def _sorted(cls, documents: int, rejected: int, words: Iterable[str], counts: NDArray[np.int64]) -> AnswerCounts:
-        """Each word once, if it was counted at all."""
+        """Sums rows of equal words, sorts by word and drops words without counts."""
         given = list(words)
         names = sorted(set(given))
         place = {word: i for i, word in enumerate(names)}
@@ -106,14 +112,14 @@ class AnswerCounts:
 
 
 def _kinds(potentials: Potentials, labels: LabelSet) -> Ints:
-    """(N,) 0 for a token outside all spans in Viterbi's answer, or 1 more than its type."""
+    """(N,) column of `AnswerCounts.counts` for each token's Viterbi label: 0 outside all spans, otherwise 1 + type."""
     found: Ints = labels.type_of[viterbi(potentials.legal(labels))].astype(np.int64) + 1
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class CorpusAgreement:
-    """The counts as a `ConstraintSet` of local scores alone."""
+    """The prior as a `ConstraintSet`: it grounds no constraints and only adjusts the local scores."""
 
     counts: AnswerCounts
     about: About
@@ -123,11 +129,11 @@ class CorpusAgreement:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """One, if the prior is on."""
+        """Title of the prior; empty where its scale is 0."""
         return (TITLE,) if self.about.settings.scale > 0 else ()
 
     def without(self, title: str) -> CorpusAgreement:
-        """The same switched off. Raises `KeyError` for another title."""
+        """A copy with the prior switched off. Raises `KeyError` for any title other than the prior's."""
         if title not in self.titles:
             raise KeyError(title)
         off = self.about.settings.model_copy(update={"scale": 0.0})
@@ -135,35 +141,35 @@ class CorpusAgreement:
 
     @cached_property
     def digest(self) -> str:
-        """Hex digest of counts, types and strength; not of the model's, which a run's key has."""
+        """Hex digest of counts, types and strength of the prior, without the model's, which is in a run's key."""
         state = hashlib.sha256(repr((self.about.types, self.about.settings, self.counts.words)).encode())
         state.update(self.counts.counts.tobytes())
         return state.hexdigest()
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """Nothing: the prior is local."""
+        """No constraints for any document: the prior is part of the local scores, see `adjust`."""
         del labels
         return [GroundConstraints(LinearRows.none(), ())] * len(batch)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The potentials with the prior added. They have to be the model's own, as the first pass had them."""
+        """Potentials with the prior added. The given ones must be the model's own, as they were in the first pass."""
         if self.about.settings.scale == 0.0 or not len(potentials.unary):
             return potentials
         prior = self._prior(batch, potentials, labels)
         return replace(potentials, unary=potentials.unary + prior[:, labels.type_of + 1])
 
     def _prior(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Floats:
-        """(N, T + 1) nats of each type at each token."""
+        """(N, T + 1) the prior of each type at each token, in nats; column 0 is outside all spans."""
         chosen, share = self.about.settings, self._share
         there = self._rows(batch) - _of_document(batch, _kinds(potentials, labels), len(share))
-        # A document that was not counted, or by another model, has answers of its own that are not among the counts.
+        # Below 0 where the document was not among those counted, or was counted with another model.
         there = np.maximum(there, 0)
         smooth = (there + chosen.tokens * share) / (there.sum(axis=1, keepdims=True) + chosen.tokens)
         prior: Floats = chosen.scale * np.log(smooth / share)
         return prior
 
     def _rows(self, batch: Batch) -> NDArray[np.int64]:
-        """(N, T + 1) the counts of each token's word."""
+        """(N, T + 1) corpus counts of each token's word, zeros for a word that was not counted."""
         column = batch.columns[TOKENS]
         place = np.array([self._places.get(word, len(self._places)) for word in column.values], np.int64)
         table = np.concatenate([self.counts.counts, np.zeros((1, len(self._share)), np.int64)])
@@ -176,14 +182,14 @@ class CorpusAgreement:
 
     @cached_property
     def _share(self) -> Floats:
-        """(T + 1,) of each type in the corpus; none is 0."""
+        """(T + 1,) share π of each type among all tokens, smoothed by one token each so that none is 0."""
         total = self.counts.counts.sum(axis=0) + 1.0
         share: Floats = total / total.sum()
         return share
 
 
 def _of_document(batch: Batch, kinds: Ints, size: int) -> NDArray[np.int64]:
-    """(N, size) how often each token's word has which kind in its own document."""
+    """(N, size) counts by kind of each token's word in the token's own document."""
     column = batch.columns[TOKENS]
     document = np.repeat(np.arange(len(batch)), np.diff(batch.doc_starts))
     _, word = np.unique(document * len(column.values) + column.codes, return_inverse=True)
@@ -204,7 +210,7 @@ def write_agreement(path: Path, counts: AnswerCounts, about: About) -> None:
 
 
 def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
-    """The set of a file. Raises `AgreementFileError`."""
+    """Constraint set of a file of counts, for a model with these labels. Raises `AgreementFileError`."""
     if not path.is_file():
         raise AgreementFileError(f"{path}: there is no such file; make one with `concord corpus agreement`")
     try:
@@ -232,5 +238,5 @@ def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
 
 
 def _columns(about: About) -> tuple[str, ...]:
-    """Names of the columns of counts."""
+    """Names of the file's count columns: outside, then one for each type."""
     return (OUTSIDE, *(f"type {name}" for name in about.types))

@@ -1,8 +1,8 @@
-"""The linear-chain CRF, whoever trained it: its folder, and its scores by the vocabulary-factored scorer.
+"""Linear-chain CRF of any trainer: the model folder, and potentials by the vocabulary-factored scorer.
 
-Lafferty et al. (2001); the features of Finkel et al. (2005) table 2 and others, see
-`workers.features.templates`. A model is a folder: its weights as flat arrays, what its trainer puts beside
-them, and the manifest.
+Lafferty et al. (2001); feature templates after Finkel et al. (2005) table 2 and others, see
+`workers.features.templates`. The model folder holds the weights as flat arrays, files that the trainer adds, and the
+manifest.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ ARRAYS = (
     ArrayKind("transition", "<f8", 2),
     ArrayKind("missing", "|b1"),
 )
-"""The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights`, and the model's own two."""
+"""Arrays of `WEIGHTS_FILE` in order: those of `FeatureWeights`, then the model's ``transition`` and ``missing``."""
 
 
 class LearnedCrf(NamedTuple):
-    """What a trainer of CRFs finds out; the fields are those of `CrfModel`."""
+    """Result of training a CRF; the fields are those of `CrfModel`."""
 
     labels: LabelSet
     features: FeatureSet
@@ -60,9 +60,13 @@ class LearnedCrf(NamedTuple):
 class CrfModel:
     """A trained CRF: flat read-only arrays that processes can share, and a small manifest.
 
-    ``transition`` (L, L). ``missing`` (L,) marks labels that complete the label set but never
-    occurred in training, such as an ``I-T`` of a type with one-word spans only: their unary score
-    is −inf, because training says nothing of them.
+    ``labels``: the L labels
+    ``features``: the feature templates that the weights belong to
+    ``weights``: weights of features, in nats
+    ``transition`` (L, L): scores of label pairs in nats; row: the previous label
+    ``missing`` (L,): labels that complete the label set but never occurred in training, such as the ``I-T`` of a type
+        that has only one-word spans. Their unary score is −inf, because training has no evidence of them.
+    ``digest``: the manifest's, see `Model.digest`
     """
 
     labels: LabelSet
@@ -79,9 +83,9 @@ class CrfModel:
         return needed_columns(self.features)
 
     def potentials(self, batch: Batch) -> Potentials:
-        """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
+        """Local scores of a whole batch: unary (N, L) in nats, without the label set's legality.
 
-        Raises `ColumnError` where the batch lacks one of ``columns``, `ScoreError` where scores add up to no number.
+        Raises `ColumnError` where the batch lacks one of ``columns``, `ScoreError` where a sum of weights is no number.
         """
         unary = self.scorer.unary(batch)
         if self.missing.any():
@@ -89,15 +93,16 @@ class CrfModel:
         return Potentials(unary, self.transition.copy(), batch.sentence_starts)
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
-        """(V,) which words the model has weights for: as written, or in lower case where its features read no more.
+        """(V,) mask of the words that the model has weights for.
 
-        Raises `FeatureSetError` where the features read neither.
+        A word is looked up as it is written, or in lower case if the features read only that. Raises `FeatureSetError`
+        where the features read neither.
         """
         return known_words(self.features, self.weights, words)
 
     @cached_property
     def scorer(self) -> Scorer:
-        """Scores batches; its word tables live in this process and are not pickled."""
+        """Scorer of batches. Its word tables belong to this process and are not pickled."""
         return Scorer(self.features, self.weights, len(self.labels))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -115,8 +120,11 @@ def save(
 ) -> CrfModel:
     """Writes the weights and, last, the manifest into a folder that `begin` has made.
 
-    ``training`` is the manifest's; ``libraries`` are those, beside numpy, whose versions the weights depend on, and
-    ``beside`` files that the trainer has put into the folder. Raises `OSError`, and `OutputError` of the manifest.
+    ``training``: what the manifest tells of the training
+    ``libraries``: names of libraries, besides numpy, whose versions the weights depend on
+    ``beside``: names of files that the trainer has put into the folder
+
+    Raises `OSError`, and `OutputError` where the manifest cannot be written.
     """
     weights, labels = learned.weights, learned.labels
     features, lists = write_features(out, learned.features)
@@ -137,9 +145,9 @@ def save(
 
 
 def load(folder: Path | str) -> CrfModel:
-    """The model saved in a folder; no file is opened before its hash was checked.
+    """CRF model of a folder; each file's hash is checked before its content is parsed.
 
-    Raises `ModelError` where the folder is not a whole CRF model or its features have changed.
+    Raises `ModelError` where the folder is not a complete CRF model or the definition of its features has changed.
     """
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
@@ -156,7 +164,7 @@ def load(folder: Path | str) -> CrfModel:
 
 
 def _check(transition: Floats, missing: NDArray[np.bool_], labels: int) -> None:
-    """Raises `FeatureError` where an array is not of so many labels, or not of finite weights."""
+    """Raises `FeatureError` where an array does not fit the number of labels or holds values that are not allowed."""
     if transition.shape != (labels, labels) or missing.shape != (labels,):
         raise FeatureError(f"transition is {transition.shape} and missing {missing.shape} for {labels} labels")
     if not np.abs(transition).max() <= LARGEST_WEIGHT:

@@ -1,10 +1,12 @@
-"""A model of CRFsuite's with the feature function of the package that it came with, both as they are.
+"""An imported CRFsuite model: another package's model file with that package's feature function, both unchanged.
 
-The function is called with the words of a sentence (a list of strings) and returns, for each of them, what
-python-crfsuite takes: strings, or numbers by name, nested or not. Where these are features of one word at one offset,
-`workers.models.word_tables` scores with them. A tokenizer of the package's may be kept beside it: it gets a text and
-returns its words. Both are code of a package that is not concord's, so a
-folder alone never has them imported: who uses the model names them in `TRUST`, as they are written in the folder.
+The feature function gets the words of a sentence (a list of strings) and returns for each word the features in a form
+that python-crfsuite takes: strings, or values by name, nested or not. Where every feature depends on one word at one
+offset, `workers.models.word_tables` computes the scores. The package's tokenizer may be kept as well: a function from a
+text to its words.
+
+Both functions are code of a package that is not concord's, so a model folder alone never gets them imported: the user
+has to name them in the environment variable `TRUST`, as they are written in the folder.
 """
 
 from __future__ import annotations
@@ -50,20 +52,25 @@ MODEL_FILE = "model.crfsuite"
 FUNCTIONS_FILE = "features.json"
 """The `Functions`."""
 TRUST = "CONCORD_TRUST"
-"""Environment variable: the functions, MODULE:FUNCTION, that models may call; many with commas between."""
+"""Environment variable that lists the functions which models may call, as MODULE:FUNCTION, separated by commas."""
 
 UNTRIED = "it was not tried: --no-word-tables"
 MOST_UNITS = 2**50
-"""Of the sums of absolute values that tables take, see `Scored`."""
+"""Largest sum of absolute values, in units, that is exact in any order of adding, see `Scored`."""
 FINENESS = 44
-"""Binary digits that products of weights are rounded to, counted from the largest weight."""
+"""Number of binary digits, below the largest weight, to which products of values and weights are rounded."""
 
 Features = Callable[[list[str]], Any]
 WordsFunction = Callable[[str], Any]
 
 
 class NamedFunction(BaseModel):
-    """Names a function, and the release it came with: a distribution's version, or else the digest of its file."""
+    """A function of another package, and the release that it came with.
+
+    ``name``: MODULE:FUNCTION
+    ``package``: the distribution; the module's name where there is none
+    ``release``: the distribution's version; the digest of the module's file where there is none
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -73,15 +80,16 @@ class NamedFunction(BaseModel):
 
     @property
     def module(self) -> str:
-        """Where it is imported from."""
+        """Module that the function is imported from."""
         return self.name.partition(":")[0]
 
 
 class Functions(BaseModel):
-    """What is called of others' code, and what was found out about it.
+    """Functions of another package that a model calls.
 
-    ``departure`` says why the features are not those of one word at one offset, see `word_tables.departure`; it is
-    empty where they are.
+    ``features``: the feature function
+    ``tokenizer``: the function that cuts a text into words; None: concord's own tokenizer does
+    ``departure``: why word tables cannot replace the feature function, see `word_tables.departure`; empty if they can
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -92,18 +100,19 @@ class Functions(BaseModel):
 
     @property
     def all(self) -> tuple[NamedFunction, ...]:
-        """Those that have to be trusted."""
+        """All functions that the user has to trust."""
         return (self.features,) if self.tokenizer is None else (self.features, self.tokenizer)
 
 
 @dataclass(frozen=True, eq=False)
 class CrfsuiteModel:
-    """The weights of a file, and the functions that say which words a text and which attributes a word has.
+    """A CRFsuite model: the weights of its file, the feature function, and a tokenizer if it has one.
 
-    Products of values and weights are rounded to multiples of a unit, 2^−`FINENESS` of the least power of two that no
-    weight exceeds, so that their sums are the same in any order; python-crfsuite's own differ from them by at most half
-    a unit an attribute, and by its own rounding. ``transition`` (L, L) and ``weights.transition`` (K, K) differ in
-    labels that complete the label set; these have scores of −inf.
+    Rounding: products of values and weights are rounded to multiples of a unit, so that their sums are the same in any
+    order. The unit is 2^−`FINENESS` of the least power of two that no weight exceeds. python-crfsuite's sums differ by
+    at most half a unit for each attribute, and by python-crfsuite's own rounding.
+
+    Labels: the file has K labels, the label set L ≥ K. Labels that only complete the label set score −inf.
     """
 
     labels: LabelSet
@@ -116,9 +125,9 @@ class CrfsuiteModel:
     columns: tuple[str, ...] = (TOKENS,)
 
     def potentials(self, batch: Batch) -> Potentials:
-        """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
+        """Local scores of a whole batch: unary (N, L) in nats, without the label set's legality.
 
-        Raises `DocumentError` where the function cannot take a sentence.
+        Raises `DocumentError` where the feature function fails on a sentence.
         """
         unary = np.full((batch.token_count, len(self.labels)), -np.inf)
         if self._tables is None:
@@ -132,12 +141,16 @@ class CrfsuiteModel:
 
     @property
     def tokenizer(self) -> OwnTokenizer | None:
-        """What cuts raw text for this model; none: concord's own."""
+        """Tokenizer that cuts raw text for this model; None: concord's own."""
         named = self.functions.tokenizer
         return None if named is None or self.words is None else OwnTokenizer(named.name, self.words)
 
     def _look_up(self, tables: WordTables, words: Column, bounds: Ints, unary: Floats) -> None:
-        """Fills in the scores of sentences from tables, and those of the sentences that are not for tables."""
+        """Writes the scores of all sentences to ``unary`` (N, L): from word tables, or by the function where tables
+        cannot score a sentence.
+
+        Raises `ModelError` where a spot check finds that the function departs from the tables.
+        """
         used = np.flatnonzero(np.bincount(words.codes, minlength=len(words.values)))
         word = np.zeros(len(words.values), np.int64)
         word[used] = tables.ids([words.values[code] for code in used.tolist()])
@@ -155,7 +168,8 @@ class CrfsuiteModel:
                 )
 
     def scored(self, words: Sequence[str]) -> Scored:
-        """The sums of the weights of a sentence's attributes. Raises `DocumentError`."""
+        """Summed weights of the attributes of each word of a sentence. Raises `DocumentError` where the feature
+        function fails or does not return one set of features for each word."""
         name = self.functions.features.name
         try:
             items = [attributes(item) for item in self.features(list(words))]
@@ -177,7 +191,7 @@ class CrfsuiteModel:
         return self._sums(len(words), np.array(places, np.int64), np.array(rows, np.int64), np.array(values))
 
     def _sums(self, size: int, place: Ints, row: Ints, value: Floats) -> Scored:
-        """For attribute row[i] with value[i] at token place[i], its weights times that, added up."""
+        """Sums of weight · value by token and label, where token place[i] has attribute row[i] with value[i]."""
         start, target, weight = self._by_attribute
         width = len(self.weights.labels)
         counts = start[row + 1] - start[row]
@@ -191,18 +205,18 @@ class CrfsuiteModel:
 
     @cached_property
     def _unit(self) -> float:
-        """Nats that all products of values and weights are multiples of: a power of two."""
+        """Unit of rounding in nats, a power of two: all products of values and weights are multiples of it."""
         _, exponent = math.frexp(float(np.abs(self.weights.weight).max(initial=1.0)))
         return math.ldexp(1.0, exponent - FINENESS)
 
     @cached_property
     def _tables(self) -> WordTables | None:
-        """Scores by word, where the function's features are of one word; this process's own."""
+        """Word tables of this process; None where the feature function needs the whole sentence."""
         return None if self.functions.departure else WordTables(self.scored, len(self.weights.labels))
 
     @cached_property
     def _ids(self) -> Labels:
-        """(K,) the label of the set that each of the file's labels is."""
+        """(K,) id in the label set of each of the file's labels."""
         return self.labels.encode(self.weights.labels)
 
     @cached_property
@@ -211,7 +225,8 @@ class CrfsuiteModel:
 
     @cached_property
     def _by_attribute(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
-        """Attribute a gives weight[k] nats to label target[k] for k from start[a] up to start[a + 1]: these three."""
+        """Arrays ``start``, ``target`` and ``weight``: attribute a gives weight[k] nats to label target[k], for each k
+        in start[a]:start[a + 1]."""
         order = np.argsort(self.weights.source, kind="stable")
         start = np.searchsorted(self.weights.source[order], np.arange(len(self.weights.attributes) + 1))
         return start, self.weights.target[order], self.weights.weight[order]
@@ -221,10 +236,10 @@ class CrfsuiteModel:
 
 
 def attributes(item: Any, prefix: str = "") -> list[tuple[str, float]]:
-    """The attributes of one word as python-crfsuite makes them of strings, or of values by name; some may come twice.
+    """Attributes (name, value) of one word, as python-crfsuite makes them from strings or from values by name.
 
-    Its own `ItemSequence` does not tell how often, and its tagger adds them up. ``prefix`` is what stands before each
-    name. Raises `TypeError` and `ValueError`.
+    An attribute may come twice: python-crfsuite's tagger adds both up, though its `ItemSequence` does not show how
+    often each occurs. ``prefix`` is put before each name. Raises `TypeError` and `ValueError` for anything else.
     """
     if not isinstance(item, dict):
         return [(prefix + _text(key), 1.0) for key in item]
@@ -249,16 +264,20 @@ def _text(key: Any) -> str:
 
 
 DERIVED = ("_ids", "_rows", "_by_attribute", "_unit", "_tables")
-"""What a process makes for itself."""
+"""Cached properties that each process computes for itself; they are not pickled."""
 
 
 def save(
     out: Path, data: bytes, features: str, *, tokenizer: str | None = None, word_tables: bool = True
 ) -> CrfsuiteModel:
-    """Makes a model of a file's bytes and functions, which the caller trusts, in a folder that is there.
+    """Writes a model into an existing folder, from the bytes of a CRFsuite file and functions that the caller trusts.
 
-    Without ``word_tables`` the feature function is called for each sentence, and not tried. Raises `ModelError` where
-    there is no such function, `ModelFileError` where the bytes are no model, and `OutputError`.
+    ``features``, ``tokenizer``: functions as MODULE:FUNCTION
+    ``word_tables``: whether to try if word tables can replace the feature function; if not, it is called for each
+        sentence
+
+    Raises `ModelError` where there is no such function, `ModelFileError` where the bytes are no model, and
+    `OutputError`.
     """
     named = Functions(
         features=function_named(features),
@@ -283,16 +302,17 @@ def _manifest(out: Path, weights: CrfsuiteWeights, files: Sequence[str]) -> Mani
 
 
 def _model(weights: CrfsuiteWeights, functions: Functions, manifest: Manifest) -> CrfsuiteModel:
-    """Imports the functions: only for what the user has named. Raises `ModelError`."""
+    """Imports the functions, which the user must have named before. Raises `ModelError`."""
     features = import_function(functions.features.name)
     words = None if functions.tokenizer is None else import_function(functions.tokenizer.name)
     return CrfsuiteModel(manifest.label_set, weights, functions, features, words, manifest, manifest.digest)
 
 
 def load(folder: Path | str) -> CrfsuiteModel:
-    """The model saved in a folder; its functions are imported where `TRUST` names them, and not before.
+    """CRFsuite model of a folder; its functions are imported only if the user names them in `TRUST`.
 
-    Raises `ModelError`, also where one is not trusted or of another release than the model was made with.
+    Raises `ModelError` where the folder is damaged, a function is not trusted, or a function is of another release than
+    the model was made with.
     """
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(MODEL_FILE, FUNCTIONS_FILE))
@@ -323,12 +343,13 @@ def load(folder: Path | str) -> CrfsuiteModel:
 
 
 def trust_of(functions: Functions) -> str:
-    """What `TRUST` has to hold for the functions."""
+    """Value of `TRUST` that allows these functions."""
     return ",".join(function.name for function in functions.all)
 
 
 def import_function(name: str) -> Callable[[Any], Any]:
-    """The function MODULE:FUNCTION. Runs its module's code: only for what the user has named. Raises `ModelError`."""
+    """Imports the function MODULE:FUNCTION. This runs its module's code, so only do it for a function that the user has
+    named. Raises `ModelError` where it cannot be imported or called."""
     module, _, function = name.partition(":")
     try:
         found: Callable[[Any], Any] = attrgetter(function)(importlib.import_module(module))
@@ -342,9 +363,9 @@ def import_function(name: str) -> Callable[[Any], Any]:
 
 
 def function_named(name: str) -> NamedFunction:
-    """A function with the release it comes in: what its distribution says, or the digest of its module's file.
+    """A function's name with its release: the version of its distribution, or else the digest of its module's file.
 
-    Raises `ModelError` for a name of another form, and for a module without either.
+    Raises `ModelError` where the name is not MODULE:FUNCTION, or the module has neither distribution nor file.
     """
     try:
         plain = NamedFunction(name=name, package="", release="")
@@ -360,7 +381,8 @@ def function_named(name: str) -> NamedFunction:
 
 
 def _weights(path: Path) -> CrfsuiteWeights:
-    """Raises `ModelFileError`, also for weights that cannot be added up."""
+    """Weights of a CRFsuite file. Raises `ModelFileError`, also where a weight is beyond `LARGEST_WEIGHT` or there are
+    no labels."""
     weights = read_crfsuite(path)
     if not np.abs(np.concatenate([weights.weight, weights.transition.ravel()])).max(initial=0.0) <= LARGEST_WEIGHT:
         raise ModelFileError(f"{path}: a weight is beyond {LARGEST_WEIGHT:g} nats")

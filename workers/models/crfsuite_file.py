@@ -1,4 +1,4 @@
-"""Exact reading of CRFsuite's binary model files.
+"""Reader of CRFsuite's binary model files, with weights at full precision.
 
 `pycrfsuite.Tagger.info` and ``dump`` round weights to six decimals; the file holds float64. All
 integers are little-endian 32 bit. The file is a header, a block of features (type, source,
@@ -26,16 +26,17 @@ BYTE_ORDER = 0x62445371
 
 
 class ModelFileError(InputError):
-    """A model file that is not whole or not CRFsuite's; the message names the file and the fault."""
+    """A model file is damaged or not CRFsuite's; the message names the file and the fault."""
 
 
 @dataclass(frozen=True, eq=False)
 class CrfsuiteWeights:
-    """All that a CRFsuite model holds, weights exactly as trained.
+    """Content of a CRFsuite model file, weights exactly as trained.
 
-    ``labels`` (K,) and ``attributes`` (A,) are names by id. State feature i gives ``weight[i]``
-    nats to label ``target[i]`` where attribute ``source[i]`` is active; ``transition`` (K, K) has
-    the previous label as its row and 0 where the model has no feature.
+    ``labels`` (K,), ``attributes`` (A,): names by id
+    ``source``, ``target``, ``weight``: state feature i gives weight[i] nats to label target[i] where attribute
+        source[i] is active
+    ``transition`` (K, K): nats, row: the previous label; 0 where the model has no feature
     """
 
     labels: tuple[str, ...]
@@ -77,7 +78,7 @@ def _features(path: Path, data: bytes, offset: int) -> NDArray[np.void]:
 
 
 def _names(path: Path, data: bytes, offset: int, count: int, what: str) -> tuple[str, ...]:
-    """Strings of a database by id, by way of its id → record table."""
+    """Strings of a constant database in the order of their ids, found through its table from id to record."""
     if offset + DATABASE.size > len(data):
         raise ModelFileError(f"{path}: the {what} start outside the file")
     magic, size, _, order, entries, backward = DATABASE.unpack_from(data, offset)

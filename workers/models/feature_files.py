@@ -1,4 +1,4 @@
-"""The features of a model in its folder: their name, and the files that they read."""
+"""Feature set of a saved model: its name in the manifest, and the files that it reads in the model folder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from concord.workers.features.templates import FeatureSet, FeatureSetError, feat
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError
 
 CLUSTERS_FILE = "clusters.parquet"
-"""The table of word clusters, where the features read one."""
+"""File of word clusters, if the feature set reads one."""
 LIST_FILES = {name: f"{name}.parquet" for name in LISTS}
-"""The lists of phrases that the features read."""
+"""Files of the phrase lists (gazetteers) that a feature set reads, by name of the list."""
 
 
 def write_features(out: Path, features: FeatureSet) -> tuple[FeatureSet, tuple[str, ...]]:
-    """Writes the files that features read; the features for documents that were not learned from, and the files' names.
+    """Writes the files that the features read.
 
-    Raises `OSError`.
+    Returns the features as they are for documents outside the training corpus, and the names of the files. Raises
+    `OSError`.
     """
     lists = {name: gazetteer.for_all for name, gazetteer in features.lists.items()}
     if features.clusters is not None:
@@ -32,7 +33,8 @@ def write_features(out: Path, features: FeatureSet) -> tuple[FeatureSet, tuple[s
 
 
 def read_features(folder: Path, manifest: Manifest) -> FeatureSet:
-    """The features that a manifest names, with the files of its folder. Raises `ModelError`."""
+    """Feature set that a manifest names, with its files in the folder. Raises `ModelError`, also where the templates
+    of this feature set are no longer those of the training."""
     try:
         clusters = folder / CLUSTERS_FILE if CLUSTERS_FILE in manifest.files else None
         lists = {name: read_gazetteer(folder / file) for name, file in LIST_FILES.items() if file in manifest.files}

@@ -1,4 +1,4 @@
-"""A model on disk: a folder of files and a manifest that names them, their hashes and their making."""
+"""Model folder: files, and a manifest that lists them with their hashes and tells how they were made."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ FOLDER_VERSION = 1
 
 
 class ModelError(InputError):
-    """A model folder that is missing, damaged or of another kind; the message names the file."""
+    """A model folder is missing, damaged or of another kind; the message names the file."""
 
 
 def check_model_folder(folder: Path) -> Path:
-    """The manifest's path. Raises `ModelError` where there is none, and `OSError` where that cannot be told."""
+    """Path of a folder's manifest. Raises `ModelError` where it has none, `OSError` where the file system does not
+    tell."""
     path = folder / MANIFEST
     try:
         path.stat()
@@ -36,13 +37,21 @@ def check_model_folder(folder: Path) -> Path:
 
 
 class Manifest(BaseModel):
-    """What a model folder says of itself.
+    """Manifest of a model folder: its labels, its files, and how it was trained.
 
-    ``files`` maps file names to their SHA-256. ``features`` and ``templates`` are there for models that are made
-    of them. ``tokenizer``, NAME==VERSION, cuts raw text, as it cut what the model was trained on where that was text;
-    without it the default does. ``training`` counts what the model has seen; every other figure in it is its trainer's
-    own. ``metrics`` and ``extras`` are open: figures of evaluations, and trained parts that are not the
-    model's own (such as consistency costs); they change neither scores nor digest.
+    ``kind``, ``version``: kind of the model, and version of the folder's layout
+    ``labels``, ``scheme``: the L labels in the order of the scores, and their scheme
+    ``features``, ``templates``: name of the feature set and of its templates, for models that have one
+    ``settings``: options of the trainer
+    ``versions``: version of each library that the weights depend on
+    ``training``: counts of the training data, and figures of the trainer's own
+    ``tokenizer``: tokenizer of raw text, NAME==VERSION; the one of the training corpus if that was text. None: the
+        default
+    ``files``: SHA-256 of each file by name
+    ``metrics``: figures of evaluations
+    ``extras``: trained parts that are not the model's own, such as costs of label consistency
+
+    Neither ``metrics`` nor ``extras`` changes scores or digest.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -63,7 +72,7 @@ class Manifest(BaseModel):
 
     @model_validator(mode="after")
     def _labels_make_a_set(self) -> Self:
-        """Engines look up how each type opens and goes on, and what is outside."""
+        """Checks that each type has the labels that engines look up: its opening one, its inside one, and outside."""
         complete = self.label_set if self.scheme is Scheme.PLAIN else LabelSet.infer(self.labels)
         if set(self.label_set.names) != set(complete.names):
             raise ValueError(f"labels {', '.join(self.labels)} are not O, and B- and I- of each type")
@@ -71,17 +80,17 @@ class Manifest(BaseModel):
 
     @property
     def label_set(self) -> LabelSet:
-        """The labels (L) of the model, in the order of its scores."""
+        """Label set of the model: its L labels in the order of its scores."""
         return LabelSet(self.labels, self.scheme)
 
     @property
     def figures(self) -> dict[str, float]:
-        """The numbers among what is known of the training."""
+        """Entries of ``training`` that are numbers."""
         return {name: float(value) for name, value in self.training.items() if isinstance(value, int | float)}
 
     @property
     def digest(self) -> str:
-        """Hex digest of all that decides the scores: labels, templates and the files."""
+        """Hex digest of all that decides the scores: kind, version, labels, scheme, templates and files."""
         decisive = self.model_dump_json(include={"kind", "version", "labels", "scheme", "templates", "files"})
         return hashlib.sha256(decisive.encode()).hexdigest()
 
@@ -93,7 +102,7 @@ def file_digest(path: Path) -> str:
 
 
 def parse_manifest(path: Path) -> Manifest:
-    """What a manifest says, its form checked but none of its files. Raises `ModelError`."""
+    """Manifest of a file; its form is checked, the files that it lists are not. Raises `ModelError`."""
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
@@ -103,10 +112,9 @@ def parse_manifest(path: Path) -> Manifest:
 
 
 def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Manifest:
-    """The manifest of a model folder, after every file's hash was checked; ``files`` are those that it has to list.
+    """Manifest of a model folder, after the hash of every file was checked; it must list ``files``.
 
-    Raises `ModelError` where the folder is no model of this kind or one of its files is missing
-    or differs from what was saved.
+    Raises `ModelError` where the folder is no model of this kind, or a file is missing or differs from what was saved.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -129,7 +137,8 @@ def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Mani
 
 
 def begin(folder: Path) -> None:
-    """Makes the folder; until `write_manifest` ends it is no model, whatever was there. Raises `OSError`."""
+    """Makes the folder, and deletes a manifest that is in it: it is no model until `write_manifest` has written a new
+    one. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
 

@@ -2,8 +2,9 @@
 
     p(y, w) = Π_t p(y_t | y_{t−1}) · p(w_t | y_t),
 
-so potentials are the logarithms, and what engines do with a CRF they do with this (Stokman 2011 eq. 2–8). A word that
-was never seen counts by its shape (`workers.features.extractors.shape`), one whose shape is new by that.
+so the potentials are the logarithms of these probabilities, and engines treat them like a CRF's (Stokman 2011
+eq. 2–8). A word that training never saw is scored by its shape (`workers.features.extractors.shape`), and by the row
+for unseen shapes if the shape is new as well.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from concord.workers.storage.files import write_whole
 
 KIND = "hmm"
 STRINGS_FILE = "strings.json"
-"""The words and the shapes that were seen, each in the order of their rows."""
+"""Words and shapes of the training corpus, each list in the order of its table's rows."""
 TABLES_FILE = "tables.bin"
 ARRAYS = (
     ArrayKind("initial", "<f8"),
@@ -41,11 +42,12 @@ ARRAYS = (
 
 
 class Tables(NamedTuple):
-    """Log probabilities in nats, a column a label (L).
+    """Log probabilities in nats, one column per label (L).
 
-    ``initial`` (L,) of a sentence's first label; ``transition`` (L, L), row: the label before; ``word`` (V, L) of each
-    of V words given the label; ``shape`` (S + 1, L) of one word that was never seen and has the shape, the last row for
-    shapes that were not seen either.
+    ``initial`` (L,): the first label of a sentence
+    ``transition`` (L, L): a label given the label before (row)
+    ``word`` (V, L): each of V known words given the label
+    ``shape`` (S + 1, L): one unknown word of each shape given the label; the last row is for unseen shapes
     """
 
     initial: Floats
@@ -56,7 +58,7 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HmmModel:
-    """Tables, and which word (V) and shape (S) each row is of."""
+    """Hidden Markov model: its tables, and the words (V) and shapes (S) that their rows stand for."""
 
     labels: LabelSet
     words: tuple[str, ...]
@@ -74,11 +76,11 @@ class HmmModel:
         return Potentials(unary, self.tables.transition.copy(), batch.sentence_starts)
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
-        """(V,) which words were seen in training."""
+        """(V,) mask of the words that occurred in training."""
         return np.array([word in self._row_of_word for word in words], np.bool_)
 
     def _emissions(self, words: Sequence[str]) -> Floats:
-        """(V, L) nats of each of these words given the label."""
+        """(V, L) log probability of each of these words given the label, in nats."""
         rows = np.array([self._row(word) for word in words], np.int64)
         return np.concatenate([self.tables.word, self.tables.shape])[rows]
 
@@ -108,7 +110,7 @@ def save(
     settings: HmmSettings,
     training: dict[str, Any],
 ) -> HmmModel:
-    """Writes a model into a folder that is there, the manifest last. Raises `OSError` and `OutputError`."""
+    """Writes a model into an existing folder, the manifest last. Raises `OSError` and `OutputError`."""
     write_whole(out / STRINGS_FILE, json.dumps({"words": list(words), "shapes": list(shapes)}).encode())
     write_arrays(out / TABLES_FILE, tables)
     files = (STRINGS_FILE, TABLES_FILE)
@@ -118,7 +120,7 @@ def save(
 
 
 def load(folder: Path | str) -> HmmModel:
-    """The model saved in a folder; no file is opened before its hash was checked. Raises `ModelError`."""
+    """Hidden Markov model of a folder; files are parsed only after their hash was checked. Raises `ModelError`."""
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(STRINGS_FILE, TABLES_FILE))
     words, shapes = _strings(folder / STRINGS_FILE)

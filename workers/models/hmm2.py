@@ -2,9 +2,10 @@
 
     p(y, w) = Π_t p(y_t | y_{t−2}, y_{t−1}) · p(w_t | y_t),
 
-which no matrix of a label after another can hold. Its exact Viterbi labels are `Hmm2Model.best`. What engines get are
-potentials after Stokman (2011) eq. 47–48: each token is scored as if the two labels before it were those of that
-labelling, and transitions are zero. That is exact for the labels that follow the best ones, and an estimate elsewhere.
+which does not fit the transition matrix of a first-order chain. `Hmm2Model.best` gives the exact Viterbi labels.
+Engines get an approximation after Stokman (2011) eq. 47–48: potentials that score each token as if the two labels
+before it were those of the Viterbi labels, with transitions of zero. These scores are exact where the two labels before
+are indeed those, and an estimate elsewhere.
 """
 
 from __future__ import annotations
@@ -30,15 +31,19 @@ from concord.workers.models.settings import Hmm2Settings
 
 KIND = "hmm2"
 FIRST = "first"
-"""Folder of the model of first order, which has the words and how sentences open."""
+"""Folder of the first-order model, which holds the tables of words and of the first labels of sentences."""
 SECOND_FILE = "second.bin"
 ARRAYS = (ArrayKind("second", "<f8", 3),)
 
 
 @dataclass(frozen=True, eq=False)
 class Hmm2Model:
-    """Words and first labels are those of ``first``; ``second`` (L + 1, L, L) are log probabilities in nats of a label,
-    last, after two others, first the one two before. Row L stands for the start of a sentence."""
+    """A second-order hidden Markov model.
+
+    ``first``: first-order model, with the probabilities of words and of the first label of a sentence
+    ``second`` (L + 1, L, L): log probability in nats of a label (last axis) after the label two before (first axis;
+        index L: the start of the sentence) and the label before (second axis)
+    """
 
     first: HmmModel
     second: Floats
@@ -56,30 +61,31 @@ class Hmm2Model:
         return self.manifest.digest
 
     def potentials(self, batch: Batch) -> Potentials:
-        """Local scores of a whole batch, given its best labels: unary (N, L), nats, transitions of zero."""
+        """Local scores of a whole batch, given its Viterbi labels: unary (N, L) in nats, transitions of zero."""
         unary = self.first.potentials(batch).unary
         before = earlier(self._best(unary, batch), batch.sentence_bounds, len(self.labels))
         unary[before.token] += self.second[before.two, before.one]
         return Potentials(unary, np.zeros((len(self.labels),) * 2), batch.sentence_starts)
 
     def best(self, batch: Batch) -> Labels:
-        """(N,) the likeliest legal labels of a batch under the whole model, ids of its label set."""
+        """(N,) Viterbi labels of a batch under the exact second-order model, ids of the label set."""
         return self._best(self.first.potentials(batch).unary, batch)
 
     def _best(self, unary: Floats, batch: Batch) -> Labels:
-        """``unary`` (N, L) are scores of words, and of labels that open a sentence."""
+        """Viterbi labels (N,); ``unary`` (N, L) has the scores of words and of first labels of sentences."""
         local = Potentials(unary, np.zeros((len(self.labels),) * 2), batch.sentence_starts).legal(self.labels)
         return best_second_order(local.unary, self.second + local.transition, batch.sentence_bounds)[0]
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
-        """(V,) which words were seen in training."""
+        """(V,) mask of the words that occurred in training."""
         return self.first.known(words)
 
 
 def save(
     out: Path, first: HmmModel, second: Floats, *, settings: Hmm2Settings, training: Mapping[str, Any]
 ) -> Hmm2Model:
-    """Writes array and manifest; ``first`` is saved in `FIRST` of the folder. Raises `OSError` and `OutputError`."""
+    """Writes ``second`` and the manifest; ``first`` must have been saved in the folder's `FIRST`. Raises `OSError` and
+    `OutputError`."""
     write_arrays(out / SECOND_FILE, [second])
     files = (SECOND_FILE, *(f"{FIRST}/{name}" for name in (*first.manifest.files, MANIFEST)))
     manifest = manifest_of(out, KIND, first.labels, files=files, settings=settings, training=training)
@@ -88,7 +94,7 @@ def save(
 
 
 def load(folder: Path | str) -> Hmm2Model:
-    """The model saved in a folder. Raises `ModelError` where it, or the one of first order in it, is not whole."""
+    """Second-order model of a folder. Raises `ModelError` where it, or the first-order model in it, is not complete."""
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(SECOND_FILE,))
     first = hmm.load(folder / FIRST)

@@ -1,4 +1,4 @@
-"""Every kind of model that can be loaded, by the kind its manifest names."""
+"""Registry of model loaders, by the kind of model that a manifest names."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ OWN: dict[str, Loader] = {
     semicrf.KIND: semicrf.load,
     two_stage_crf.KIND: two_stage_crf.load,
 }
-"""Ours: a new kind of model is one file and one line here."""
+"""Loaders of concord's own models. A new kind of model is one file, and one line here."""
 
 LOADERS: Registry[Loader] = Registry(Group.MODELS, OWN, a_function("a function of a folder that loads a model"))
 
 
 def load_model(folder: Path) -> Model:
-    """The model in a folder, whatever its kind. Raises `ModelError`."""
+    """Loads a model of any kind from its folder. Raises `ModelError`."""
     path = check_model_folder(folder)
     try:
         kind = json.loads(path.read_bytes())["kind"]

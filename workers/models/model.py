@@ -1,4 +1,4 @@
-"""What a local model is: a folder that loads into something that scores batches."""
+"""Protocols of local models: a model is loaded from a folder and scores batches of documents."""
 
 from __future__ import annotations
 
@@ -19,41 +19,45 @@ from concord.workers.inference.core.chain import viterbi
 
 @runtime_checkable
 class KnownWords(Protocol):
-    """Tells known words from others. A model that also has this method is one."""
+    """Optional part of a model: tells known words from unknown ones."""
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
-        """(V,) which of the words it has something to say of, each by itself."""
+        """(V,) mask of the words that the model knows, each looked up by itself."""
         ...
 
 
 @runtime_checkable
 class ReadsScores(Protocol):
-    """Reads the scores of another tagger from a corpus column. A model that also has this is one."""
+    """Optional part of a model: reads the scores of another tagger from a corpus column."""
 
     @property
     def score_column(self) -> ScoreColumn:
-        """The column; a batch to be scored has its ``scores``."""
+        """Column of scores; a batch must have been read with it, into ``Batch.scores``."""
         ...
 
 
 @runtime_checkable
 class CutsText(Protocol):
-    """Has a say in how raw text is cut into words. A model that also has this is one."""
+    """Optional part of a model: brings its own tokenizer of raw text."""
 
     @property
     def tokenizer(self) -> OwnTokenizer | None:
-        """What cuts it; none: concord's own tokenizer."""
+        """The model's tokenizer; None: concord's own."""
         ...
 
 
 class LocalScores(NamedTuple):
-    """What a model says of a batch: potentials, and rows of its own for each document (D,), none for most models."""
+    """Local scores of a batch of D documents.
+
+    ``potentials``: unary and transition scores
+    ``rows`` (D,): rows of the model's own for each document; None for most models
+    """
 
     potentials: Potentials
     rows: Sequence[LinearRows] | None = None
 
     def document(self, batch: Batch, i: int) -> LocalScores:
-        """What it says of document i of the batch."""
+        """Local scores of document i of the batch."""
         start, end = int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])
         return LocalScores(self.potentials.part(start, end), None if self.rows is None else self.rows[i : i + 1])
 
@@ -67,10 +71,10 @@ class LocalScores(NamedTuple):
 
 @runtime_checkable
 class BringsRows(Protocol):
-    """Scores with rows as well, which potentials cannot hold. A model that also has this is one."""
+    """Optional part of a model: rows of its own, for scores that potentials cannot hold."""
 
     def scores(self, batch: Batch) -> LocalScores:
-        """Potentials as `Model.potentials` has them, and rows, whose ``constraint`` says nothing."""
+        """Potentials as of `Model.potentials`, and the model's rows; their ``constraint`` has no meaning."""
         ...
 
 
@@ -104,20 +108,20 @@ class Model(Protocol):
 
 
 def local_scores(model: Model, batch: Batch) -> LocalScores:
-    """All that the model says of a batch."""
+    """Potentials of a batch, with rows of the model's own if it brings any."""
     return model.scores(batch) if isinstance(model, BringsRows) else LocalScores(model.potentials(batch))
 
 
 def viterbi_labels(model: Model, batch: Batch) -> Labels:
-    """(N,) the model's best legal labels of a batch, ids of its label set, by no constraint but that."""
+    """(N,) Viterbi labels of a batch, ids of the model's label set: the best legal ones, under no constraints."""
     return viterbi(model.potentials(batch).legal(model.labels))
 
 
 def text_tokenizer(model: Model) -> OwnTokenizer | None:
-    """What cuts raw text for the model, where it is not concord's own tokenizer."""
+    """The model's own tokenizer of raw text; None where concord's is used."""
     return model.tokenizer if isinstance(model, CutsText) else None
 
 
 def score_column(model: Model) -> ScoreColumn | None:
-    """The column of scores that a corpus has to be read with for the model; None for most."""
+    """Column of scores that the model reads from the corpus; None for most models."""
     return model.score_column if isinstance(model, ReadsScores) else None

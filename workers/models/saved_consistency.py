@@ -1,4 +1,4 @@
-"""Label consistency as part of a model folder: counts and scales in the manifest's extras."""
+"""Label consistency saved in a model folder: its counts and scales, in the extras of the manifest."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Saved(BaseModel):
 
 
 def consistency_extra(consistency: LabelConsistency) -> dict[str, Any]:
-    """What to put under `EXTRA` in a model's manifest."""
+    """Value of the manifest's extra `EXTRA`, as JSON-able data."""
     counts = consistency.counts
     return _Saved(
         types=counts.types,

@@ -1,10 +1,12 @@
-"""Another tagger's scores as a local model: they stand in the corpus, and the folder says what they are.
+"""Local model that reads another tagger's scores from a column of the corpus.
 
-A column of the corpus has a list of scores for each token (`schemas.document.ScoreColumn`). The folder holds which one
-it is, the labels that the scores are of, in order, and how they become nats (`ScoresSettings`), and beside that the
-transitions of a chain. Labels of BIOES and BILOU become BIO token by token: where several become one, its score is
-log Σ e^score, so that the probability with which a token opens a span stays what the tagger gave it. What it says of
-where a span ends is lost: that depends on two labels and the place, which a chain of BIO has no score for.
+The column has a list of scores for each token (`schemas.document.ScoreColumn`). The model folder holds its name, the
+labels of the scores in order, and how scores become nats (`ScoresSettings`); beside these, the transition scores of a
+chain.
+
+Labels of BIOES and BILOU become BIO token by token. Where several labels become one, its score is log Σ e^score, which
+keeps the tagger's probability that a token opens a span. The tagger's scores of where a span ends are lost: they depend
+on two labels and the place, for which a chain of BIO labels has no score.
 """
 
 from __future__ import annotations
@@ -31,19 +33,23 @@ from concord.workers.storage.files import write_whole
 
 KIND = "scores"
 SCORES_FILE = "scores.json"
-"""The `ScoresSettings`."""
+"""File of the `ScoresSettings`."""
 TRANSITION_FILE = "transition.bin"
 ARRAYS = (ArrayKind("transition", "<f8", 2),)
 PREFIXES = ("B-", "I-", *BIO_PREFIX)
 
 
 class MissingScoresError(InputError):
-    """Documents that were read without the scores."""
+    """The documents were read without the column of scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoresModel:
-    """Scores of a column of the corpus; ``transition`` (L, L) in nats, row: previous label, without legality."""
+    """Model of another tagger's scores.
+
+    ``source``: column, labels and kind of the scores
+    ``transition`` (L, L): nats, row: the previous label; without the label set's legality
+    """
 
     labels: LabelSet
     source: ScoresSettings
@@ -54,13 +60,13 @@ class ScoresModel:
 
     @property
     def score_column(self) -> ScoreColumn:
-        """What a corpus has to be read with."""
+        """Column of scores that a corpus must be read with, and its width W."""
         return ScoreColumn(self.source.column, len(self.source.labels))
 
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
 
-        Raises `MissingScoresError`.
+        Raises `MissingScoresError` where the batch was read without the column.
         """
         name, width = self.score_column
         if batch.scores is None or batch.scores.shape[1] != width:
@@ -69,7 +75,10 @@ class ScoresModel:
 
 
 def unary(scores: NDArray[np.float64], labels: LabelSet, source: ScoresSettings) -> Floats:
-    """(N, L) nats of each label, of scores (N, W) over the temperature; −inf where the column has no such label."""
+    """(N, L) scores of the label set in nats, from scores (N, W) of the column divided by the temperature.
+
+    −inf for labels that the column does not have.
+    """
     scaled = scores / source.temperature
     if source.form == "logits":
         scaled -= scaled.max(axis=1, keepdims=True)
@@ -78,7 +87,10 @@ def unary(scores: NDArray[np.float64], labels: LabelSet, source: ScoresSettings)
 
 
 def joined(scores: Floats, ids: Labels, size: int) -> Floats:
-    """(N, L) log Σ e^score of the scores (N, W) whose label is the same, ``ids`` (W,); −inf for labels without any."""
+    """(N, L) log Σ e^score over the columns of ``scores`` (N, W) that stand for the same label.
+
+    ``ids`` (W,) is the label of each column. −inf for labels of no column.
+    """
     table = np.full((len(scores), size), -np.inf)
     for place, label in enumerate(ids.tolist()):
         np.logaddexp(table[:, label], scores[:, place], out=table[:, label])
@@ -86,9 +98,9 @@ def joined(scores: Floats, ids: Labels, size: int) -> Floats:
 
 
 def label_set(names: Sequence[str]) -> LabelSet:
-    """The label set of a column's labels: BIO where all are of BIO, BIOES or BILOU, otherwise plain.
+    """Label set of a column: BIO if all its labels are of BIO, BIOES or BILOU, otherwise plain.
 
-    Raises `LabelError` where no label opens the spans of a type, which then has none.
+    Raises `LabelError` where a type has no label that opens a span, so that it could have no spans.
     """
     written = _written(names)
     labels = LabelSet.infer(written)
@@ -101,7 +113,7 @@ def label_set(names: Sequence[str]) -> LabelSet:
 
 
 def label_ids(names: Sequence[str], labels: LabelSet) -> Labels:
-    """(W,) the label of the set that each label of a column becomes."""
+    """(W,) id in the label set for each of a column's labels."""
     return labels.encode(_written(names))
 
 
@@ -111,9 +123,9 @@ def _written(names: Sequence[str]) -> list[str]:
 
 
 def placed(transition: Floats, names: Sequence[str]) -> Floats:
-    """Transitions between a column's labels (W, W) as those of its label set (L, L), 0 for labels that it adds.
+    """Transition scores (L, L) of the label set, from those (W, W) of a column; 0 for labels that the column lacks.
 
-    Raises `LabelError` where labels become one, so that it has no transitions of its own.
+    Raises `LabelError` where several labels of the column become one, as its transitions are then not defined.
     """
     labels = label_set(names)
     ids = label_ids(names, labels)
@@ -132,10 +144,12 @@ def save(
     settings: Settings | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> ScoresModel:
-    """Writes a model into a folder that is there, the manifest last; ``transition`` (L, L) is in nats.
+    """Writes a model into an existing folder, the manifest last.
 
-    ``settings`` and ``training`` are the manifest's, of who learned it. Raises `LabelError`, `OSError` and
-    `OutputError`.
+    ``transition`` (L, L): nats
+    ``settings``, ``training``: of the trainer that learned the model, for the manifest
+
+    Raises `LabelError`, `OSError` and `OutputError`.
     """
     labels = label_set(source.labels)
     write_whole(out / SCORES_FILE, source.model_dump_json(indent=2).encode() + b"\n")

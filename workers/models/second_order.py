@@ -1,6 +1,6 @@
-"""The best labelling of a chain in which a label follows the two before it: Viterbi over pairs of labels.
+"""Viterbi for second-order chains, where the score of a label depends on the two labels before it.
 
-Exact at L³ steps a token, where a chain of first order takes L² (Stokman 2011 §3.1 speaks of such a tagger).
+Exact, over pairs of labels: L³ steps a token, where a first-order chain takes L² (such a tagger: Stokman 2011 §3.1).
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from concord.workers.compiling.kernel import kernel
 
 
 class Earlier(NamedTuple):
-    """Tokens (M,) that are not the first of their sentence, and the labels one and two before them; for the second
-    token the latter is L, which stands for the start."""
+    """Preceding labels of the M tokens that are not the first of their sentence.
+
+    ``token`` (M,): the tokens
+    ``one`` (M,): label of the token before
+    ``two`` (M,): label of the token two before; L, which stands for the start, for the second token of a sentence
+    """
 
     token: Ints
     one: Ints
@@ -24,7 +28,7 @@ class Earlier(NamedTuple):
 
 
 def earlier(labels: Labels, bounds: Ints, width: int) -> Earlier:
-    """What stands before the tokens of labelled sentences ``bounds`` (S + 1,); labels (N,) are below ``width``."""
+    """Preceding labels in sentences with ``bounds`` (S + 1,); the labels (N,) are below ``width``, which is L."""
     is_first = np.zeros(len(labels), np.bool_)
     is_first[bounds[:-1]] = True
     token = np.flatnonzero(~is_first)
@@ -33,9 +37,12 @@ def earlier(labels: Labels, bounds: Ints, width: int) -> Earlier:
 
 
 def best_second_order(unary: Floats, second: Floats, bounds: Ints) -> tuple[Labels, Floats]:
-    """(N,) the best labelling of every sentence ``bounds`` (S + 1,), and the nats (S,) that it scores.
+    """Best labels (N,) of all sentences, and the score (S,) of each sentence in nats.
 
-    ``unary`` (N, L); ``second`` (L + 1, L, L): two before (last row: the start), one before, the label.
+    ``unary`` (N, L): scores in nats
+    ``second`` (L + 1, L, L): scores in nats; axes: label two before (index L: the start), label before, label
+    ``bounds`` (S + 1,): bounds of the sentences
+
     −inf forbids. Ties go to the lowest label id, later tokens first; where every path is −inf the labels are arbitrary.
     """
     width, longest = unary.shape[1], int(np.diff(bounds).max(initial=0))
@@ -47,7 +54,8 @@ def best_second_order(unary: Floats, second: Floats, bounds: Ints) -> tuple[Labe
 
 @kernel
 def _best(unary: Floats, opening: Floats, into: Floats, bounds: Ints, back: Labels) -> tuple[Labels, Floats]:
-    """``into[b, c, a]`` is what c gets after a and b; ``back`` is room for the longest sentence."""
+    """Kernel of `best_second_order`: ``into[b, c, a]`` is the score of label c after a and b; ``back`` is a workspace
+    for the longest sentence."""
     width = unary.shape[1]
     labels, scores = np.zeros(len(unary), np.int32), np.zeros(len(bounds) - 1)
     now, before = np.empty((width, width)), np.empty((width, width))

@@ -1,8 +1,8 @@
-"""Semi-Markov chains: labellings of whole segments, best and summed over, by recursions over where segments end.
+"""Dynamic programming over semi-Markov chains: best segmentation, marginals and expected counts.
 
-Sarawagi & Cohen (2004): a labelling of a sentence is a row of segments that leave nothing out, each with a label; a
-segment scores as a whole, and by the label of the one before. The recursions go through all segments of at most M
-tokens: M times the steps of a chain's. All sums are of logarithms, so nothing underflows, and −inf forbids.
+Sarawagi & Cohen (2004): a labelling of a sentence is a sequence of labelled segments that cover it. A segment has a
+score as a whole, and one by the label of the segment before. The recursions run over all segments of at most M tokens,
+which takes M times the steps of a chain. All sums are in log space, so nothing underflows, and −inf forbids.
 """
 
 from __future__ import annotations
@@ -18,20 +18,27 @@ from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 Whole = NDArray[np.int32]
 
 SUM, BEST = 0, 1
-"""Over all segmentations, or the best of them."""
+"""Semirings of the recursions: log-sum over all segmentations, or the best one."""
 HOPELESS = 100.0
-"""A segment that is less likely than e to the minus so much counts as impossible where all are summed over."""
+"""Nats: a segment with a probability below e^−HOPELESS is left out of expected counts."""
 FAINT = 45.0
-"""Nats below the largest term from which a million terms together change no digit of a sum."""
+"""Nats: terms this far below the largest are left out of a log-sum; a million of them would change no digit."""
 
 
 class SegmentScores(NamedTuple):
-    """Scores in nats of segments of N tokens, by K labels.
+    """Scores of segments in nats, for N tokens, K labels of segments and segments of at most M tokens.
 
-    A segment of n tokens scores the sum of ``inside`` (N, K) of its tokens, ``first`` (N, K) of its first and ``last``
-    (N, K) of its last, ``length[n − 1]`` (M, K), ``whole[r]`` (R, K) for each row r ≥ 0 of ``rows[:, t, n − 1]``
-    (F, N, M), t being its first token, and ``transition`` (K, K) from the label before, where there is one.
-    Labels from ``spanning`` on have segments of one token.
+    The score of a segment of n tokens from token t on is the sum of
+
+    ``inside`` (N, K): for each of its tokens
+    ``first`` (N, K): for its first token
+    ``last`` (N, K): for its last token
+    ``length`` (M, K): row n − 1
+    ``transition`` (K, K): from the label of the segment before (row), if there is one
+    ``whole`` (R, K): row r for each r ≥ 0 in rows[:, t, n − 1]
+
+    ``rows`` (F, N, M): rows of ``whole`` by first token and length; negative for none
+    ``spanning``: labels from this one on have only segments of one token
     """
 
     inside: Floats
@@ -45,15 +52,18 @@ class SegmentScores(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Labelled segments of N tokens: ``size`` (N,) tokens of the one that a token is first of, or 0; ``kind`` (N,)
-    labels."""
+    """A segmentation of N tokens.
+
+    ``size`` (N,): length, in tokens, of the segment that begins at the token; 0 where none begins
+    ``kind`` (N,): label of the segment that the token is in
+    """
 
     size: Whole
     kind: Whole
 
 
 class SegmentCounts(NamedTuple):
-    """How often each score counts, as in `SegmentScores`; ``inside`` leaves the first tokens of segments to ``first``.
+    """Count of each score of `SegmentScores`, in the same shapes; ``inside`` does not count first tokens of segments.
 
     Gradient of the loss: expected counts minus gold counts; expected counts alone where there is no gold.
     """
@@ -67,19 +77,24 @@ class SegmentCounts(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What is known of each token and label (N, K): of segments that begin there, and of those that began before."""
+    """A figure for each token and label, such as a marginal.
+
+    ``first`` (N, K): of segments that begin at the token
+    ``inside`` (N, K): of segments that contain the token and began before it
+    """
 
     first: Floats
     inside: Floats
 
 
 class SegmentRoom(NamedTuple):
-    """What a kernel works in, for sentences of up to n tokens.
+    """Workspace of the recursions, for sentences of up to n tokens; the first four are best scores or log-sums.
 
-    ``ended`` (n + 1, K): all before a place where a segment of the label ends, that segment included; ``before``
-    (n, K): all before a segment of the label that begins there; ``opened`` (n, K): that segment and all after it;
-    ``after`` (n + 1, K): all after a segment of the label that ends there. ``terms`` (K, max(M, K)), ``run`` and
-    ``cell`` (K,) are for one place.
+    ``ended`` (n + 1, K): everything before a place at which a segment of the label ends, with that segment
+    ``before`` (n, K): everything before a segment of the label that begins at the place, with the transition into it
+    ``opened`` (n, K): that segment and everything after it
+    ``after`` (n + 1, K): everything after a segment of the label that ends at the place
+    ``terms`` (K, max(M, K)), ``run`` (K,), ``cell`` (K,): scratch for one place
     """
 
     ended: Floats
@@ -100,9 +115,10 @@ class SegmentRoom(NamedTuple):
 
 
 def best_segments(scores: SegmentScores, bounds: Ints) -> tuple[Segments, Floats]:
-    """The best segments of every sentence ``bounds`` (S + 1,) (nested Viterbi), and the nats (S,) that they score.
+    """Best segmentation of all sentences (nested Viterbi), and the score (S,) of each sentence in nats.
 
-    Ties go to the lowest label and the shortest segment, later ones first. Where all is −inf they are arbitrary.
+    ``bounds`` (S + 1,) are those of the sentences. Ties go to the lowest label and the shortest segment, later ones
+    first. Where every segmentation is −inf the result is arbitrary.
     """
     count = int(bounds[-1])
     found, best = Segments(np.zeros(count, np.int32), np.zeros(count, np.int32)), np.zeros(len(bounds) - 1)
@@ -111,14 +127,18 @@ def best_segments(scores: SegmentScores, bounds: Ints) -> tuple[Segments, Floats
 
 
 def max_marginals(scores: SegmentScores, bounds: Ints) -> Marked:
-    """The nats that the best segments of a sentence score among those that have a token so."""
+    """Max-marginals (N, K) in nats: score of the best segmentation of the sentence in which the token is first in, or
+    inside, a segment of the label."""
     found = Marked(*(np.full(scores.inside.shape, -np.inf) for _ in range(2)))
     _mark_best(scores, bounds, SegmentRoom.of(bounds, scores), found)
     return found
 
 
 def marginals(scores: SegmentScores, bounds: Ints) -> Marked:
-    """The probability that a token is so. Zeros where no segments of a sentence are possible."""
+    """Marginals (N, K): probability that the token is first in, or inside, a segment of the label.
+
+    Zeros for a sentence of which no segmentation is possible.
+    """
     shapes = (scores.inside, scores.first, scores.last, scores.length, scores.transition, scores.whole)
     counts = SegmentCounts(*map(np.zeros_like, shapes))
     _count_all(scores, bounds, SegmentRoom.of(bounds, scores), counts)
@@ -126,14 +146,17 @@ def marginals(scores: SegmentScores, bounds: Ints) -> Marked:
 
 
 def add_segments(scores: SegmentScores, bounds: Ints, gold: Segments, counts: SegmentCounts) -> float:
-    """−log p(gold) of some sentences, in nats; adds expected less observed counts. Infinite where all is forbidden."""
+    """Loss −log p(gold) of some sentences in nats; adds expected minus gold counts to ``counts``.
+
+    Infinite where every segmentation of a sentence is forbidden.
+    """
     room = SegmentRoom.of(bounds, scores)
     return _count_all(scores, bounds, room, counts) - _take_gold(scores, bounds, gold, room, counts)
 
 
 @inner_in_place
 def _joined(terms: Floats, count: int, way: int) -> float:
-    """The largest of the first terms, or the logarithm of the sum of their exponentials."""
+    """Maximum (BEST) or log-sum-exp (SUM) of the first ``count`` terms."""
     top = -np.inf
     for i in range(count):
         top = max(top, terms[i])
@@ -149,7 +172,8 @@ def _joined(terms: Floats, count: int, way: int) -> float:
 
 @inner_in_place
 def _set_cell(scores: SegmentScores, first: int, last: int, run: Floats, cell: Floats) -> None:
-    """Writes to ``cell`` (K,) what the segment between two tokens is worth; ``run`` (K,) is the sum of its inside."""
+    """Writes the score of the segment first … last under each label to ``cell`` (K,), without the transition; ``run``
+    (K,) is the sum of its ``inside`` scores."""
     n = last - first
     for y in range(len(cell)):
         cell[y] = run[y] + scores.first[first, y] + scores.last[last, y] + scores.length[n, y]
@@ -168,7 +192,7 @@ def _add_inside(scores: SegmentScores, token: int, run: Floats) -> None:
 
 @inner_in_place
 def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: SegmentRoom) -> float:
-    """Fills ``before`` and ``ended`` for one sentence; the sum over all its segmentations, or the best, in nats."""
+    """Fills ``before`` and ``ended`` for one sentence; returns its log-sum over segmentations, or best score."""
     most, width = scores.length.shape
     ended, before, terms, run, cell = room.ended, room.before, room.terms, room.run, room.cell
     for e in range(end - start + 1):
@@ -256,7 +280,10 @@ def add_expected(
 
 @kernel_in_place
 def _count_all(scores: SegmentScores, bounds: Ints, room: SegmentRoom, counts: SegmentCounts) -> float:
-    """Adds the expected counts of all sentences; the sum of the logarithms of their sums, or inf where one is none."""
+    """Adds the expected counts of all sentences; returns the sum of their log partition functions, in nats.
+
+    Returns inf where that of a sentence is not finite.
+    """
     every = 0.0
     for s in range(len(bounds) - 1):
         total = pass_forward(scores, bounds[s], bounds[s + 1], SUM, room)
@@ -271,7 +298,7 @@ def _count_all(scores: SegmentScores, bounds: Ints, room: SegmentRoom, counts: S
 
 @kernel_in_place
 def _take_gold(scores: SegmentScores, bounds: Ints, gold: Segments, room: SegmentRoom, counts: SegmentCounts) -> float:
-    """Takes the segments of all sentences from the counts; the nats that they score."""
+    """Subtracts the gold segments of all sentences from the counts; returns their score in nats."""
     total, run, cell = 0.0, room.run, room.cell
     for s in range(len(bounds) - 1):
         t, before = bounds[s], -1
@@ -319,7 +346,7 @@ def _find_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Se
 
 @inner_in_place
 def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: SegmentRoom) -> int:
-    """Tokens of the best segment of a label that ends at e."""
+    """Length, in tokens, of the best segment of a label that ends at place e."""
     top, size = -np.inf, 1
     room.run[:] = 0.0
     for n in range(min(len(scores.length), e) if label < scores.spanning else 1):
@@ -333,7 +360,7 @@ def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: Segm
 
 @inner_in_place
 def _best_before(scores: SegmentScores, e: int, label: int, room: SegmentRoom) -> int:
-    """The label of the segment that ends at e where the next has a label."""
+    """Best label of the segment that ends at place e, given the label of the next."""
     top, found = -np.inf, 0
     for x in range(len(scores.transition)):
         value = room.ended[e, x] + scores.transition[x, label]

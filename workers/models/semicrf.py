@@ -1,13 +1,16 @@
-"""A semi-Markov CRF: segments of a sentence are labelled, not its tokens (Sarawagi & Cohen 2004).
+"""Semi-Markov CRF: a model that labels the segments of a sentence instead of its tokens (Sarawagi & Cohen 2004).
 
-A segment is one token outside of all spans, or up to M tokens of one type; what it scores is in
-`workers.models.segments`, what its features see in `workers.features.segments`. Its exact answer is that of
-nested Viterbi, `SemiCrfModel.best`.
+A segment is one token outside all spans, or up to M tokens of one type. Its score is in `workers.models.segments`, its
+features are in `workers.features.segments`. `SemiCrfModel.best` gives the exact answer, by nested Viterbi.
 
-Engines work on labels of tokens, so what they are given is made of it. By ``best`` a label of a token gets the nats
-that the best segments with it are below the best of all: the labelling of highest score is that of nested Viterbi,
-whatever engine looks for it. By ``marginals`` it gets the logarithm of its probability. Transitions are zero. Under
-constraints both count a change once for each token of it, though a segment changes as a whole: an estimate.
+Engines work on labels of tokens, so they are given token scores derived from the model, with transitions of zero:
+
+    best       max-marginals: how far the best segmentation with the label is below the best of all, in nats. The
+               labelling of highest score is the one of nested Viterbi, whichever engine looks for it.
+    marginals  logarithm of the label's probability
+
+Under constraints both are estimates: they count a change once for each of its tokens, though a segment changes as a
+whole.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ from concord.workers.models.settings import SemiCrfSettings
 KIND = "semicrf"
 WEIGHTS_FILE = "weights.bin"
 PARTS = ("inside", "first", "last")
-"""Of which tokens of a segment the features are."""
+"""Three sets of features: of the tokens inside a segment, of its first token and of its last."""
 _OF_FEATURES = crf.ARRAYS[:-2]
 ARRAYS = (
     *(ArrayKind(f"{part} {name}", dtype, axes) for part in PARTS for name, dtype, axes in _OF_FEATURES),
@@ -58,17 +61,20 @@ ARRAYS = (
     ArrayKind("whole_rows", "<i4"),
     ArrayKind("marginals", "|b1"),
 )
-"""The arrays of `WEIGHTS_FILE`, in order: those of `FeatureWeights` for each part, those of `LearnedSemiCrf`, and
+"""Arrays of `WEIGHTS_FILE` in order: those of `FeatureWeights` for each part, those of `LearnedSemiCrf`, and the flag
 whether engines are given marginals."""
 TIE = 1e-9
-"""Nats that a label costs at least which is not the answer, though segments with it may score as much."""
+"""Least cost, in nats, of a label that is not in the best segmentation; it breaks ties between segmentations."""
 
 
 class LearnedSemiCrf(NamedTuple):
-    """What training finds out, by K labels of segments: the types of ``labels`` in order, then outside if it was seen.
+    """Result of training, by K labels of segments: the types of ``labels`` in order, then outside if it was seen.
 
-    ``parts`` are the weights of features of the tokens inside, first and last in a segment; ``length`` (M, K),
-    ``transition`` (K, K) and ``whole`` (R, K), a row of ``segments`` each, as in `SegmentScores`.
+    ``labels``: labels of tokens
+    ``features``: feature templates
+    ``parts``: weights of the features of tokens inside, first and last in a segment
+    ``length`` (M, K), ``transition`` (K, K), ``whole`` (R, K): scores as in `SegmentScores`
+    ``segments``: the features of whole segments, by row of ``whole``
     """
 
     labels: LabelSet
@@ -82,7 +88,8 @@ class LearnedSemiCrf(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SemiCrfModel:
-    """What was learned, and whether engines are given marginals, or what the best segments lose."""
+    """A trained semi-Markov CRF; ``gives_marginals`` chooses the token scores for engines: log marginals, otherwise
+    max-marginals."""
 
     learned: LearnedSemiCrf
     gives_marginals: bool
@@ -116,7 +123,7 @@ class SemiCrfModel:
         return self._labels(best_segments(self.segment_scores(batch), batch.sentence_bounds)[0])
 
     def segment_scores(self, batch: Batch) -> SegmentScores:
-        """What segments of a batch score."""
+        """Scores of all segments of a batch."""
         learned = self.learned
         inside, first, last = (scorer.unary(batch) for scorer in self.scorers)
         # Copies, since kernels are compiled anew for what cannot be written to.
@@ -130,7 +137,8 @@ class SemiCrfModel:
 
     @cached_property
     def scorers(self) -> tuple[Scorer, ...]:
-        """Score tokens as a part of a segment; their word tables live in this process and are not pickled."""
+        """Scorers of tokens inside, first and last in a segment. Their word tables belong to this process and are not
+        pickled."""
         learned = self.learned
         features = (learned.features, first_features(learned.features), last_features(learned.features))
         width = learned.length.shape[1]
@@ -140,7 +148,7 @@ class SemiCrfModel:
         return {name: value for name, value in self.__dict__.items() if name != "scorers"}
 
     def _best(self, batch: Batch) -> Floats:
-        """(N, L) nats of the best segments with each label of each token, below the best of all."""
+        """(N, L) max-marginals in nats, less the best score: 0 for labels of the best segments, otherwise ≤ −`TIE`."""
         scores, bounds = self.segment_scores(batch), batch.sentence_bounds
         segments, total = best_segments(scores, bounds)
         found = max_marginals(scores, bounds)
@@ -151,14 +159,17 @@ class SemiCrfModel:
         return unary
 
     def _marginals(self, batch: Batch) -> Floats:
-        """(N, L) log probabilities of each label of each token, −`HOPELESS` at least."""
+        """(N, L) log marginal probability of each label, in nats; at least −`HOPELESS`."""
         found = marginals(self.segment_scores(batch), batch.sentence_bounds)
         shares = self._of_labels(found, found.first + found.inside)
         unary: Floats = np.where(shares < 0.0, -np.inf, np.log(np.clip(shares, np.exp(-HOPELESS), 1.0)))
         return unary
 
     def _of_labels(self, found: Marked, either: Floats) -> Floats:
-        """(N, L) what is known of labels of segments, by labels of tokens; −inf for outside where it was never seen."""
+        """(N, L) figures of segment labels, rearranged by token labels; ``either`` (N, K) joins first and inside.
+
+        −inf for the outside label if training never saw it.
+        """
         labels, types = self.labels, len(self.labels.types)
         unary = np.full((len(either), len(labels)), -np.inf)
         if labels.scheme is Scheme.PLAIN:
@@ -170,7 +181,7 @@ class SemiCrfModel:
         return unary
 
     def _labels(self, segments: Segments) -> Labels:
-        """(N,) labels of segments."""
+        """(N,) token labels of a segmentation."""
         labels = self.labels
         outside = (labels.index[OUTSIDE],) if OUTSIDE in labels.index else ()
         opening, inside = (np.append(ids, outside).astype(np.int32) for ids in (labels.opening, labels.inside))
@@ -203,9 +214,9 @@ def save(out: Path, learned: LearnedSemiCrf, *, settings: SemiCrfSettings, train
 
 
 def load(folder: Path | str) -> SemiCrfModel:
-    """The model saved in a folder; no file is opened before its hash was checked.
+    """Semi-Markov CRF of a folder; each file's hash is checked before its content is parsed.
 
-    Raises `ModelError` where the folder is not a whole semi-Markov CRF or its features have changed.
+    Raises `ModelError` where the folder is not a complete semi-Markov CRF or its features are defined otherwise now.
     """
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
@@ -225,7 +236,7 @@ def load(folder: Path | str) -> SemiCrfModel:
 
 
 def _check(learned: LearnedSemiCrf, marked: NDArray[np.bool_]) -> None:
-    """Raises `FeatureError` where an array is not of so many labels, or not of finite weights."""
+    """Raises `FeatureError` where an array does not fit the number of labels or holds values that are not allowed."""
     width, types = learned.length.shape[1], len(learned.labels.types)
     known = (types, types + 1) if OUTSIDE in learned.labels.index else (types,)
     if width not in known or not width or not len(learned.length):

@@ -14,7 +14,7 @@ from concord.schemas.settings import (
 
 
 class FeatureSettings(TrainerSettings):
-    """What a CRF looks at."""
+    """Options of every CRF trainer: the feature sets and the files that they read."""
 
     files: ClassVar[tuple[str, ...]] = ("clusters", "gazetteers")
 
@@ -40,7 +40,7 @@ class CrfSettings(FeatureSettings):
 
 
 class FittingSettings(FeatureSettings):
-    """What the trainers of our own share: which features of a chain have a weight, and where they start."""
+    """Options shared by concord's own trainers of chains: features that have a weight, and weights to start from."""
 
     files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
 
@@ -81,7 +81,7 @@ class PerceptronSettings(FittingSettings):
 
 
 class PriorSettings(FeatureSettings):
-    """The one prior of those that descend an objective of our own."""
+    """Option of trainers that minimise concord's own objective: its quadratic prior, which is the only one."""
 
     c2: float = Field(0.3, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
 
@@ -94,11 +94,11 @@ class PriorSettings(FeatureSettings):
 
 
 class GradientSettings(FittingSettings, PriorSettings):
-    """What those that descend a CRF's objective share."""
+    """Options shared by the gradient-based trainers of a linear-chain CRF."""
 
 
 class LimitSettings(TrainerSettings):
-    """When L-BFGS ends, which looks at all sentences before each step."""
+    """Stopping rules of L-BFGS, which evaluates all sentences before each step."""
 
     max_iterations: int = Field(100, ge=1, description="Largest number of iterations.")
     decrease: float = Field(
@@ -114,7 +114,7 @@ class LbfgsSettings(LimitSettings, GradientSettings):
 
 
 class SemiCrfSettings(LimitSettings, PriorSettings):
-    """How L-BFGS trains a semi-Markov CRF, and what engines are given of it."""
+    """How L-BFGS trains a semi-Markov CRF, and which token scores it gives to engines."""
 
     longest: int = Field(100, ge=1, description="Longest segment, in tokens; longer ones of training are cut.")
     min_whole: int = Field(
@@ -153,13 +153,13 @@ class SgdSettings(GradientSettings):
 
 
 class CountingSettings(TrainerSettings):
-    """What trainers share that count."""
+    """Options shared by the trainers that count instead of optimising."""
 
     labels: tuple[str, ...] = Field((), description="Labels that labelled documents may lack.")
 
 
 class HmmSettings(CountingSettings):
-    """How a hidden Markov model is counted, and learns on from documents without labels."""
+    """How a hidden Markov model is counted, and how it learns further from unlabelled documents."""
 
     corpora: ClassVar[tuple[str, ...]] = ("pool",)
 
@@ -207,7 +207,7 @@ class StackedSettings(SgdSettings):
 
 
 class ScoresSettings(Settings):
-    """What the scores of another tagger are, which stand in a column of the corpus."""
+    """Another tagger's scores in a column of the corpus: its name, its labels, and how scores become nats."""
 
     labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         min_length=1, description="Labels, in the order of the scores."
@@ -228,7 +228,7 @@ class ScoresSettings(Settings):
 
 
 class CalibrationSettings(Settings):
-    """What is learned of a model on labelled documents beside the scales of its label consistency."""
+    """What calibration learns on labelled documents, besides the scales of label consistency."""
 
     temperature: Literal["learned", "kept"] = Field("learned", description="Temperature of a model of scores.")
     transitions: Literal["learned", "kept"] = Field("learned", description="Transitions of a model of scores.")
@@ -236,7 +236,7 @@ class CalibrationSettings(Settings):
 
 
 class AgreementSettings(Settings):
-    """How strong the prior is that a document gets from what a model says elsewhere in the corpus."""
+    """Strength of the prior that a document gets from a model's labels elsewhere in the corpus."""
 
     scale: float = Field(0.2, ge=0, le=10, description="Factor of the log odds of a word's labels elsewhere.")
     tokens: float = Field(

@@ -1,10 +1,10 @@
-"""Memory-based n-grams of labels: constraint-satisfaction inference over what similar tokens were labelled
-(Canisius, Van den Bosch & Daelemans 2011).
+"""Memory-based model of label n-grams, with constraint-satisfaction inference.
 
-A class is the labels of a token and its neighbours. Each token's nearest training instances predict one, and what the
-predictions have in common, or not, is a weighted constraint satisfaction problem (`workers.models.memory.ngrams`). Its
-unigrams are the model's potentials; the rest are rows of its own, which engines solve like any others. Transitions say
-nothing, so Viterbi's answer is the vote of the unigrams.
+Canisius, Van den Bosch & Daelemans (2011). A class is an n-gram: the labels of a token and its neighbours. The nearest
+training instances of each token predict a class, and the overlapping predictions form a weighted constraint
+satisfaction problem (`workers.models.memory.ngrams`). Its unigrams are the model's potentials; longer n-grams are rows
+of the model's own, which engines solve like any other rows. Transition scores are zero, so Viterbi's answer is the vote
+of the unigrams.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from concord.workers.storage.tables import read_table
 
 KIND = "trigram"
 NEAREST = "nearest"
-"""The learner of our own; the others are TiMBL's."""
+"""Name of concord's own learner; the others are TiMBL's."""
 INSTANCES_FILE = "instances.bin"
 VALUES_FILE = "values.parquet"
-"""The values of each feature, by number."""
+"""File of the values of each feature, in the order of their numbers."""
 ENTITIES_FILE = "entities.parquet"
 ARRAYS = (
     ArrayKind("values", "<i4", 2),
@@ -54,10 +54,12 @@ LAYOUT = pa.schema([("feature", pa.int32()), ("value", pa.string())])
 
 
 class Instances(NamedTuple):
-    """What is remembered: F features of M tokens.
+    """Training instances: M tokens with F features.
 
-    ``values`` (F, M) are numbers of each feature's values, ``classes`` (M,) of label n-grams, of which ``labels``
-    (C, n) are label ids, −1 beyond the sentence; what a feature weighs is in ``weights`` (F,).
+    ``values`` (F, M): number of each token's value of each feature
+    ``classes`` (M,): number of each token's label n-gram
+    ``weights`` (F,): weight of each feature
+    ``labels`` (C, n): label ids of each label n-gram, −1 beyond the sentence
     """
 
     values: Ids
@@ -68,7 +70,13 @@ class Instances(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrigramModel:
-    """Instances, the names of their ``values`` (F lists), and what finds the nearest."""
+    """A memory-based model.
+
+    ``windows``: the features of a token
+    ``values``: names of the values of each of the F features, by number
+    ``classes`` (C, n): label ids of each class, −1 beyond the sentence
+    ``classifier``: finds the nearest training instances
+    """
 
     labels: LabelSet
     windows: Windows
@@ -89,15 +97,16 @@ class TrigramModel:
         return self.windows.columns
 
     def potentials(self, batch: Batch) -> Potentials:
-        """Unigrams alone: unary (N, L) shares of neighbourhoods, summed over tokens; −inf for what is no candidate."""
+        """Potentials of the unigrams alone: unary (N, L), shares of neighbourhoods, summed over the tokens that predict
+        a label; −inf for a label that is no candidate."""
         return self.scores(batch).potentials
 
     def scores(self, batch: Batch) -> LocalScores:
-        """Unigrams, and a row for each longer n-gram; see `workers.models.memory.ngrams`."""
+        """Potentials of the unigrams, and rows of the longer n-grams; see `workers.models.memory.ngrams`."""
         return self.scores_of(self.neighbourhoods(batch), batch)
 
     def scores_of(self, found: Neighbourhoods, batch: Batch) -> LocalScores:
-        """What these neighbourhoods of its tokens come to."""
+        """Local scores of a batch, given the neighbourhoods of its tokens."""
         grams = predicted_grams(found, self.classes, batch.sentence_bounds)
         if self.settings.domain == "neighbours":
             unigrams = neighbour_grams(found, self.classes)
@@ -107,25 +116,25 @@ class TrigramModel:
         return LocalScores(Potentials(made.unary, flat, batch.sentence_starts), rows_of(made.grams, batch.doc_starts))
 
     def neighbourhoods(self, batch: Batch) -> Neighbourhoods:
-        """What the nearest instances of each of the N tokens say."""
+        """Neighbourhood of each of the N tokens; equal tokens are classified once."""
         return told_once(self.classifier, self.instances(batch))
 
     def instances(self, batch: Batch) -> Ids:
-        """(N, F) the number of each token's value of each feature, −1 where training had none such."""
+        """(N, F) number of each token's value of each feature; −1 for a value that training did not have."""
         return numbered(self.windows.features(batch), self.values)
 
     def voted(self, batch: Batch) -> Labels:
-        """(N,) the labels that most of the predicted n-grams name."""
+        """(N,) majority label of the predicted n-grams that overlap at each token."""
         return voted(self.neighbourhoods(batch), self.classes, batch.sentence_bounds, len(self.labels))
 
     def known(self, words: Sequence[str]) -> Any:
-        """(V,) which words were the token itself in training."""
+        """(V,) mask of the words that were a training token (not only a neighbour of one)."""
         seen = set(self.values[WORD_FEATURE])
         return np.array([word in seen for word in words], np.bool_)
 
 
 WORD_FEATURE = 2
-"""The word itself, in the middle of the first window."""
+"""Number of the feature that is the token's own word, in the middle of the first window."""
 
 
 def save(
@@ -174,7 +183,7 @@ def load(folder: Path | str) -> TrigramModel:
 
 
 def nearest(instances: Instances, settings: TrigramSettings) -> Nearest:
-    """Their nearest ones, as the settings say."""
+    """Nearest-neighbour classifier of the instances, with the settings' metric and vote."""
     how = settings.metric, Vote(settings.k, settings.decay)
     return Nearest(instances.values, instances.classes, len(instances.labels), instances.weights, *how)
 
@@ -212,7 +221,7 @@ def _read_values(path: Path) -> list[list[str]]:
 
 
 def _check(instances: Instances, values: Sequence[Sequence[str]], labels: LabelSet, *, remembered: bool) -> None:
-    """Raises `ValueError` where the arrays do not belong together; ``remembered``: the instances are among them."""
+    """Raises `ValueError` where the arrays do not fit together; ``remembered`` tells whether they include instances."""
     features, count = instances.values.shape
     sizes = np.array([len(names) for names in values])
     if instances.classes.shape != (count,) or instances.weights.shape != (features,) or len(sizes) != features:

@@ -1,7 +1,7 @@
-"""Two linear-chain CRFs in a row: the second sees what the first answered elsewhere in the document.
+"""Two-stage CRF: two linear-chain CRFs, the second of which sees the first one's labels elsewhere in the document.
 
-Krishnan & Manning (2006): features that are not local come from the first model's labels, so that decoding stays that
-of a chain. Label consistency can be laid over the second model's scores like over any model's.
+Krishnan & Manning (2006): non-local features come from the first model's labels, so decoding remains that of a chain.
+Label consistency can be added to the second model's scores as to any model's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST, SECOND = STAGES = ("first", "second")
 
 @dataclass(frozen=True, eq=False)
 class TwoStageModel:
-    """The two models; ``first`` reads what the corpus has, ``second`` `ANSWER_COLUMNS` as well."""
+    """A two-stage model: ``first`` reads columns of the corpus, ``second`` reads `ANSWER_COLUMNS` as well."""
 
     first: CrfModel
     second: CrfModel
@@ -63,14 +63,14 @@ class TwoStageModel:
 
 
 def answered(batch: Batch, labels: LabelSet, found: Labels) -> Batch:
-    """The batch with columns of the labels (N,) that were found in it."""
+    """The batch with `ANSWER_COLUMNS` added, which are made from the labels (N,) of the first model."""
     return replace(batch, columns={**batch.columns, **answer_columns(batch, labels, found)})
 
 
 def save(
     out: Path, stages: tuple[CrfModel, CrfModel], *, settings: TrainerSettings, training: Mapping[str, Any]
 ) -> TwoStageModel:
-    """Writes the manifest over the two models, which are saved in `STAGES` of the folder. Raises `OutputError`."""
+    """Writes the manifest of two models that are already saved in the subfolders `STAGES`. Raises `OutputError`."""
     first, second = stages
     files = [
         f"{name}/{file}"
@@ -93,7 +93,7 @@ def save(
 
 
 def load(folder: Path | str) -> TwoStageModel:
-    """The model saved in a folder. Raises `ModelError` where it, or one of its two models, is not whole."""
+    """Two-stage model of a folder. Raises `ModelError` where it, or one of its two models, is not complete."""
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND)
     first, second = (crf.load(folder / name) for name in STAGES)

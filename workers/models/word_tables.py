@@ -1,22 +1,24 @@
-"""Scores of a feature function that looks at one word at a time, from tables of distinct words.
+"""Word tables: cached scores of distinct words, for a feature function that looks at one word at a time.
 
-Functions of packages such as usaddress give a token what they make of its own word, of the one before and of the one
-after, and marks near the ends of the sentence. Where that is all, token t of n has the scores
+Feature functions of packages such as usaddress describe a token by its own word, the word before, the word after, and
+marks near the ends of the sentence. If that is all, token t of n has the scores
 
     own[word_t] + before[word_{t−1}] + after[word_{t+1}] + marks[min(t, 2), min(n − 1 − t, 2)]
 
-(the first and last tokens without the neighbour that they do not have), and each distinct word has to go through the
-function but once: between copies of one word that stands for any, `REFERENCE`. All sums are of multiples of one unit
-and small enough to be exact in any order (`Scored`), so that what comes out of the tables is what the function's own
-features add up to, bit for bit.
+(the first and last tokens lack one neighbour), and each distinct word has to go through the function only once, between
+copies of a fixed word, `REFERENCE`. All sums are of multiples of one unit and small enough to be exact in any order
+(`Scored`), so the tables give the same scores as the function's own features, bit for bit.
 
-That a function is of this form cannot be proven from outside. Three checks stand against one that is not, each by
-equality of all scores: `departure` tries it when the model is imported, on made-up sentences of the model's own words
-with the punctuation, case and digits that functions ask for; the outcome is part of the model. In use one sentence in
-`CHECKED`, chosen by a hash of its words, so the same ones wherever the document stands, goes through the function as
-well, and the first that differs ends the shard with an error: a function of which a share p of sentences departs
-gets through n sentences with probability (1 − p / CHECKED)ⁿ. And a sentence with a word that the function raises at
-alone, or gives too many features to add up exactly, is never scored by tables.
+It cannot be proven from outside that a function has this form. Three checks guard against one that has not; each
+compares all scores for equality:
+
+1. At import, `departure` tries made-up sentences of the model's own words, with the punctuation, case and digits that
+   feature functions ask for. Its outcome is saved in the model.
+2. In use, one sentence in `CHECKED` goes through the function as well. It is chosen by a hash of its words, so the
+   choice does not depend on where the document stands. The first difference ends the shard with an error. A function
+   that departs in a share p of sentences gets through n sentences with probability (1 − p / CHECKED)ⁿ.
+3. A sentence is never scored by tables if the function raises at one of its words alone, or gives it too many features
+   to add up exactly.
 """
 
 from __future__ import annotations
@@ -34,20 +36,22 @@ from concord.workers.compiling.kernel import kernel_in_place
 REFERENCE = "a"
 CHECKED = 512
 AT_ONCE = 64
-"""Words that go through the function in one sentence."""
+"""Number of new words that go through the function together, in one sentence."""
 MOST_TABLE_BYTES = 2**28
-"""Of tables, after which they are begun anew: memory stays flat over any number of distinct words."""
+"""Size of the tables, in bytes, at which they are emptied, so that memory stays flat over any number of words."""
 PROBES, LONGEST_PROBE = 400, 8
-"""Made-up sentences of an import, and their words."""
+"""Number of made-up sentences of an import, and largest number of words of one."""
 ENDINGS = ("", "", ",", ".", ";", ")", "s", "1")
 BEGINNINGS = ("", "", "", "(", "#", "1", "Mc")
 
 
 class Scored(NamedTuple):
-    """A sentence of n words by the function: ``sums`` (n, K), nats, and (n,) whether they are ``exact`` in any order.
+    """Scores of a sentence of n words by the feature function.
 
-    Exact are sums of multiples of a unit whose absolute values add up to at most 2⁵⁰ units, so that four such sums
-    stay below the 2⁵³ up to which float64 knows every integer.
+    ``sums`` (n, K): summed weights in nats
+    ``exact`` (n,): whether the sums are exact in any order of adding. They are if all terms are multiples of a unit and
+        their absolute values add up to at most 2⁵⁰ units: four such sums stay below 2⁵³, up to which float64 holds
+        every integer.
     """
 
     sums: Floats
@@ -59,7 +63,10 @@ ScoreFunction = Callable[[Sequence[str]], Scored]
 
 
 class WordTables:
-    """Tables of the words seen so far, (V, 3, K): before, own and after. Raises `DocumentError` for no `REFERENCE`."""
+    """Tables (V, 3, K) of the words seen so far: scores before, own and after.
+
+    Raises `DocumentError` where the function cannot score sentences of `REFERENCE`.
+    """
 
     def __init__(self, function: ScoreFunction, width: int) -> None:
         self._function = function
@@ -74,7 +81,7 @@ class WordTables:
         self._hash = np.zeros(1024, np.uint64)
 
     def ids(self, words: Sequence[str]) -> Ints:
-        """(V,) places of words, which are learned where they are new."""
+        """(V,) rows of the words in the tables; words that are new go through the function first."""
         if self._table.nbytes > MOST_TABLE_BYTES:
             self._begin()
         new = [word for word in dict.fromkeys(words) if word not in self._ids]
@@ -84,10 +91,13 @@ class WordTables:
         return np.array([self._ids[word] for word in words], np.int64)
 
     def fill(self, ids: Ints, bounds: Ints, unary: Floats, column: Ints) -> tuple[Mask, Mask]:
-        """Writes the scores of S sentences of words ``ids`` (N,) into those columns (K,) of ``unary`` (N, L).
+        """Writes the scores of S sentences into ``unary``.
 
-        Sentence s is bounds[s] up to bounds[s + 1]. Returns (S,) which sentences tables cannot score, and which the
-        function has to check.
+        ``ids`` (N,): rows of the words in the tables
+        ``bounds`` (S + 1,): sentence s is bounds[s] up to bounds[s + 1]
+        ``unary`` (N, L), ``column`` (K,): scores of label k go to unary[:, column[k]]
+
+        Returns two masks (S,): sentences that tables cannot score, and sentences that the function has to check.
         """
         add_up(ids, bounds, self._table, self._marks, column, unary)
         starts = bounds[:-1]
@@ -104,7 +114,8 @@ class WordTables:
             )
 
     def _learn(self, words: Sequence[str]) -> None:
-        """What the function makes of each word between two references; words it cannot take are not usable."""
+        """Scores each word between copies of `REFERENCE` and keeps the result; words that the function cannot take are
+        marked as not usable."""
         try:
             sums, exact = self._function([REFERENCE, REFERENCE, *(w for word in words for w in _between(word))])
         except DocumentError:
@@ -120,7 +131,7 @@ class WordTables:
         self._keep(words, excess[around], exact[around].all(axis=1))
 
     def _keep(self, words: Sequence[str], rows: Floats, usable: Mask) -> None:
-        """Rows (V, 3, K): what a word gives to the token after it, to itself, and to the token before it."""
+        """Stores rows (V, 3, K): scores that a word gives to the token after it, to itself, and to the token before."""
         first = len(self._ids)
         self._ids.update(zip(words, range(first, first + len(words)), strict=True))
         self._table[first : first + len(words)] = rows
@@ -137,7 +148,7 @@ def _hashed(word: str) -> int:
 
 
 def _marks(function: ScoreFunction, width: int) -> Floats:
-    """(3, 3, K) what a token has by its distance to both ends: the scores among references alone."""
+    """(3, 3, K) scores of a token by its distance to both ends: those in sentences of `REFERENCE` alone."""
     marks = np.zeros((3, 3, width))
     for size in range(1, 6):
         sums, exact = function([REFERENCE] * size)
@@ -174,9 +185,9 @@ def add_up(ids: Ints, bounds: Ints, table: Floats, marks: Floats, column: Ints, 
 
 
 def departure(function: ScoreFunction, width: int, attributes: Sequence[str]) -> str:
-    """Why word tables do not do for a function, as far as made-up sentences show; empty where they do.
+    """Reason why word tables cannot replace a feature function; empty if made-up sentences show none.
 
-    ``attributes`` are the model's: what stands behind their last colons are words that it knows.
+    ``attributes`` are the model's; the text behind the last colon of each is taken as a word that it knows.
     """
     try:
         tables = WordTables(function, width)

@@ -1,1 +1,1 @@
-"""What Ray's workers can be asked to do, and the actor that does it."""
+"""Tasks for Ray's workers, and the actor that does them."""

@@ -1,4 +1,4 @@
-"""The Ray actor around a task: one a process, the shared parts fetched once."""
+"""Ray actor that does a task: one in each process, which fetches the shared parts once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from concord.workers.parts import foreign_packages
 from concord.workers.remote.registry import TASKS
 
 TELL_SECONDS = 1.0
-"""How often a node tells what it compiles."""
+"""Seconds between a node's reports of what it compiles."""
 
 
 class CodeMismatchError(RuntimeError):
-    """A worker would run other code than the driver's."""
+    """A worker has other code than the driver."""
 
 
 def check_code(expected: str) -> None:
@@ -37,10 +37,11 @@ def check_code(expected: str) -> None:
 
 
 class ShardWorker:
-    """Does a task on one shard a call. Its parts come as a list of one reference, which Ray leaves as it is.
+    """Actor that does a task, one shard in a call.
 
-    Ray restarts none and repeats no call: which shard a dead one was at is for the driver to know, which gives it to
-    another one. So a shard may be done twice.
+    The shared parts come as a list of one object reference, because Ray does not resolve references inside a list.
+    Ray restarts no actor and repeats no call: the driver knows which shard a dead worker had, and gives it to another
+    one. So a shard may be done twice.
     """
 
     def __init__(self, task: str, code: str) -> None:
@@ -77,7 +78,7 @@ def actor_class(*, memory: int) -> Any:
 def warm_node(task: str, code: str, shared: Sequence[Any]) -> Iterator[Compiling]:
     """Compiles or loads every numba kernel once on a node, before its actors race for the cache; see `Task.warm`.
 
-    Gives what is compiled, every `TELL_SECONDS`.
+    Yields the kernel that is being compiled, every `TELL_SECONDS`.
     """
     check_code(code)
     (parts,) = ray.get(list(shared))

@@ -1,4 +1,4 @@
-"""The task of agreement over the corpus: what a model says of each word."""
+"""Task of the first pass of agreement over the corpus: counts the labels that a model gives to each word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from concord.workers.remote.task import Task, itself
 
 
 class AnswersParts(NamedTuple):
-    """Who labels, how raw text is read, and any document of the corpus to compile the kernels on."""
+    """Shared parts of the task.
+
+    ``model``: labels the documents
+    ``text``: how raw text is read
+    ``sample``: any document of the corpus, to compile the kernels on
+    """
 
     model: Model
     text: TextSettings = DEFAULT_TEXT

@@ -1,4 +1,4 @@
-"""The task of counting: what a corpus holds, and how much of it a model knows."""
+"""Task of counting: statistics of a corpus, and the tokens whose word a model does not know."""
 
 from __future__ import annotations
 

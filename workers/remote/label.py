@@ -18,7 +18,10 @@ from concord.workers.remote.task import Task
 
 
 class LabelParts(NamedTuple):
-    """What decides the labels; ``store`` is the absolute path of a folder that driver and workers share."""
+    """Shared parts of the task: model, constraints and run key decide the labels.
+
+    ``store`` is the absolute path of a folder that driver and workers share.
+    """
 
     model: Model
     constraints: ConstraintSet

@@ -1,8 +1,9 @@
-"""What a worker asks Ray for in memory, by what real ones took (`benchmarks/bench_memory.py`). No Ray here.
+"""Memory that a worker asks Ray for, from measurements of real workers (`benchmarks/bench_memory.py`). No Ray here.
 
-numpy arrays among a task's parts lie in Ray's store, once a node. All else each process has for itself: the pickle
-without these arrays is copied, its objects are made anew, and what they stand for is built on first use, as TiMBL's
-tree is from its text. MiB that real workers had at their peak without what others share, and MiB of that pickle:
+numpy arrays among a task's parts lie in Ray's object store, once on each node. Each process has everything else for
+itself: a copy of the pickle without these arrays, the objects made from it, and structures that they build on first
+use, such as TiMBL's tree from its text. The table has the peak of real workers in MiB, without shared memory, and the
+size of that pickle in MiB:
 
     before the parts come; counting a corpus                           100; 150
     CRFs with 8 to 57 MiB of arrays on news and novels, by certify     190 to 260   below 0.1
@@ -12,9 +13,9 @@ tree is from its text. MiB that real workers had at their peak without what othe
     a trial of nearest on 150,557 tokens of 22 features                200 to 230   0
     the same of igtree; of tribl2 on 50,000 tokens                     350; 350     0
 
-A CRF's worker has room in `BASE`, and so have most novels (721 was the most, see `docs/benchmarks.md`); with TiMBL's
-bases a process has up to 13.5 times its own pickle more. A trial learns from arrays in the store, and takes so many
-bytes for each value that it remembers (`workers.remote.trials`).
+`BASE` is enough for a worker of a CRF, and for most novels (the most was 721 MiB, see `docs/benchmarks.md`). With a
+TiMBL instance base a process takes up to 13.5 times its own pickle in addition. A trial learns from arrays in the
+store, and takes a number of bytes for each value that it remembers (`workers.remote.trials`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BASE = 500 << 20
 """Bytes of a worker's own code, kernels and documents; tables of words among them are at most half of it."""
 
 GROWTH = 14
-"""Bytes that a process holds in the end for one of its own pickle."""
+"""Bytes that a process takes, at its peak, for each byte of its own pickle."""
 
 R = TypeVar("R")
 

@@ -1,4 +1,4 @@
-"""The tasks of mining: how rules about runs fare in gold, or where runs open and how clauses fare; then their rows."""
+"""Tasks of mining constraints from gold: counting rules about runs, openings of runs, clauses, and their rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from concord.workers.remote.task import Task, itself, nothing
 
 
 class RulesParts(NamedTuple):
-    """The labels of the whole corpus, so many shuffled orders of each document, and how raw text is read."""
+    """Shared parts: labels of the whole corpus, number of shuffled orders of each document with their seed, and how raw
+    text is read."""
 
     labels: LabelSet
     orders: int
@@ -29,9 +30,13 @@ class RulesParts(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """A share of all documents: those that their ids name, or those from a place in each shard on, ``first`` by its id.
+    """A held-out part of all documents.
 
-    Shards of one id have the same rows, and are held out alike.
+    ``share``: its fraction of the documents
+    ``first``: place in each shard, by the shard's id, from which on documents are held out; None: a hash of the
+        document id decides
+
+    Shards of one id have the same rows, so the same documents of both are held out.
     """
 
     share: float
@@ -39,7 +44,7 @@ class HeldOut(NamedTuple):
 
     @classmethod
     def of(cls, shards: Sequence[Shard], documents: Sequence[int], share: float, validation: Validation) -> HeldOut:
-        """Of a corpus in shards, each of which has so many documents."""
+        """Held-out part of a corpus whose shards have these numbers of documents."""
         if validation is Validation.RANDOM:
             return cls(share)
         place, first = first_held_out(sum(documents), share), dict[str, int]()
@@ -49,7 +54,7 @@ class HeldOut(NamedTuple):
         return cls(share, first)
 
     def place_in(self, shard: Shard) -> int | None:
-        """The first document of a shard that is held out, where their order says."""
+        """Place of the first held-out document of a shard; None where order does not decide."""
         return None if self.first is None else self.first[shard.id]
 
 
@@ -65,7 +70,8 @@ class OpeningsParts(NamedTuple):
 
 
 class ClausesParts(NamedTuple):
-    """Clauses to be tried on held-out documents, so many shuffled orders of each, and how raw text is read."""
+    """Shared parts: clauses to try on held-out documents, number of shuffled orders of each document with their seed,
+    and how raw text is read."""
 
     labels: LabelSet
     held_out: HeldOut
@@ -76,7 +82,7 @@ class ClausesParts(NamedTuple):
 
 
 class RowsParts(NamedTuple):
-    """Whose rows are counted, in which documents, and how raw text is read."""
+    """Shared parts: constraints whose rows are counted, the documents to count in, and how raw text is read."""
 
     labels: LabelSet
     constraints: DeclaredConstraints
@@ -86,9 +92,10 @@ class RowsParts(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsCounted:
-    """Rows of every constraint, by name. Degrees are whole numbers of templates that are mined, so sums are exact.
+    """Counts of the rows of every constraint, by name.
 
-    What is ``too_large`` for some document, held out or not, has no rows of that document's shard among them.
+    Degrees of mined templates are whole numbers, so sums are exact. A constraint that is ``too_large`` for some
+    document, held out or not, has no rows of that document's shard in the counts.
     """
 
     documents: int

@@ -1,4 +1,4 @@
-"""Every task by its name: what a worker looks up when it is asked to do one."""
+"""Registry of tasks by name, in which a worker looks up what it is asked to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is: a pure function of a shard and of parts that all shards share. No Ray here."""
+"""Contract of tasks: a task is a pure function of a shard and of parts that all shards share. No Ray here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from concord.workers.corpus.plan import U
 
 
 class Parts(Protocol):
-    """What all shards of a run share: pickled once, put into Ray's object store, fetched once a process."""
+    """Data that all shards of a run share: pickled once, put into Ray's object store, fetched once by each process."""
 
     @property
     def text(self) -> TextSettings:
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 def no_more(_: object) -> int:
-    """`Task.builds` of what makes nothing large of arrays."""
+    """`Task.builds` of a task that builds nothing large from shared arrays."""
     return 0
 
 
@@ -50,13 +50,13 @@ class Task(Generic[U, P, R]):
     parts: type[P]
     run: Callable[[U, P], R]
     counts: Callable[[R], Mergeable]
-    """What of a result adds up over shards."""
+    """Extracts the counts of a result, which add up over shards."""
     rehearse: Callable[[U, P], object]
     """Dry run: does the same work and writes nothing. It finds the document that kills a worker."""
     warm: Callable[[P], object]
-    """Once a machine, before its workers start: compiles the kernels that ``run`` will need."""
+    """Compiles the kernels that ``run`` will need; called once on each machine, before its workers start."""
     builds: Callable[[P], int] = no_more
-    """Bytes that a process makes of shared arrays, see `workers.remote.memory`."""
+    """Bytes that a process allocates for structures built from shared arrays, see `workers.remote.memory`."""
 
 
 AnyTask = Task[Any, Any, Any]
@@ -66,7 +66,7 @@ C = TypeVar("C")
 
 
 def itself(result: C) -> C:
-    """`Task.counts` of what adds up as it is."""
+    """`Task.counts` of a task whose results are counts themselves."""
     return result
 
 

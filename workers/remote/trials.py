@@ -1,4 +1,4 @@
-"""The task of trials: settings of memory-based n-grams, those together that share distances, on so many tokens."""
+"""Task of trials of settings of memory-based n-grams on so many tokens; settings that share distances go together."""
 
 from __future__ import annotations
 
@@ -22,35 +22,39 @@ class TrialGroup(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Of each of the settings on so many tokens, in a search in which only what `chosen_of` names differs."""
+        """Name of each of the settings on so many tokens, unique if a search varies only what `chosen_of` names."""
         return [name_of(one, self.tokens) for one in self.group]
 
     @property
     def id(self) -> str:
-        """Of a search."""
+        """Identifier of the group within a search."""
         return json.dumps(self.names)
 
     @property
     def size(self) -> int:
-        """The largest groups are handed out first."""
+        """Number of settings; the largest groups are handed out first."""
         return len(self.group)
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """Description of the group, for messages."""
         given = ", ".join(f"{name} {value}" for name, value in chosen_of(self.group[0]).items())
         others = f" and {len(self.group) - 1} like it" if len(self.group) > 1 else ""
         return f"{given}{others} on {self.tokens:,} tokens"
 
 
 def name_of(settings: TrigramSettings, tokens: int) -> str:
-    """What the tally of these settings is kept by."""
+    """Key of the tally of these settings on so many tokens."""
     return json.dumps([tokens, *chosen_of(settings).values()])
 
 
 class TrialParts(NamedTuple):
-    """What is remembered and classified, by what learner, and the most tokens that a trial remembers, None for all; no
-    text is read."""
+    """Shared parts of trials; ``text`` is not used, as no text is read.
+
+    ``sample``: training instances to remember, and instances to classify
+    ``learner``: the learner
+    ``largest``: largest number of tokens that a trial remembers; None: all
+    """
 
     sample: Sample
     learner: str = NEAREST
@@ -63,7 +67,7 @@ def _run(trial: TrialGroup, parts: TrialParts) -> list[TrialTally]:
 
 
 WARM = 10
-"""Tokens that kernels are compiled on."""
+"""Number of tokens on which kernels are compiled."""
 
 
 def _warm(parts: TrialParts) -> None:
@@ -72,7 +76,8 @@ def _warm(parts: TrialParts) -> None:
 
 
 REMEMBERED = {NEAREST: 40, "igtree": 100, "tribl2": 250, "ib1": 250}
-"""Bytes of a value that is remembered, of 22 a token, at the peak of a trial; measured, see `workers.remote.memory`."""
+"""Bytes for each remembered value (22 a token) at the peak of a trial, by learner; measured, see
+`workers.remote.memory`."""
 
 
 def _builds(parts: TrialParts) -> int:

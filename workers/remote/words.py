@@ -1,4 +1,4 @@
-"""The two tasks of word clusters: how often words occur, then what stands around the frequent ones."""
+"""The two tasks of word clusters: counting words, then counting the contexts of the frequent ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WordsParts(NamedTuple):
 
 
 class ContextsParts(NamedTuple):
-    """Which pairs are counted, and how raw text is read."""
+    """Shared parts: the pairs of word and context to count, and how raw text is read."""
 
     contexts: Contexts
     text: TextSettings = DEFAULT_TEXT

@@ -1,1 +1,1 @@
-"""Files that are whole or not there, and data that carries its own digest."""
+"""Storage: files that are written whole or not at all, and data that carries its own digest."""

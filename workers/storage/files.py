@@ -1,4 +1,4 @@
-"""Writing to a disk so that a kill, a full disk or a power failure leaves a file or folder whole or not there."""
+"""Atomic writing: a kill, a full disk or a power failure leaves a file or folder either complete or not there."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from typing import BinaryIO
 from concord.schemas.errors import InputError
 
 TEMPORARY = ".tmp-"
-"""How the name of a file in the making starts; a killed process may leave one behind, which its like takes up again."""
+"""Start of the name of a file that is being written; one left behind by a killed process is reused by the next."""
 
 COPIED_BYTES = 1 << 20
 """Bytes of a file that are copied at once."""
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EMLINK, errno.ENOSYS)
-"""What file systems that cannot give a file a second name answer."""
+"""Error numbers of file systems that have no hard links."""
 
 
 class OutputError(InputError):
-    """A place that cannot be written to: names it, what the system says, and what to do."""
+    """A place cannot be written to; the message names it, the system's reason, and what to do."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns what the system says against writing at ``path``, for the length of the block, into an `OutputError`."""
+    """Context manager that turns an `OSError` of the block into an `OutputError` about writing at ``path``."""
     try:
         yield
     except OSError as error:
@@ -43,7 +43,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Makes an `OSError` that names no file name this one: a read from a failing disk does not say where."""
+    """Context manager that adds ``path`` to an `OSError` without a file name, such as that of a failing disk."""
     try:
         yield
     except OSError as error:
@@ -53,7 +53,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """The folder and those above it, where they are not there yet. Raises `OutputError`."""
+    """Makes a folder and its parents, if they do not exist yet. Raises `OutputError`."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
 
@@ -109,11 +109,14 @@ def _unique_beside(path: Path) -> Path:
 
 @contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """A folder beside ``target`` that takes its place, on the disk, when the block ends well and goes away when not.
+    """Context manager for replacing a folder: gives a new folder beside ``target``, which replaces it at the end.
 
-    What ``target`` held stays until then; where it is a link, the folder it leads to is meant. A kill between the
-    two renames that this takes leaves the old folder beside it, and the next call puts that back. Raises
-    `OutputError`; an `OSError` of the block that names a file elsewhere, such as one that is read, goes on as it is.
+    When the block ends well, the new folder is synced to the disk and takes the place of ``target``; when it fails, the
+    new folder is removed. Until then ``target`` keeps its content; if it is a link, the folder behind it is replaced. A
+    kill between the two renames leaves the old folder beside ``target``, and the next call puts it back.
+
+    Raises `OutputError`. An `OSError` of the block that names a file elsewhere, such as one that is read, is not
+    changed.
     """
     target = Path(os.path.realpath(target))
     partial, retired = target.with_name(f".{target.name}.partial"), target.with_name(f".{target.name}.old")
@@ -146,7 +149,7 @@ def _put_back(retired: Path, target: Path) -> None:
 
 @contextmanager
 def _writing_below(folder: Path, target: Path) -> Iterator[None]:
-    """What the system says against writing in ``folder``, which will be ``target``, becomes an `OutputError`."""
+    """Context manager that turns an `OSError` in ``folder``, which will be ``target``, into an `OutputError`."""
     try:
         yield
     except OSError as error:
@@ -164,10 +167,7 @@ def _sync_below(folder: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copies a file; what the system says against writing names no file, and what it says against reading the source.
-
-    Raises `OSError`.
-    """
+    """Copies a file. Raises `OSError`, which names the source for a failed read, and no file for a failed write."""
     with source.open("rb") as read, target.open("xb") as write:
         while part := _part(read, source):
             write.write(part)

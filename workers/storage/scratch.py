@@ -1,4 +1,4 @@
-"""Folders for temporary files that go with the process that made them, however it ends."""
+"""Scratch folders: temporary folders that are removed even if the process that made them is killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 PREFIX = "concord-scratch-"
 
 STALE_SECONDS = 60.0
-"""A folder as young as this may be one whose process has not locked it yet."""
+"""Age, in seconds, below which a folder is left alone, as its process may not have locked it yet."""
 
 
 @contextmanager

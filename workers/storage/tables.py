@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 
 class TableFileError(ValueError):
-    """A file that is no Parquet file, or a damaged one; the message says how, and not where."""
+    """A file is damaged or no Parquet file; the message gives the fault but not the file's name."""
 
 
 def read_table(path: Path) -> pa.Table:

@@ -17,7 +17,7 @@ from concord.workers.corpus.readers.reader import BadLineError, or_nothing, sour
 from concord.workers.corpus.settings import AddressSettings
 
 MARKS = re.compile(r",|[^\s,](?:\S*[^\s,])?")
-"""Words, and the commas around them each by itself; a comma inside a word, as in 1,200, stays there."""
+"""Tokens: words, and each comma around a word by itself; a comma inside a word, as in 1,200, is part of it."""
 WORDS = re.compile(r"\S+")
 
 WANTED = "want a field's text, a bar and its label, such as: Rose Lane, |3"

@@ -1,4 +1,4 @@
-"""Documents that are given as fields, each a label and a text: what the readers of citations and addresses share."""
+"""Documents made of fields, each a label and a text; shared by the readers of citations and of addresses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Field(NamedTuple):
 
 
 def document_of_fields(doc_id: str, fields: Sequence[Field], token: re.Pattern[str], *, gold: bool) -> Document:
-    """All matches of ``token`` in the fields as one sentence; the text is the fields with a blank between them.
+    """Document of one sentence from fields; its text is the fields joined by a blank.
 
-    Raises `BadLineError` where there are no tokens.
+    Its tokens are the matches of ``token`` in the fields. Raises `BadLineError` where there are none.
     """
     words: list[str] = []
     labels: list[str] = []

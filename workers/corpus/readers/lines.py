@@ -1,4 +1,4 @@
-"""Files with one token a line and a blank line after each sentence: what the column readers share."""
+"""Column files: one token a line, a blank line after each sentence; shared by the column readers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,19 @@ class Line(NamedTuple):
 
 
 class LineFault(NamedTuple):
-    """What is wrong in which line (from 1)."""
+    """A fault in a line: the line's number (from 1) and the reason."""
 
     line: int
     reason: str
 
 
 class Block(NamedTuple):
-    """Consecutive lines without a blank one: a sentence, or a line that opens a document."""
+    """Lines between two blank ones: a sentence, or a line that opens a document.
+
+    ``line``: number of the first line
+    ``rows``: columns of each line
+    ``fault``: first fault in the lines, if any
+    """
 
     line: int
     rows: list[list[str]]
@@ -55,10 +60,11 @@ class DocumentDraft(NamedTuple):
 
 
 class LabelForm(NamedTuple):
-    """How labels are written; by itself any label is taken as it is.
+    """How a file writes labels; the default takes any label as it is.
 
-    ``read`` makes of a sentence's labels those of the document. ``fault`` says why a label cannot be read, or nothing;
-    ``broken`` is the first place where a sentence's labels contradict each other.
+    ``read``: function from the labels of a sentence in the file to those of the document
+    ``fault``: function that says why a label cannot be read; empty if it can
+    ``broken``: function that finds the first place where the labels of a sentence contradict each other, or None
     """
 
     read: Callable[[Sequence[str]], list[str]] = list
@@ -67,9 +73,13 @@ class LabelForm(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How lines are to be read; ``columns`` in order, `SKIP` for one that is not kept.
+    """Format of a column file.
 
-    ``other_columns`` is what to do about lines with other columns, where they cannot be named.
+    ``columns``: names of the columns in order, `SKIP` for one that is not kept
+    ``separator``: what separates columns
+    ``labels``: how labels are written
+    ``boundary``: start of a line that opens a document; None: no line does
+    ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed
     """
 
     columns: tuple[str, ...]
@@ -111,7 +121,7 @@ def line_text(line: Line, encoding: str) -> str:
 
 
 def opens_document(line: Line, form: Form) -> bool:
-    """Does the line start with the form's boundary, and a blank or nothing after it?"""
+    """Whether the line starts with the form's boundary, followed by a blank or by nothing."""
     if form.boundary is None or form.boundary not in line.content:
         return False
     content = line.content.lstrip(b" \t")
@@ -181,14 +191,14 @@ def _split(text: str, separator: Literal["whitespace", "tab"]) -> list[str]:
 
 
 def _count(row: Sequence[str]) -> str:
-    """How many columns there are, and what stands in the first of them."""
+    """Number of columns of a line with the content of the first ones, for a message."""
     shown = [value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + "…" for value in row]
     rest = ["…"] if len(shown) > SHOWN_COLUMNS else []
     return f"{len(row)} column{'s' * (len(row) > 1)} ({' '.join([*map(repr, shown[:SHOWN_COLUMNS]), *rest])})"
 
 
 def _advice(text: str, row: Sequence[str], form: Form) -> str:
-    """The option under which a line with these columns could be read."""
+    """Advice: the option with which a line with these columns could be read."""
     other: Literal["whitespace", "tab"] = "whitespace" if form.separator == "tab" else "tab"
     if len(_split(text, other)) == len(form.columns):
         return f"if they are separated by {other}: --set separator={other}"
@@ -198,7 +208,7 @@ def _advice(text: str, row: Sequence[str], form: Form) -> str:
 
 @lru_cache(maxsize=4096)
 def label_fault(label: str) -> str:
-    """Why a label is in none of the schemes that come out as BIO; empty for one that is."""
+    """Reason why a label is not in BIO, IOB1, BIOES or BILOU; empty if it is."""
     typed = label.startswith(PREFIXES) and len(label) > 2
     if typed and NESTED.search(label):
         return f"label {label!r} is nested, and only flat ones can be read; the reader 'umass' takes nested ones"
@@ -216,7 +226,7 @@ PLAIN = LabelForm()
 
 
 def has_boundary(path: Path, form: Form) -> bool:
-    """Does a line of the file open a document?"""
+    """Whether a line of the file opens a document."""
     if form.boundary is None:
         return False
     with path.open("rb") as file:
@@ -227,9 +237,9 @@ def has_boundary(path: Path, form: Form) -> bool:
 
 
 def split_at_boundaries(stream: Iterator[Block]) -> Iterator[DocumentDraft]:
-    """A document from each line that opens one to the next; what stands before the first is one too.
+    """Cuts a file into documents at each line that opens one; sentences before the first such line are one as well.
 
-    Such a line at the end of a file opens nothing.
+    Such a line at the end of the file makes no document.
     """
     draft = DocumentDraft(1, [])
     opened = False

@@ -1,7 +1,7 @@
 """Mails with inline tags, one document a file: the form of Freitag's (1998) seminar announcements.
 
-``<speaker>A. Name</speaker>`` marks a span. Tags of paragraphs and sentences may cross the others, so they are taken
-out, and other words between ``<`` and ``>`` are text.
+``<speaker>A. Name</speaker>`` marks a span. Tags of paragraphs and sentences are removed, since they may cross the
+others. Other words between ``<`` and ``>`` are text.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _read(path: Path, doc_id: str, settings: MailSettings) -> Iterator[Document 
 
 
 class _TagError(BadLineError):
-    """What is wrong, and in which line (from 1)."""
+    """A tag cannot be read; carries the reason and the line (from 1)."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(f"line {line}: {reason}; mend the tags of this mail")
@@ -79,7 +79,10 @@ class _TagError(BadLineError):
 
 
 def _breaks(mail: _Mail, settings: MailSettings) -> list[int]:
-    """Where sentences start; the rest of a line in which a tagged one ends, often its full stop, goes with it."""
+    """Characters at which sentences start, by the settings' rule.
+
+    The rest of the line in which a tagged sentence ends, often its full stop, belongs to that sentence.
+    """
     if settings.sentences == "mail":
         return []
     lines = [found.end() for found in LINE_END.finditer(mail.text)]

@@ -1,4 +1,4 @@
-"""A tokenizer of the user's: a function of a text that returns its words."""
+"""A user's own tokenizer: a Python function from a text to its words."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class OwnTokenizer(NamedTuple):
     function: Callable[[str], Any]
 
     def __call__(self, texts: Sequence[str]) -> Tokenized:
-        """Tokens of all texts, in order; each starts at the first of its characters that is left, after the one before.
+        """Tokens of all texts, in order; each word is found at its first occurrence after the word before.
 
-        Raises `DocumentError` where the function cannot take a text, gives no words, or words that are not there.
+        Raises `DocumentError` where the function fails on a text, returns no words, or words that the text lacks.
         """
         words: list[str] = []
         ends = [0]

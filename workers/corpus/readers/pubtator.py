@@ -1,4 +1,4 @@
-"""PubTator: an abstract a document, with spans of characters; BC5CDR and other corpora of PubMed are in this form.
+"""PubTator files: each document is an abstract with spans of characters; BC5CDR and other PubMed corpora use this form.
 
 ``ID|t|title`` and ``ID|a|abstract``, then a span a line (ID, start, end, words, type and more, between tabs), and a
 blank line. Characters count from 0 over the title, one blank, and the abstract.
@@ -26,7 +26,7 @@ WANTED = "want ID, start, end, words and type between tabs"
 
 
 class _LineError(BadLineError):
-    """What is wrong, and in which line (from 1)."""
+    """A line cannot be read; carries the reason and the line (from 1)."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -34,7 +34,12 @@ class _LineError(BadLineError):
 
 
 class _Abstract(NamedTuple):
-    """A document as it stands; ``parts`` are those spans that name words of their own for several things."""
+    """A document as the file has it.
+
+    ``texts``: title and abstract
+    ``spans``: all its spans
+    ``parts``: the spans that name several things by words of their own
+    """
 
     texts: list[str]
     spans: list[CharSpan]
@@ -77,7 +82,7 @@ def _documents(
 
 
 def _name(line: Line, encoding: str) -> str | None:
-    """The id of the document that a line opens, if it does."""
+    """Id of the document that a line opens; None if it opens none."""
     try:
         title = PART.fullmatch(line_text(line, encoding))
     except BadLineError:
@@ -109,7 +114,7 @@ def _owner(line: str) -> str:
 
 
 def _add(abstract: _Abstract, line: str, number: int, owner: str) -> None:
-    """What one line says. Raises `BadLineError`."""
+    """Adds the content of one line to the abstract. Raises `BadLineError`."""
     part = PART.fullmatch(line)
     columns = line.split("\t")
     name = (part[1] if part else columns[0]).strip()

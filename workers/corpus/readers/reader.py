@@ -1,4 +1,4 @@
-"""What a reader is: a function from a source to a stream of documents and rejects."""
+"""Contract of readers: a reader is a function from a source to a stream of documents and rejects."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NOTHING = "nothing in this file; take it out, or write it again"
 
 
 class Reader(Protocol):
-    """Reads a source."""
+    """A reader: reads a source as documents."""
 
     def __call__(self, source: str, settings: Any) -> Iterator[Document | Reject | Misfit]:
         """Each document of ``source`` once, as a document or as a reject with its reason.
 
-        Spans of a document that its labels cannot say follow it.
+        Misfits, spans of a document that its labels cannot express, follow the document.
         ``settings`` is an instance of the reader's own settings class. All documents of a source
         have the same columns. Raises `CorpusError` where the source as a whole cannot be read.
         """
@@ -41,11 +41,11 @@ class ReaderEntry(NamedTuple):
 
 
 class BadLineError(ValueError):
-    """A line that cannot be read: why, and what to do."""
+    """A line cannot be read; the message says why and what to do."""
 
 
 class UndecodableError(BadLineError):
-    """Bytes that are no text; ``at`` is the first bad one, from 0."""
+    """Bytes cannot be decoded as text; ``at`` is the position of the first bad one, from 0."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(reason)
@@ -55,7 +55,7 @@ class UndecodableError(BadLineError):
 def decoded(content: bytes, encoding: str, *, offset: int = 0, option: str = ENCODING_OPTION) -> str:
     """The text of bytes that start at byte ``offset`` of a file. Raises `UndecodableError`.
 
-    ``option`` is what the user gives before the name of an encoding.
+    ``option`` is the command-line option that names an encoding, for the message.
     """
     if b"\0" in content:
         at = content.index(0)
@@ -74,7 +74,7 @@ def decoded(content: bytes, encoding: str, *, offset: int = 0, option: str = ENC
 
 
 def or_nothing(path: Path, items: Iterator[Item]) -> Iterator[Item | Reject]:
-    """What a file holds, or one reject of the file where there are none."""
+    """The items of a file; a single reject of the whole file where there are none."""
     first = next(items, None)
     if first is None:
         yield Reject(str(path), None, None, NOTHING)

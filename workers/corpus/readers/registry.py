@@ -35,6 +35,6 @@ OWN: dict[str, ReaderEntry] = {
     "pubtator": ReaderEntry(read_pubtator, PubtatorSettings, "PubTator: abstracts with spans of characters"),
     "text": ReaderEntry(read_text, TextReaderSettings, "raw text: a Parquet column, or .txt files"),
 }
-"""Ours: a new reader is one file, one settings class and one line here."""
+"""Concord's own readers. A new one is one file, one settings class, and one line here."""
 
 READERS: Registry[ReaderEntry] = Registry(Group.READERS, OWN, an_entry(ReaderEntry, ReaderSettings))

@@ -1,4 +1,4 @@
-"""Texts with gold spans of characters, as tokens with BIO labels: what the readers of mails and abstracts share."""
+"""Gold spans of characters turned into BIO labels of tokens; shared by the readers of mails and of abstracts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OVERLAP = "share a token with another; left out"
 
 
 class CharSpan(NamedTuple):
-    """Characters ``start`` to ``end`` (exclusive) of a text have a type; ``line`` is where the file says so."""
+    """A typed span of the characters ``start`` to ``end`` (exclusive) of a text; ``line`` is its line in the file."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class CharSpan(NamedTuple):
 
 
 class SpanFault(NamedTuple):
-    """A span that labels cannot say as it is, and why."""
+    """A span that token labels cannot express as it is, and the reason."""
 
     span: CharSpan
     reason: str
@@ -45,9 +45,9 @@ def marked_document(
     *,
     breaks: Sequence[int] | None = None,
 ) -> tuple[Document, list[SpanFault]]:
-    """The tokens of a text with the labels of its spans, and the spans that do not fit, in their order.
+    """Document of a text with the labels of its spans, and the spans that do not fit the tokens, in their order.
 
-    The document has the spans as they are, too.
+    The document keeps the original spans, too.
 
     ``text`` has a token. Sentences start at the first token from each character of ``breaks`` on, or where the
     tokenizer says. Of spans that share a token the longest is taken, and the first of those.
@@ -77,7 +77,7 @@ class _Labels(NamedTuple):
     names: list[str]
 
     def mark(self, span: CharSpan, settings: MarkedTextSettings) -> str:
-        """Labels the tokens of a span if that can be; why it does not fit, or nothing."""
+        """Labels the tokens of a span; returns why the span does not fit them, empty if it does."""
         first, last = int(np.searchsorted(self.end, span.start, "right")), int(np.searchsorted(self.start, span.end))
         if first >= last or span.start == span.end:
             return EMPTY

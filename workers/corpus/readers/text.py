@@ -51,7 +51,7 @@ OTHER_KINDS = (
     | dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"), _UNPACK)
     | dict.fromkeys((".json", ".xml", ".html", ".htm", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".xlsx"), _AS_TEXT)
 )
-"""Kinds of files that are no plain text, by the ends of their names, and what to do with each."""
+"""Advice for files that are not plain text, by the end of their names."""
 
 
 def _check_kind(source: str) -> None:
@@ -70,7 +70,10 @@ def document_from_bytes(
     option: str = ENCODING_OPTION,
     tokenizer: OwnTokenizer | None = None,
 ) -> Document | Reject:
-    """The document that is all of a file; ``option`` as in `decoded`. Raises `LanguageError`, as `batch_from_texts`."""
+    """Document of a whole file's bytes, or its reject; ``option`` as in `decoded`.
+
+    Raises as `batch_from_texts`, except that a text which cannot be cut becomes a reject.
+    """
     text = text_of_bytes(raw, source, doc_id, settings.encoding, option=option)
     if isinstance(text, Reject):
         return text
@@ -83,7 +86,7 @@ def document_from_bytes(
 def text_of_bytes(
     raw: bytes, source: str, doc_id: str, encoding: str, *, option: str = ENCODING_OPTION
 ) -> str | Reject:
-    """All of a file as a text that is not blank; ``option`` as in `decoded`."""
+    """Text of a whole file, or its reject where it is blank or cannot be decoded; ``option`` as in `decoded`."""
     try:
         text = decoded(raw, encoding, option=option).removeprefix(BYTE_ORDER_MARK)
     except UndecodableError as error:
@@ -154,7 +157,7 @@ def _batch(found: Iterable[tuple[str, str]], settings: TextSettings, tokenizer: 
 def _uncut(
     rows: Mapping[int, tuple[str, str]], settings: TextSettings, tokenizer: OwnTokenizer | None
 ) -> Iterator[tuple[int, str]]:
-    """The rows whose text cannot be cut, and why."""
+    """Rows whose text the tokenizer cannot cut, each with the reason."""
     for row, found in rows.items():
         try:
             _batch([found], settings, tokenizer)

@@ -1,7 +1,7 @@
-"""Citations with nested fields: a token, two columns that are not used, and a label of every level, joined by ``/``.
+"""Citations with nested fields: a token, two unused columns, and the labels of all levels, joined by ``/``.
 
-The form of the UMass citations (Anzaroot & McCallum 2013): ``I-venue/U-year`` is a token of a venue that goes on, and
-a year by itself. Each level is in BIO, BIOES or BILOU.
+The form of the UMass citations (Anzaroot & McCallum 2013): ``I-venue/U-year`` is a token inside a venue that is also a
+year of one token. Each level is in BIO, BIOES or BILOU.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _citations(path: Path, prefix: str, form: Form) -> Iterator[Document | Rejec
 
 @lru_cache(maxsize=4096)
 def nested_fault(label: str) -> str:
-    """Why a label is no nested one; empty for one that is."""
+    """Reason why a label is not a valid nested one; empty if it is."""
     wrong = [level for level in label.split("/") if not level.startswith(PREFIXES) or len(level) < 3]
     if not wrong or label == OUTSIDE:
         return ""
@@ -57,9 +57,9 @@ def nested_fault(label: str) -> str:
 
 
 def nested_to_bio(labels: Sequence[str], *, depth: int | None) -> list[str]:
-    """The labels of one sentence in BIO: the type is the whole path, or its first ``depth`` levels.
+    """BIO labels of one sentence; the type of a token is its whole path of levels, or the first ``depth`` levels.
 
-    A span is a run of tokens of one path in which every level goes on. A level that goes on with nothing opens a span,
+    A span is a run of tokens with one path in which every level continues. A level that continues nothing opens a span,
     as in IOB1.
     """
     paths = [label.split("/")[:depth] for label in labels]

@@ -1,1 +1,1 @@
-"""What cuts raw text into tokens and sentences."""
+"""Tokenizers: they cut raw text into tokens and sentences."""

@@ -1,4 +1,4 @@
-"""All tokenizers by name, and the one way to get at them: NAME, or NAME==VERSION where it has to be that one."""
+"""Registry of tokenizers. A tokenizer is asked for as NAME, or as NAME==VERSION to require that version."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from concord.workers.corpus.tokenizers.words import VERSION, cutter
 from concord.workers.parts import OURS, Group, Registry, an_entry
 
 DEFAULT = "words"
-"""What cuts text where nothing is said."""
+"""Name of the tokenizer that is used where none is given."""
 
 PIN = "=="
-"""What stands between a name and a version."""
+"""Separator of a name and a version."""
 
 
 def _spacy(language: str) -> Cut:
@@ -30,11 +30,11 @@ OWN: dict[str, Tokenizer] = {
         _spacy, "rules of spaCy for the language; needs concord[spacy]", library="spacy", install="concord[spacy]"
     ),
 }
-"""Ours: a new tokenizer is one file and one line here."""
+"""Concord's own entries. A new tokenizer is one file, and one line here."""
 
 
 def _wrong(part: object) -> str | None:
-    """What is wrong with a tokenizer."""
+    """Reason why a part is not a valid registry entry; None if it is."""
     problem = an_entry(Tokenizer)(part)
     if problem is not None or not isinstance(part, Tokenizer):
         return problem
@@ -47,18 +47,18 @@ TOKENIZERS: Registry[Tokenizer] = Registry(Group.TOKENIZERS, OWN, _wrong)
 
 
 def pinned(tokenizer: str | None) -> str:
-    """``NAME==VERSION`` of what is called ``tokenizer``, with the version that is here if it names none.
+    """``NAME==VERSION`` of a tokenizer; the installed version where ``tokenizer`` names none.
 
-    Raises `TokenizerError` where a version is asked for that cannot be told.
+    Raises `TokenizerError` where the installed version is needed and there is none.
     """
     name, _, version = (tokenizer or DEFAULT).partition(PIN)
     return f"{name}{PIN}{version or _installed(name)}"
 
 
 def load_tokenizer(settings: TextSettings) -> TextCutter:
-    """What cuts texts into tokens and sentences, one a process for equal settings.
+    """Cutter of texts into tokens and sentences; a process makes one for equal settings.
 
-    Raises `TokenizerError` where it is not installed or has another version, and `LanguageError`.
+    Raises `TokenizerError` where the tokenizer is not installed or has another version, and `LanguageError`.
     """
     return _loaded(settings.tokenizer or DEFAULT, settings.language, settings.sentence_limit, settings.split_hyphens)
 
@@ -76,7 +76,7 @@ def _loaded(tokenizer: str, language: str, sentence_limit: int, split_hyphens: b
 
 
 def _installed(name: str) -> str:
-    """The version of a tokenizer that is here. Raises `TokenizerError`."""
+    """Installed version of a tokenizer. Raises `TokenizerError` where there is none."""
     if name not in TOKENIZERS:
         raise TokenizerError(f"{unknown('tokenizer', name, TOKENIZERS)}; install the package that has it")
     here = TOKENIZERS[name].installed()
@@ -89,7 +89,7 @@ def _installed(name: str) -> str:
 
 
 def _remedy(name: str, version: str) -> str:
-    """How a version of a tokenizer is to be had."""
+    """Advice on how to install a version of a tokenizer."""
     library = TOKENIZERS[name].library
     if library:
         return f"pip install '{library}=={version}'"

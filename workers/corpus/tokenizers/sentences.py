@@ -1,4 +1,4 @@
-"""Texts cut into tokens by any tokenizer, at hyphens too if that is wanted, and into sentences by sentencex.
+"""Text cutter: tokens by any tokenizer, optionally cut at hyphens as well, and sentences by sentencex.
 
 sentencex splits sentences by language rules (abbreviations, quotation marks).
 """
@@ -17,7 +17,7 @@ from concord.schemas.document import Column
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, LanguageError
 
 HYPHENS = re.compile(r"-+|[^-]+")
-"""The pieces of a word that is cut at hyphens; some in a row are one piece."""
+"""Pieces of a word that is cut at hyphens; several hyphens in a row are one piece."""
 RARE = re.compile(r"[^\S \t\r\n]|[\ud800-\udfff]")
 """White space that sentencex 1.0 panics on (it takes every space for one byte), and halves of characters."""
 CODE = re.compile(r"[a-z]{2,3}")
@@ -25,9 +25,11 @@ CODE = re.compile(r"[a-z]{2,3}")
 
 
 class Tokenized(NamedTuple):
-    """Texts cut into tokens: ``doc_starts`` (D + 1,), ``sentence_starts`` (S,) are token positions.
+    """D texts cut into N tokens and S sentences.
 
-    ``start`` and ``end`` (N,) are characters in the token's own text: ``text[start:end]`` is the token.
+    ``doc_starts`` (D + 1,): first token of each text, and N
+    ``sentence_starts`` (S,): first token of each sentence
+    ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token
     """
 
     tokens: Column

@@ -1,4 +1,4 @@
-"""Tokens of raw text by spaCy's rule tokenizer, which needs no model and never changes the text."""
+"""spaCy's rule tokenizer for raw text; it needs no model and never changes the text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from concord.schemas.document import Column
 from concord.workers.corpus.tokenizers.tokenizer import RUN_LIMIT, Cuts, LanguageError
 
 STRING_LIMIT = 200_000
-"""Distinct strings after which the tokenizer is made anew, so that its memory stays flat."""
+"""Number of distinct strings after which the tokenizer is made anew, so that its memory stays flat."""
 ATTRIBUTES = ["ORTH", "IDX", "LENGTH", "IS_SPACE"]
 SURROGATES = re.compile(r"[\ud800-\udfff]")
 """Halves of characters, which spaCy cannot hold."""
 INSTEAD = "\ufffd"
 NUMBER_INFIX = "[+\\-\\*^]"
-"""In the infix rule that would cut dates and scores such as 1996-08-22 and 6-3."""
+"""Text by which the infix rule is recognised that would cut dates and scores such as 1996-08-22 and 6-3."""
 
 
 class SpacyRules:

@@ -1,4 +1,4 @@
-"""What a tokenizer is: a part that cuts texts of a language into tokens, and that says which version of it does."""
+"""Contract of tokenizers: a tokenizer cuts texts of a language into tokens, and states its version."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from concord.schemas.errors import InputError, UsageError
 
 
 class TokenizerError(InputError):
-    """A tokenizer that is not here, or is here in another version than is wanted."""
+    """A tokenizer is not installed, or installed in another version than the one required."""
 
 
 class LanguageError(UsageError):
-    """A language that there are no rules for."""
+    """The tokenizer has no rules for a language."""
 
 
 class Cuts(NamedTuple):
-    """D texts cut into N tokens in their order: those of text i are from ``doc_starts[i]`` up to ``doc_starts[i + 1]``.
+    """D texts cut into N tokens, in order.
 
-    ``start`` and ``end`` (N,) are characters in the token's own text: ``text[start:end]`` is the token. No token is
-    empty or has white space in it, and none overlaps another. ``doc_starts`` is (D + 1,).
+    ``doc_starts`` (D + 1,): the tokens of text i are doc_starts[i]:doc_starts[i + 1]
+    ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token
+
+    No token is empty or holds white space, and no two overlap.
     """
 
     tokens: Column
@@ -36,7 +38,7 @@ class Cuts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str], spans: Iterable[Iterable[tuple[int, int]]]) -> Self:
-        """The tokens of each text by their first characters, and the ones after their last."""
+        """Cuts of texts at ``spans``: for each token its first character and the one after its last."""
         found = [list(one) for one in spans]
         bounds = np.array(list(chain.from_iterable(found)), np.int32).reshape(-1, 2)
         words = [text[a:b] for text, own in zip(texts, found, strict=True) for a, b in own]
@@ -46,18 +48,20 @@ class Cuts(NamedTuple):
 
 
 RUN_LIMIT = 256
-"""Characters without white space after which a run is cut: what rules cost could grow with their square."""
+"""Longest run without white space, in characters; a longer one is cut, since the cost of rules could be quadratic."""
 
 Cut = Callable[[Sequence[str]], Cuts]
-"""Cuts texts; any text, also an empty one. The same text is cut alike, whatever comes before it or beside it."""
+"""Function that cuts texts, empty ones included. It cuts a text the same way whatever other texts come with it."""
 
 
 class Tokenizer(NamedTuple):
-    """A registry entry: a function from a language (ISO 639-1) to what cuts its texts, and one line of help.
+    """Registry entry of a tokenizer.
 
-    ``open`` raises `LanguageError` for a language that it has no rules for. ``version`` changes whenever a text may be
-    cut differently. Where that is up to a library, ``library`` is the distribution whose version it is instead, and
-    ``install`` is what pip is given to have it.
+    ``open``: function from a language (ISO 639-1) to a `Cut`; raises `LanguageError` for one that it has no rules for
+    ``summary``: one line of help
+    ``version``: changes whenever a text may be cut differently
+    ``library``: distribution whose version counts instead, where the cutting is up to a library
+    ``install``: name to give to pip to install that library
     """
 
     open: Callable[[str], Cut]
@@ -67,7 +71,7 @@ class Tokenizer(NamedTuple):
     install: str = ""
 
     def installed(self) -> str | None:
-        """The version that is here; None where its library is not."""
+        """Installed version; None where the library is not installed."""
         if not self.library:
             return self.version
         try:

@@ -1,4 +1,4 @@
-"""Tokens of raw text in any script, by rules of our own: concord's default, which needs no other package.
+"""Concord's default tokenizer: rules for raw text in any script, without any other package.
 
 Texts are cut at white space into chunks, and each distinct chunk once into tokens, by one regular expression. It does
 not see the chunk itself but a sketch of it, as long, in which one character stands for a whole class of Unicode: so the
@@ -28,10 +28,10 @@ from concord.schemas.document import Column
 from concord.workers.corpus.tokenizers.tokenizer import RUN_LIMIT, Cut, Cuts
 
 VERSION = "1"
-"""Of the rules: it changes whenever a text may be cut differently, as models say by which they were made."""
+"""Version of the rules. It changes whenever a text may be cut differently; models state the one they were made with."""
 
 CHUNK_LIMIT = 200_000
-"""Distinct chunks after which all are forgotten, so that memory stays flat."""
+"""Number of distinct chunks after which all are forgotten, so that memory stays flat."""
 
 SPACE = np.array([chr(point).isspace() for point in range(0x3001)])
 """Which code points are white space; none above is."""
@@ -73,7 +73,7 @@ SCRIPTS = (
     (0x1F3FB, 0x1F3FF, MARK),  # colours of skin
     (0x20000, 0x3FFFF, HAN),
 )
-"""First and last code points of letters (and pictures) that are cut in another way than their category says."""
+"""Ranges (first and last code point) of letters and pictures that are cut otherwise than their category says."""
 
 
 def sketched(character: str) -> str:
@@ -173,7 +173,7 @@ RUNS = r"\.{2,}|-{2,}|''|``|_+|—+|…+|([=*~\#<>|+^\\])\1*"
 
 
 def _rules(language: str) -> re.Pattern[str]:
-    """Everything that is a token; where several rules fit, the first does."""
+    """Regular expression of all tokens of a language; where several rules match, the first one applies."""
     english = language == "en"
     inner = (rf"(?!'{ENGLISH_END}{ENDS})" if english else "") + rf"'(?=[{LETTER}])"
     one = rf"(?!{NOT})[{INNER}]" if english else rf"[{INNER}]"
@@ -195,7 +195,7 @@ def _rules(language: str) -> re.Pattern[str]:
 
 
 class Words:
-    """Cuts texts of one language; see `Cut`. What it keeps of chunks changes no token."""
+    """Tokenizer of one language, see `Cut`. Its cache of chunks never changes a token."""
 
     def __init__(self, language: str) -> None:
         self._pattern = _rules(language)
@@ -262,7 +262,7 @@ class Words:
 
 
 class _Numbers(dict[str, int]):
-    """Strings by the number under which they were first asked for; ``names`` has them by number."""
+    """Numbers of strings, given in the order in which they are first asked for; ``names`` has the strings by number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -275,7 +275,7 @@ class _Numbers(dict[str, int]):
 
 
 def _chunk_bounds(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where what `str.split` finds in a text begins and ends, in characters."""
+    """First and end character of each chunk between white space, as `str.split` finds them."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     black = np.concatenate([[False], ~SPACE[np.minimum(points, len(SPACE) - 1)] | (points >= len(SPACE)), [False]])
     bounds = np.flatnonzero(black[1:] != black[:-1])
@@ -291,5 +291,5 @@ def _shorter(begin: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def cutter(language: str) -> Cut:
-    """What cuts texts of a language; any will do."""
+    """Tokenizer of a language; every language has rules."""
     return Words(language)

@@ -1,1 +1,1 @@
-"""Words grouped by where they stand: Brown clusters, and groups of word vectors."""
+"""Word clusters by context: Brown clusters, and clusters of word vectors."""

@@ -1,18 +1,18 @@
-"""Word clusters of Brown et al. (1992): a tree of words by which a class bigram model loses least information.
+"""Brown clusters (Brown et al. 1992): a tree of words, merged so that a class bigram model loses least likelihood.
 
-With n(c, d) the times that a word of class c stands before one of d, and o(c), i(d) the times of c as first and of d as
-second word, the model's log likelihood is, but for a constant,
+Let n(c, d) be the count of words of class c directly before words of class d, o(c) the count of c as first word, and
+i(d) the count of d as second word. The model's log likelihood is, up to a constant,
 
     Q = Σ_{c,d} f(n(c, d)) − Σ_c out(c) · log o(c) − Σ_d in(d) · log i(d),     f(n) = n · log n,
 
-where out(c) = Σ_d n(c, d) and in(d) = Σ_c n(c, d) run over the classes that there are. As in Liang (2005), words come
-one at a time, the most frequent first, each as a class of its own; whenever there is one class more than wanted, the
-two are merged that lower Q least. In the end the classes are merged on into one, and the tree of these merges gives
-each word a string of bits, of which the first few name larger clusters.
+where out(c) = Σ_d n(c, d) and in(d) = Σ_c n(c, d) sum over the present classes. As in Liang (2005), words enter one at
+a time, the most frequent first, each as a class of its own. Whenever there is one class too many, the two classes are
+merged whose merge lowers Q least. At the end all classes are merged into one. The tree of merges gives each word a
+string of bits; its prefixes name larger clusters.
 
-What merging a and b costs in the first sum, beside the four counts between them, is Σ_d g(n(a, d), n(b, d)) and the
-same of n(d, a), n(d, b), with g(x, y) = f(x) + f(y) − f(x + y), which is zero where either is: ``shared`` (K, K) keeps
-that sum, and a new or merged class d changes it at pairs of its own neighbours alone.
+The cost of merging a and b in the first sum, besides the four counts between them, is Σ_d g(n(a, d), n(b, d)) plus the
+same with n(d, a), n(d, b), where g(x, y) = f(x) + f(y) − f(x + y) is zero if x or y is zero. ``shared`` (K, K) keeps
+this cost for all pairs; a new or merged class d changes it only at pairs of d's neighbours.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import BrownSettings
 
 AFTER = (1,)
-"""The place whose words are counted."""
+"""Offset of the context words that are counted: the next word."""
 
 
 WORDS_A_TELLING = 200
-"""Words after which progress is told."""
+"""Number of words between two reports of progress."""
 
 
 def ignored(_words: int) -> None:
-    """Progress that nobody looks at."""
+    """Progress callback that does nothing."""
 
 
 class Bigrams(NamedTuple):
-    """Entries k from start[w] up to start[w + 1] say that word w stands ``times[k]`` times beside ``word[k]``."""
+    """Sparse bigram counts of V words.
+
+    ``start`` (V + 1,): the entries of word w are k in start[w]:start[w + 1]
+    ``word``, ``times``: word w stands times[k] times beside word[k]
+    """
 
     start: Ints
     word: Ints
@@ -51,8 +55,13 @@ class Bigrams(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """K slots for classes: ``times`` (K, K) of their bigrams, ``first`` and ``second`` (K,) times in those with any
-    word, and ``shared`` (K, K), see above, in nats; ``used`` (K,) are the slots that hold a class."""
+    """K slots for classes.
+
+    ``times`` (K, K): bigram counts of the classes
+    ``first``, ``second`` (K,): counts of a class as first and as second word of a bigram with any word
+    ``shared`` (K, K): cost of merging, see the module's docstring, in nats
+    ``used`` (K,): slots that hold a class
+    """
 
     times: Floats
     first: Floats
@@ -62,7 +71,7 @@ class Classes(NamedTuple):
 
 
 def bigrams_of(words: Sequence[str]) -> Contexts:
-    """What is counted for these words, the most frequent first: which of them stands after each."""
+    """Contexts to count for Brown clusters: for each of these words, most frequent first, which of them comes next."""
     return Contexts(words, len(words), AFTER)
 
 
@@ -72,7 +81,9 @@ def brown_clusters(
     settings: BrownSettings,
     advanced: Callable[[int], object] = ignored,
 ) -> Clusters:
-    """A clustering for each length of prefix; words with the same first bits, or as many as they have, are together.
+    """Brown clusters, one clustering for each length of prefix.
+
+    A clustering puts words together whose bits have the same prefix of that length; shorter bits count as they are.
 
     ``advanced`` is told, now and then, how many words came to classes since it was told last.
     """
@@ -90,13 +101,13 @@ def brown_clusters(
 
 
 def bigrams(table: sparse.csr_array) -> Bigrams:
-    """The rows of a table (V, V) of times."""
+    """Sparse bigram counts of a table (V, V)."""
     table.sort_indices()
     return Bigrams(table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
 
 
 def _bits(merges: Ints, clusters: int) -> list[str]:
-    """The path from the root to each slot's class; merge t put the class of merges[t, 1] into that of merges[t, 0]."""
+    """Path from the root to each slot's class, as a string of bits; merge t put merges[t, 1] into merges[t, 0]."""
     bits = [""] * (clusters + 1)
     for kept, gone in reversed(merges.tolist()):
         bits[gone] = bits[kept] + "1"
@@ -105,14 +116,14 @@ def _bits(merges: Ints, clusters: int) -> list[str]:
 
 
 def _prefix(bits: str, length: int) -> int:
-    """The first bits as a number that says how many they are."""
+    """The first bits as a number; a leading 1 keeps prefixes of different lengths apart."""
     return int("1" + bits[:length], 2)
 
 
 def merged(
     after: Bigrams, before: Bigrams, clusters: int, advanced: Callable[[int], object] = ignored
 ) -> tuple[Ints, Ints]:
-    """(V,) the slot of each word's class, and (C − 1, 2) the merges of the C classes into one, in their order.
+    """Slot (V,) of each word's class, and the merges (C − 1, 2) of the C classes into one, in their order.
 
     ``after`` are the words after each of V ≥ C words, ``before`` those before it; ``advanced`` as in `brown_clusters`.
     """
@@ -185,7 +196,7 @@ def _merge(kept: int, gone: int, member: Ints, classes: Classes) -> None:
 
 @kernel_in_place
 def _share(slot: int, sign: float, classes: Classes) -> None:
-    """Adds what a class has in common with pairs of others, or takes it away."""
+    """Adds (``sign`` 1) or subtracts (−1) the share of a class in ``shared`` of all pairs of other classes."""
     times, shared, used = classes.times, classes.shared, classes.used
     size = len(used)
     for a in range(size):
@@ -199,7 +210,7 @@ def _share(slot: int, sign: float, classes: Classes) -> None:
 
 @kernel_in_place
 def _compare(slot: int, classes: Classes) -> None:
-    """What a class shares with each other one, anew."""
+    """Recomputes ``shared`` between a class and every other one."""
     times, shared, used = classes.times, classes.shared, classes.used
     for other in range(len(used)):
         if other == slot or not used[other]:
@@ -213,7 +224,7 @@ def _compare(slot: int, classes: Classes) -> None:
 
 @kernel
 def cheapest(classes: Classes) -> tuple[int, int]:
-    """The two classes, the lower slot first, that lose least when they are merged; ties go to the lowest slots."""
+    """Slots of the two classes, lower first, whose merge loses least; ties go to the lowest slots."""
     times, used = classes.times, classes.used
     out, into = times.sum(axis=1), times.sum(axis=0)
     log_first, log_second = np.log(classes.first), np.log(classes.second)

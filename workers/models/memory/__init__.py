@@ -1,1 +1,1 @@
-"""Memory-based classifiers: training instances kept as they are, and what the nearest ones of a new one say."""
+"""Memory-based (nearest-neighbour) classifiers: they keep training instances, and label a token by the nearest ones."""

@@ -1,18 +1,21 @@
-"""The k nearest training instances, exactly: Daelemans et al. (2009), TiMBL reference guide §5, IB1.
+"""Exact k-nearest-neighbour classifier: IB1 of Daelemans et al. (2009), TiMBL reference guide §5.
 
-The distance of two instances is Σ_f w_f · δ_f, weighted by how much a feature tells of the class. δ is 1 where two
-values differ (overlap), or how differently they go with classes (Stanfill & Waltz 1986; Cost & Salzberg 1993): with
-p and q the shares of classes among training instances that have either value,
+The distance of two instances is Σ_f w_f · δ_f, where w_f is the weight of feature f and δ_f the distance of its two
+values. Three metrics give δ; p and q are the class distributions of the training instances that have the one value and
+the other (Stanfill & Waltz 1986; Cost & Salzberg 1993):
 
+    overlap   δ = 1 where the values differ, otherwise 0
     mvdm      δ = Σ_c |p_c − q_c|
-    jeffrey   δ = Σ_c p_c log₂(2 p_c ∕ (p_c + q_c)) + q_c log₂(2 q_c ∕ (p_c + q_c)),
+    jeffrey   δ = Σ_c p_c log₂(2 p_c ∕ (p_c + q_c)) + q_c log₂(2 q_c ∕ (p_c + q_c))
 
-both from 0 to 2; a value that was never seen has 2 of every other. As in TiMBL k counts distances, not instances: all
-instances at one of the k least distances are neighbours, and each weighs by its distance. Where several classes have
-the most then, k is one more, if that decides between them.
+The last two are between 0 and 2; a value that training never saw is at distance 2 from every other.
 
-Overlap is looked up rather than compared: an instance's matches are added up from lists of the instances that have a
-value, which are short where features tell much.
+As in TiMBL, k counts distances, not instances: all instances at one of the k least distances are neighbours, each with
+a weight by its distance. Where several classes tie for the largest weight, one more distance is taken if that breaks
+the tie.
+
+Overlap needs no comparison of instances: an index lists the instances that have a value, and matches are added up from
+these lists, which are short for informative features.
 """
 
 from __future__ import annotations
@@ -30,19 +33,23 @@ from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.models.memory.settings import Decay, Metric
 
 FARTHEST = 2.0
-"""δ of two values that go with no class in common, or of which one was never seen."""
+"""Largest δ: of two values that share no class, or of which one was never seen in training."""
 DECAYS = {Decay.NONE: 0, Decay.INVERSE: 1, Decay.LINEAR: 2, Decay.EXPONENTIAL: 3}
 MVDM, JEFFREY = 0, 1
 METRICS = {Metric.MVDM: MVDM, Metric.JEFFREY: JEFFREY}
 NEAR = 1e-6
-"""Added to a distance before it is inverted."""
+"""Number added to a distance before it is inverted."""
 SAME_DISTANCE = 1e-9
-"""Distances, and shares, that differ by less are equal."""
+"""Tolerance: distances, and shares, that differ by less are equal."""
 
 
 class Postings(NamedTuple):
-    """Which of M instances have each value: value v of feature f those of ``order[f]`` from ``start[first[f] + v]`` on,
-    up to the next start."""
+    """Inverted index: the instances (of M) that have each value of each feature (of F).
+
+    ``order`` (F, M): instances sorted by their value of each feature
+    ``start``: bounds in ``order[f]``; value v of feature f has the instances from start[first[f] + v] to the next bound
+    ``first`` (F + 1,): where the bounds of each feature begin in ``start``
+    """
 
     order: Ids
     start: Ints
@@ -50,7 +57,7 @@ class Postings(NamedTuple):
 
     @classmethod
     def of(cls, values: Ids) -> Postings:
-        """Of the instances' values (F, M)."""
+        """Index of instances with the values (F, M)."""
         order = np.argsort(values, axis=1, kind="stable").astype(np.int32)
         sizes = values.max(axis=1, initial=-1).astype(np.int64) + 1
         starts = [np.searchsorted(row[by], np.arange(n + 1)) for row, by, n in zip(values, order, sizes, strict=True)]
@@ -59,11 +66,16 @@ class Postings(NamedTuple):
 
 
 class ClassShares(NamedTuple):
-    """p(class | value) of each feature's values, by value and by class.
+    """Sparse table of p(class | value), sorted once by value and once by class.
 
-    Values are numbered through all features, feature f's from ``first[f]``. Value v has ``share[i]`` of ``of_class[i]``
-    for i in ``value_start[v]:value_start[v + 1]``; class c, of C, of feature f has ``by_share[i]`` of ``value[i]``,
-    counted within the feature, for i in ``class_start[s]:class_start[s + 1]`` with s = f · C + c; shares ascend.
+    Values are numbered through all F features; there are C classes.
+
+    ``first`` (F + 1,): number of the first value of each feature
+    ``value_start``: bounds by value; the entries of value v are i in value_start[v]:value_start[v + 1]
+    ``of_class``, ``share``: class of each of these entries, and its p(class | v)
+    ``class_start``: bounds by class; those of class c and feature f are at s = f · C + c, its entries are i in
+        class_start[s]:class_start[s + 1]
+    ``value``, ``by_share``: value of each of these entries, numbered within its feature, and p(c | value), ascending
     """
 
     first: Ints
@@ -76,7 +88,7 @@ class ClassShares(NamedTuple):
 
     @classmethod
     def of(cls, values: Ids, classes: Ids, count: int) -> ClassShares:
-        """Of instances' values (F, M) and classes (M,), of which there are ``count``."""
+        """Table of instances with the values (F, M) and the classes (M,), which are below ``count``."""
         sizes = values.max(axis=1, initial=-1).astype(np.int64) + 1
         first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         cell = (values + first[:-1, None]) * count + classes
@@ -98,7 +110,7 @@ class ClassShares(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """How many of the least distances neighbours have, and how their weight falls."""
+    """How neighbours vote: ``k``, the number of least distances, and the decay of a neighbour's weight by distance."""
 
     k: int
     decay: Decay
@@ -106,8 +118,13 @@ class Vote(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """M training instances with F features: ``values`` (F, M), their ``classes`` (M,) below ``count``, and what each
-    feature weighs (F,)."""
+    """A nearest-neighbour classifier of M training instances with F features.
+
+    ``values`` (F, M): values of the instances, numbered by feature
+    ``classes`` (M,): their classes, below ``count``
+    ``weights`` (F,): weights of the features
+    ``metric``, ``vote``: distance of two values; number of distances and decay
+    """
 
     values: Ids
     classes: Ids
@@ -130,7 +147,7 @@ class Nearest:
         return found
 
     def by_votes(self, votes: Sequence[Vote], instances: Ids) -> list[Neighbourhoods]:
-        """What each of the votes makes of the instances (Q, F), whose distances are computed once."""
+        """Neighbourhoods of the instances (Q, F) under each vote; distances are computed once for all votes."""
         queries = np.ascontiguousarray(instances)
         told = np.array([(k, DECAYS[decay]) for k, decay in votes], np.int64)
         given = self.weights, self.classes, self.count, queries, told
@@ -199,9 +216,10 @@ def _by_classes(
 
 @inner_in_place
 def _difference(shares: ClassShares, f: int, count: int, code: int, metric: int, differ: Floats) -> None:
-    """Writes δ between a value of feature f and each of its values into ``differ``.
+    """Writes δ between value ``code`` of feature f and every value of f into ``differ``.
 
-    With h(x) = x log₂ x a class takes h(p + q) − h(p) − h(q) off Jeffrey's divergence, which is 2 where none is shared.
+    δ starts at 2, and each class that both values have takes something off: 2 min(p, q) under mvdm, and under jeffrey
+    h(p + q) − h(p) − h(q) with h(x) = x log₂ x.
     """
     width = shares.first[f + 1] - shares.first[f]
     for v in range(width):
@@ -224,9 +242,13 @@ def _difference(shares: ClassShares, f: int, count: int, code: int, metric: int,
 
 
 class Ballot(NamedTuple):
-    """Room for those who vote on one query: its least distinct distances, at most one more than the widest vote asks
-    for, and the instances at those, by distance and class; how many of either there are is in ``sizes``. The outcome is
-    in ``shares`` (C,)."""
+    """Workspace for the neighbours of one query.
+
+    ``nearest``: the least distinct distances, ascending; one more than the largest k fit in
+    ``distance``, ``of_class``: distance and class of each instance at one of these
+    ``sizes`` (2,): number of entries in ``nearest``, and in ``distance``
+    ``shares`` (C,): the outcome, the share of each class in the neighbours' weight
+    """
 
     nearest: Floats
     distance: Floats
@@ -245,7 +267,7 @@ def _ballot(votes: Ints, count: int, size: int) -> Ballot:
 
 @inner_in_place
 def _gather(distance: Floats, classes: Ids, ballot: Ballot) -> None:
-    """Finds the least distances (M,) and who has them."""
+    """Finds the least distinct ones of the distances (M,), and the instances at these."""
     nearest, found = ballot.nearest, 0
     last = len(nearest) - 1
     for d in distance:
@@ -273,8 +295,10 @@ def _gather(distance: Floats, classes: Ids, ballot: Ballot) -> None:
 def _voted(
     ballot: Ballot, votes: Ints, q: int, queries: int, told: tuple[Ints, Ints, Floats], used: int
 ) -> tuple[tuple[Ints, Ints, Floats], int]:
-    """Adds what each vote comes to for query q, of so many, to the ``used`` entries of ``told``, in longer arrays where
-    these have no room."""
+    """Appends the outcome of every vote on query q (of ``queries``) to ``told``: instances, classes and shares.
+
+    Returns the arrays, which are longer ones where the given had no room, and the number of entries used.
+    """
     most = used + len(votes) * len(ballot.shares)
     if most > len(told[2]):
         grown = max(2 * len(told[2]), most, 1024)
@@ -287,7 +311,7 @@ def _voted(
 
 @inner_in_place
 def _vote(ballot: Ballot, k: int, decay: int) -> None:
-    """Counts the shares of classes among the neighbours."""
+    """Computes the shares of the classes among the neighbours; takes one more distance where that breaks a tie."""
     nearest, found = ballot.nearest, ballot.sizes[0]
     most = nearest[min(k, found) - 1]
     _count(ballot, most, decay)
@@ -310,7 +334,7 @@ def _tied(shares: Floats) -> bool:
 
 @inner_in_place
 def _count(ballot: Ballot, most: float, decay: int) -> None:
-    """The shares of classes among all instances that are no farther than ``most``."""
+    """Computes the shares of the classes among all instances at a distance of at most ``most``."""
     shares, least = ballot.shares, ballot.nearest[0]
     for c in range(len(shares)):
         shares[c] = 0.0

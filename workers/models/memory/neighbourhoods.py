@@ -1,4 +1,4 @@
-"""What a memory-based classifier says of instances: the classes of their nearest neighbours, each with its share."""
+"""Neighbourhoods, the answer of a memory-based classifier: classes of the nearest neighbours, each with its share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from concord.schemas.arrays import Floats, Ids, Ints
 
 
 class Neighbourhoods(NamedTuple):
-    """The neighbourhoods of Q instances, one after another.
+    """Neighbourhoods of Q instances, one after another in flat arrays.
 
-    Instance q has the classes ``classes[pointer[q]:pointer[q + 1]]``, the one predicted first, and ``share`` is what
-    each has of the weight of all neighbours: Canisius et al. (2011) §5, the confidence of a class. They sum to 1.
+    ``pointer`` (Q + 1,): the entries of instance q are pointer[q]:pointer[q + 1]
+    ``classes``: classes of the neighbours, the predicted one first
+    ``share``: fraction of the neighbours' weight that has this class; sums to 1 for each instance. The confidence of a
+        class in Canisius et al. (2011) §5.
     """
 
     pointer: Ints
@@ -22,7 +24,7 @@ class Neighbourhoods(NamedTuple):
 
     @property
     def predicted(self) -> Ints:
-        """(Q,) the class that has the most; ties go to the lowest number."""
+        """(Q,) predicted class: the one with the largest share, the lowest number of equals."""
         return self.classes[self.pointer[:-1]]
 
     @property
@@ -31,7 +33,7 @@ class Neighbourhoods(NamedTuple):
         return np.repeat(np.arange(len(self.pointer) - 1), np.diff(self.pointer))
 
     def at(self, places: Ints) -> Neighbourhoods:
-        """The neighbourhoods of these instances, each as often as it is asked for."""
+        """Neighbourhoods of the instances at these places, in this order; a place may come more than once."""
         sizes = np.diff(self.pointer)[places]
         pointer = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         entries = np.repeat(self.pointer[places] - pointer[:-1], sizes) + np.arange(pointer[-1])
@@ -39,21 +41,21 @@ class Neighbourhoods(NamedTuple):
 
 
 def ranked(instance: Ints, classes: Ints, share: Floats, count: int) -> Neighbourhoods:
-    """Of entries in any order: instances (E,) below ``count``, their classes and shares."""
+    """Neighbourhoods of ``count`` instances from E entries in any order: each has an instance, a class and a share."""
     order = np.lexsort((classes, -share, instance))
     return Neighbourhoods(np.searchsorted(instance[order], np.arange(count + 1)), classes[order], share[order])
 
 
 class Classifier(Protocol):
-    """Tells neighbourhoods of instances; F features are numbered by value, −1 is a value that was never seen."""
+    """Finds neighbourhoods of instances. An instance has F features as numbers of values, −1 for an unseen value."""
 
     def neighbourhoods(self, instances: Ids) -> Neighbourhoods:
-        """Of each of the Q instances (Q, F)."""
+        """Neighbourhoods of the Q instances (Q, F)."""
         ...
 
 
 def told_once(classifier: Classifier, instances: Ids) -> Neighbourhoods:
-    """The neighbourhoods of the instances (Q, F), equal ones classified once."""
+    """Neighbourhoods of the instances (Q, F); equal instances are classified only once."""
     if not len(instances):
         return Neighbourhoods(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
     distinct, place = np.unique(instances, axis=0, return_inverse=True)

@@ -1,17 +1,19 @@
 """From predicted label n-grams to a weighted constraint satisfaction problem: Canisius et al. (2011) §5.
 
-The class predicted for a token names the labels of n tokens around it. That and every shorter run of labels in it is a
-constraint; its weight is the share of the token's neighbourhood whose class has the same labels at those tokens. Equal
-constraints from different tokens are one, of their summed weight. What lies beyond the sentence is in no constraint.
+The class predicted for a token is an n-gram: the labels of n tokens around it. The n-gram and every shorter run of
+labels in it is a constraint. The weight of a constraint is the share of the token's neighbourhood whose classes have
+the same labels at those tokens. Equal constraints from different tokens become one with their summed weight. Labels
+beyond the sentence are in no constraint.
 
-Unigrams go into the unary scores. A longer one, of labels l_1 … l_m from token t on, is kept where all of its edges
-e_i = 1[y_{t+i−1} = l_i ∧ y_{t+i} = l_{i+1}] are, and with c_k = 1[y_{t+k} = l_{k+1}]
+Constraints of one label (unigrams) go into the unary scores. One of labels l_1 … l_m from token t on is satisfied where
+all of its edges e_i = 1[y_{t+i−1} = l_i ∧ y_{t+i} = l_{i+1}] are 1, and with c_k = 1[y_{t+k} = l_{k+1}]
 
-    1 − Π_i e_i = (1 − e_1) + Σ_{k=2}^{m−1} max(0, Σ_{i<k} e_i − (k − 2) − c_k),
+    1 − Π_i e_i = (1 − e_1) + Σ_{k=2}^{m−1} max(0, Σ_{i<k} e_i − (k − 2) − c_k).
 
-each term the degree of a row: at most one of them is 1, that of the first label that departs. A term depends on the
-first labels alone, so n-grams that begin alike share rows, and a row weighs what all of them weigh. What is missed is
-charged, not what is kept rewarded, so that weights are never negative; scores are less by the sum of all weights.
+Each term is the degree of a row; at most one of them is 1, that of the first label that departs. A term depends only on
+the first labels, so n-grams with a common beginning share rows, and a row has the summed weight of all of them. A
+violated constraint is charged instead of a satisfied one being rewarded, so that weights are never negative; this
+lowers every score by the sum of all weights.
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ from concord.workers.models.memory.neighbourhoods import Neighbourhoods
 
 
 class Grams(NamedTuple):
-    """G runs of labels that begin at tokens ``start`` (G,), with ``labels`` (G, n), −1 after the last, and what each
-    weighs (G,); ordered, none twice."""
+    """G weighted label n-grams, sorted, each of them once.
+
+    ``start`` (G,): first token of each
+    ``labels`` (G, n): its labels, then −1
+    ``weight`` (G,): its weight
+    """
 
     start: Ints
     labels: Ints
@@ -37,28 +43,32 @@ class Grams(NamedTuple):
 
     @property
     def length(self) -> Ints:
-        """(G,) labels of each."""
+        """(G,) number of labels of each n-gram."""
         length: Ints = (self.labels >= 0).sum(axis=1)
         return length
 
     def chosen(self, which: NDArray[np.bool_] | slice) -> Grams:
-        """Some of them."""
+        """The n-grams that a mask or slice selects."""
         return Grams(self.start[which], self.labels[which], self.weight[which])
 
 
 class GroundNgrams(NamedTuple):
-    """What n-grams come to: unary scores (N, L), −inf for what is no candidate, and the n-grams of several labels that
-    not all choices of candidates keep."""
+    """N-grams as parts of a constraint satisfaction problem.
+
+    ``unary`` (N, L): weights of the unigrams; −inf for a label that is no candidate of its token
+    ``grams``: n-grams of several labels, without those that every choice of candidates satisfies
+    """
 
     unary: Floats
     grams: Grams
 
 
 def predicted_grams(found: Neighbourhoods, classes: Ints, bounds: Ints) -> Grams:
-    """Every constraint of the tokens (N,) that ``found`` is of.
+    """All constraints that the predicted classes of N tokens make.
 
-    ``classes`` (C, n) are the labels of each class, −1 beyond the sentence, the token's own at n // 2; ``bounds``
-    (S + 1,) are those of sentences.
+    ``found``: neighbourhoods of the tokens
+    ``classes`` (C, n): labels of each class, −1 beyond the sentence; the token's own label is at n // 2
+    ``bounds`` (S + 1,): bounds of the sentences
     """
     n = classes.shape[1]
     mine, first, token = classes[found.predicted], -(n // 2), np.arange(len(found.pointer) - 1)
@@ -77,7 +87,7 @@ def predicted_grams(found: Neighbourhoods, classes: Ints, bounds: Ints) -> Grams
 
 
 def _agreeing(found: Neighbourhoods, classes: Ints, low: int, high: int) -> Floats:
-    """(N,) the share of each neighbourhood with the labels of the predicted class at these places."""
+    """(N,) share of each neighbourhood that has the predicted class's labels at the places low:high of the n-gram."""
     part = np.unique(classes[:, low:high], axis=0, return_inverse=True)[1].ravel()
     alike = part[found.classes] == part[found.predicted][found.instance]
     weight: Floats = np.bincount(found.instance, found.share * alike, len(found.pointer) - 1).astype(np.float64)
@@ -85,14 +95,14 @@ def _agreeing(found: Neighbourhoods, classes: Ints, low: int, high: int) -> Floa
 
 
 def summed(parts: list[Grams]) -> Grams:
-    """All of them, equal ones as one of their summed weight."""
+    """Union of n-grams; equal ones become one with their summed weight."""
     start, labels, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     cells, place = np.unique(np.column_stack([start, labels]), axis=0, return_inverse=True)
     return Grams(cells[:, 0], cells[:, 1:], np.bincount(place.ravel(), weight, len(cells)).astype(np.float64))
 
 
 def neighbour_grams(found: Neighbourhoods, classes: Ints) -> Grams:
-    """Unigrams of all labels that the neighbours of a token have, each with their share; predicted or not."""
+    """Unigrams of all labels among a token's neighbours, predicted or not, each weighted by its share."""
     n = classes.shape[1]
     own = np.full((len(found.classes), n), -1)
     own[:, 0] = classes[found.classes, n // 2]
@@ -100,7 +110,10 @@ def neighbour_grams(found: Neighbourhoods, classes: Ints) -> Grams:
 
 
 def ground(grams: Grams, count: int, labels: LabelSet, *, legal: bool) -> GroundNgrams:
-    """Of ``count`` tokens. Where the result is to be ``legal`` B- is a candidate beside each I-, so that it can be."""
+    """Grounds the n-grams of ``count`` tokens.
+
+    Where the result has to be ``legal``, B- becomes a candidate wherever I- is one, so that a legal labelling exists.
+    """
     single = grams.length == 1
     unary, domain = np.zeros((count, len(labels))), np.zeros((count, len(labels)), np.bool_)
     at = grams.start[single], grams.labels[single, 0]
@@ -112,7 +125,7 @@ def ground(grams: Grams, count: int, labels: LabelSet, *, legal: bool) -> Ground
 
 
 def _always(grams: Grams, domain: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(G,) is every label of it the token's only candidate?"""
+    """(G,) mask of the n-grams whose every label is its token's only candidate; ``domain`` (N, L) marks candidates."""
     only = domain.sum(axis=1) == 1
     places = grams.start[:, None] + np.arange(grams.labels.shape[1])
     inside = grams.labels >= 0
@@ -121,7 +134,7 @@ def _always(grams: Grams, domain: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def rows_of(grams: Grams, doc_starts: Ints) -> list[LinearRows]:
-    """The rows of each document, in the order of their first tokens; constraint 0 of its own."""
+    """Rows of each document, sorted by first token; all have constraint number 0."""
     width = grams.labels.shape[1]
     prefixes = []
     for size in range(2, width + 1):
@@ -138,7 +151,11 @@ def rows_of(grams: Grams, doc_starts: Ints) -> list[LinearRows]:
 
 
 def _laid_out(grams: Grams, first: int) -> LinearRows:
-    """A row for each: of m labels its first m − 2 edges less its last label, or 1 less the one edge there is."""
+    """One row for each n-gram of m labels, with tokens counted from ``first``.
+
+    For m > 2: the sum of the first m − 2 edges minus the last label, at most m − 3. For m = 2: minus the only edge, at
+    most −1.
+    """
     length, start = grams.length, grams.start - first
     sizes = length - 1
     pointer = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -159,9 +176,9 @@ def _laid_out(grams: Grams, first: int) -> LinearRows:
 
 
 def voted(found: Neighbourhoods, classes: Ints, bounds: Ints, labels: int) -> Labels:
-    """(N,) the label that most of the predicted classes over a token name (Van den Bosch & Daelemans 2006).
+    """(N,) majority label of the predicted n-grams that overlap at each token (Van den Bosch & Daelemans 2006).
 
-    Ties go to what the surest of them names.
+    Ties go to the label of the n-gram with the largest share.
     """
     n, count = classes.shape[1], len(found.pointer) - 1
     mine, token = classes[found.predicted], np.arange(count)

@@ -12,18 +12,18 @@ from concord.workers.models.settings import CountingSettings
 
 
 class Metric(StrEnum):
-    """How far two values of a feature are apart."""
+    """Distance of two values of a feature, see `workers.models.memory.nearest`."""
 
     OVERLAP = "overlap"
-    """1 where they differ."""
+    """1 where the values differ, otherwise 0."""
     MVDM = "mvdm"
-    """Sum of differences of the shares of classes that go with them."""
+    """Modified value difference: sum of absolute differences of the values' class distributions."""
     JEFFREY = "jeffrey"
-    """Jeffrey divergence of these shares."""
+    """Jeffrey divergence of the values' class distributions."""
 
 
 class Weighting(StrEnum):
-    """What a feature weighs."""
+    """Weight of a feature in the distance."""
 
     GAIN_RATIO = "gain-ratio"
     INFORMATION_GAIN = "information-gain"
@@ -31,7 +31,7 @@ class Weighting(StrEnum):
 
 
 class Decay(StrEnum):
-    """What a neighbour at distance d weighs."""
+    """Weight of a neighbour by its distance d."""
 
     NONE = "none"
     INVERSE = "inverse"
@@ -40,7 +40,7 @@ class Decay(StrEnum):
 
 
 class TrigramSettings(CountingSettings):
-    """What is kept of labelled tokens, and how the nearest ones speak."""
+    """Options of the memory-based model: the instances it keeps, the neighbours it finds, and how they vote."""
 
     n: int = Field(
         3, ge=1, le=5, description="Number of labels in a class: a token's and its neighbours'; 1 is its own alone."

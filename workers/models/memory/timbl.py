@@ -1,8 +1,8 @@
-"""TiMBL's classifiers (Daelemans et al. 2009): its decision trees IGTree and TRIBL2, and its own nearest neighbours.
+"""Bindings to TiMBL's classifiers (Daelemans et al. 2009): decision trees IGTree and TRIBL2, nearest neighbours IB1.
 
-TiMBL is under the GPL and no part of concord: `pip install 'concord[memory]'` adds its bindings, and nothing here is
-imported before a model asks for it. What a model keeps is TiMBL's own text of an instance base. Values and classes are
-numbers there, so that no text of a corpus can upset its format.
+TiMBL is under the GPL and no part of concord: `pip install 'concord[memory]'` adds its bindings, which are imported
+only when a model needs them. A model keeps TiMBL's own text file of an instance base. Values and classes are numbers in
+it, so that no text of a corpus can break its format.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ METRICS = {Metric.OVERLAP: "-mO", Metric.MVDM: "-mM", Metric.JEFFREY: "-mJ"}
 WEIGHTINGS = {Weighting.NONE: "-w0", Weighting.GAIN_RATIO: "-w1", Weighting.INFORMATION_GAIN: "-w2"}
 DECAYS = {Decay.NONE: "-dZ", Decay.INVERSE: "-dID", Decay.LINEAR: "-dIL", Decay.EXPONENTIAL: "-dED:1"}
 FORMAT = "-F Tabbed +D +vs+db"
-"""Fields between tabs, whole distributions, and nothing on standard output."""
+"""TiMBL options: fields separated by tabs, whole class distributions, nothing on standard output."""
 DISTRIBUTION = "python3-timbl"
 BASE, WEIGHTS = "instances.timbl", "instances.timbl.wgt"
 
 
 class TimblError(InputError):
-    """TiMBL is not installed, or it refused something, which it says on standard error alone."""
+    """TiMBL is not installed, or it refused its input; it gives its reason on standard error only."""
 
 
 def options_of(settings: TrigramSettings) -> str:
-    """What the settings are in TiMBL's words; IGTree knows neither metric, nor k, nor decay."""
+    """TiMBL command-line options for the settings; IGTree takes no metric, k or decay."""
     chosen = [FORMAT, ALGORITHMS[settings.learner], WEIGHTINGS[settings.weighting]]
     if settings.learner != "igtree":
         chosen += [METRICS[settings.metric], f"-k{settings.k}", DECAYS[settings.decay]]
@@ -55,9 +55,9 @@ def _api(options: str) -> Any:
 
 
 def write_base(folder: Path, values: Ids, classes: Ids, settings: TrigramSettings) -> list[str]:
-    """Learns instances, ``values`` (F, M) and ``classes`` (M,); the names of the files it has written.
+    """Trains TiMBL on instances, ``values`` (F, M) and ``classes`` (M,), and writes its instance base.
 
-    Raises `TimblError`, `OSError`.
+    Returns the names of the files. Raises `TimblError`, `OSError`.
     """
     options = options_of(settings)
     learner = _api(options)
@@ -71,7 +71,7 @@ def write_base(folder: Path, values: Ids, classes: Ids, settings: TrigramSetting
 
 @dataclass(frozen=True, eq=False)
 class Timbl:
-    """An instance base as text (and its weights, which trees have), so that it can be sent to other machines."""
+    """A TiMBL classifier as bytes that can be sent to other machines: options, instance base, and weights if any."""
 
     options: str
     base: bytes
@@ -87,7 +87,7 @@ class Timbl:
 
     @cached_property
     def _classifier(self) -> Any:
-        """Read anew in each process."""
+        """TiMBL's own classifier object, made anew in each process. Raises `TimblError`."""
         found = _api(self.options)
         with scratch_folder() as place:
             file = place / BASE
@@ -102,7 +102,7 @@ class Timbl:
         """See `Classifier`. Raises `TimblError`."""
         instance, classes, share = list[int](), list[int](), list[float]()
         for q, row in enumerate(instances.tolist()):
-            # The last field is the class, which is not looked at; what follows asks for shares, of the whole tree.
+            # The last field is the class, which TiMBL ignores here; the two flags ask for shares of the whole tree.
             known, _, told, _ = self._classifier.classify3("\t".join(map(str, [*row, 0])), *(True, 0))
             if not known:
                 raise TimblError("TiMBL cannot classify with the model's instance base; train again")
