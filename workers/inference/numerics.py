@@ -1,8 +1,9 @@
 """The error budget: every tolerance under `workers.inference`, from the rounding of a float to ``config.tolerance``.
 
-An answer is optimal where bound and objective are within ``config.tolerance`` nats, `TOLERANCE` by default. All that
-is lost before has to fit into that. From the bottom up, with u = 2⁻⁵³, the relative error of one operation, and n terms
-x in a sum, which is off by (n − 1) · u · Σ|x| at most and by about √n · u · Σ|x| in practice (Higham 2002, ch. 4):
+An answer is optimal if bound and objective are within ``config.tolerance`` nats, `TOLERANCE` by default. The rounding
+of every step before has to fit into that. The list goes from the bottom up. u = 2⁻⁵³ is the relative error of one
+operation; a sum of n terms x is off by (n − 1) · u · Σ|x| at most, and by about √n · u · Σ|x| in practice (Higham 2002,
+ch. 4):
 
 - **A row's activity** is off by 1000² · u ≈ 1e-10 for a thousand coefficients near 1. `SLACK_TOLERANCE` is ten times
   that and belongs to the objective: a row exceeded by no more holds. Longer rows and larger coefficients have ten times
@@ -16,44 +17,46 @@ x in a sum, which is off by (n − 1) · u · Σ|x| at most and by about √n ·
   of their sum, 90 · u, is taken off the bound: √n · u for 8000 of them. Prices of 10⁵ nats together reach `ROUNDING`.
 - **Multipliers on rows** are moved in place step by step: 200 steps at 10⁴ nats leave 200 · u · 10⁴ ≈ 2e-10 a cell,
   and 500 such cells on a path 1e-7: `MULTIPLIER_ROUNDING`, which raises the bound and widens what stays allowed.
-- **CP-SAT** has integers. Numbers within `INTEGRAL_DRIFT` of whole multiples are taken as these, a hundredth of
-  `SLACK_TOLERANCE`, so that no row changes sides. Products that are whole but for rounding are brought back by
+- **CP-SAT** has integers. Numbers within `INTEGRAL_DRIFT` of whole multiples, a hundredth of `SLACK_TOLERANCE`, are
+  taken as these, so that no row changes sides. Products that are whole but for rounding are brought back by
   `UNIT_ROUNDING` of a unit, and a bound in nats that becomes one in units is loosened by `UNIT_SLACK` of one: both make
   the model looser, never tighter. Rounding costs down to units takes a quarter or half of ``config.tolerance``, and
   the solver's own gap as much (`cpsat.lattice.build_model`, `cpsat.engine.solve_model`).
 - **The ascent** of prices ends at `NEGLIGIBLE_GAP`, a tenth of `TOLERANCE`, and a rise of the bound by less than
   `TOLERANCE` is no progress there: it could not make an open document optimal.
 
-So, of 1e-6 nats: 1e-7 where the ascent may stop, 1e-7 for multipliers, 1e-9 for sums. The checker of certificates
-(`workers.certificates`) computes in integers, and shares none of this. Values are written out: in floating point
-1e-6 / 1000 is not 1e-9.
+So of 1e-6 nats, 1e-7 go to the ascent, which may stop there, 1e-7 to multipliers, and 1e-9 to sums. The checker of
+certificates (`workers.certificates`) computes in integers and shares none of this. Values are written out, because in
+floating point 1e-6 / 1000 is not 1e-9.
 """
 
 from __future__ import annotations
 
 TOLERANCE = 1e-6
-"""Nats within which bound and objective prove an answer, unless ``config.tolerance`` says otherwise."""
+"""Largest gap in nats at which bound and objective prove an answer, unless ``config.tolerance`` says otherwise."""
 
 ROUNDING = 1e-9
-"""Nats within which two sums of the same terms are taken as equal."""
+"""Largest difference in nats at which two sums of the same terms are taken as equal."""
 
 RELATIVE_ROUNDING = 1e-14
-"""Rounding of a sum, as a share of its terms' magnitude."""
+"""Rounding error of a sum, as a share of its terms' magnitude."""
 
 NEGLIGIBLE_GAP = 1e-7
-"""Nats between bound and objective that are not worth another step."""
+"""Gap in nats between bound and objective that is not worth another step."""
 
 MULTIPLIER_ROUNDING = 1e-7
-"""Nats that sums of many multipliers on rows may be off."""
+"""Largest rounding error of sums of many multipliers on rows, in nats."""
 
 HARD_EXCESS = 2.0
-"""A search takes a hard row as broken above this excess only, in slacks of the row."""
+"""Excess above which a search takes a hard row as broken, in slacks of the row."""
 
 INTEGRAL_DRIFT = 1e-11
-"""A row's numbers are taken as integral if that moves no sum of them by more: decimals, not what only looks whole."""
+"""Largest change of a sum at which a row's numbers are taken as whole multiples of a unit: true for decimals, not for
+numbers that only look whole.
+"""
 
 UNIT_ROUNDING = 1e-9
-"""Share of an integer unit that a product may be off a whole number."""
+"""Largest distance of a product from a whole number that is taken as rounding, as a share of an integer unit."""
 
 UNIT_SLACK = 1e-6
-"""Share of an integer unit by which a bound on integer costs is loosened."""
+"""Amount by which a bound on integer costs is loosened, as a share of an integer unit."""

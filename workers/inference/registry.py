@@ -1,4 +1,4 @@
-"""Every engine by name: one line each, so that what can be chosen can be read here; and how one is run."""
+"""The registry of engines, by name, and the one way to run an engine."""
 
 from __future__ import annotations
 
@@ -169,24 +169,24 @@ OWN: dict[str, Solver] = {
         _cpsat, CpSatSettings, "the same as cpsat, by Fersini et al.'s name for it", exact=True, asks_solver=True
     ),
 }
-"""Ours: a new engine is one file, one settings class, and one line here with the import that it stands for."""
+"""The engines of this project. A new one is a file, a settings class, and a line here that imports the file late."""
 
 SOLVERS: Registry[Solver] = Registry(Group.ENGINES, OWN, an_entry(Solver, EngineSettings))
 
 
 class EngineError(UsageError):
-    """An engine that is not there, or options that it does not have."""
+    """An unknown engine, or options that the engine does not have."""
 
 
 def solver_named(name: str) -> Solver:
-    """The engine of that name. Raises `EngineError`."""
+    """The engine with this name. Raises `EngineError` if there is none."""
     if name not in SOLVERS:
         raise EngineError(unknown("engine", name, SOLVERS))
     return SOLVERS[name]
 
 
 class Decoder(NamedTuple):
-    """One way to decode documents: an engine with all its settings, the seed, and the budget of a document."""
+    """A way to decode documents: an engine with all its settings, the random seed, and the budget of one document."""
 
     engine: str
     config: EngineSettings
@@ -197,9 +197,9 @@ class Decoder(NamedTuple):
     def of(
         cls, engine: str, options: Mapping[str, Any] | None = None, *, seed: int = 0, budget: Budget = UNLIMITED
     ) -> Decoder:
-        """An engine by name, with its defaults but for ``options``.
+        """The decoder of an engine by name; options that ``options`` does not name have their defaults.
 
-        Raises `EngineError` for an unknown engine, an unknown option and a value out of range.
+        Raises `EngineError` for an unknown engine, an unknown option or a value out of range.
         """
         kind = solver_named(engine).settings
         try:
@@ -210,6 +210,6 @@ class Decoder(NamedTuple):
             raise EngineError(f"options of engine {engine!r}: {faults} (it has {known})") from error
 
     def __call__(self, problem: Problem, doc_id: str, *, incumbent: Labels | None = None) -> Decoded:
-        """The engine's answer: the same for the same problem, id, seed and start, wherever it is asked."""
+        """The engine's answer: the same for the same problem, id, seed and incumbent, on whatever worker it runs."""
         rng, solve = document_rng(self.seed, doc_id), SOLVERS[self.engine].solve
         return solve(problem, config=self.config, rng=rng, budget=self.budget, incumbent=incumbent)

@@ -1,4 +1,4 @@
-"""Options of the engines: default, range and meaning of each. Light, so that a list of them imports no engine."""
+"""The engines' settings: default, range and meaning of each option. Importing this imports no engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from concord.workers.inference.numerics import TOLERANCE
 
 
 class GibbsSettings(EngineSettings):
-    """Annealed Gibbs sampling. Work is in labels, spans and places looked at."""
+    """Annealed Gibbs sampling. Work is counted in labels, spans and occurrences visited."""
 
     work: int | None = Field(
         1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null samples to the end."
@@ -33,7 +33,7 @@ class GibbsSettings(EngineSettings):
 
 
 class CpSatSettings(EngineSettings):
-    """The whole lattice as one CP-SAT model."""
+    """The whole lattice as one CP-SAT model. Work is in milliseconds of CP-SAT's deterministic time."""
 
     deterministic_seconds: float = Field(
         20.0, gt=0, description="Limit of CP-SAT's deterministic time; a limit of work comes before it."
@@ -50,7 +50,7 @@ class CpSatSettings(EngineSettings):
 
 
 class SearchSettings(EngineSettings):
-    """What the search engines share. A run's own budget, of seconds or of work, comes before ``work``."""
+    """Options that the search engines share. A run's own budget, in seconds or work, overrides ``work``."""
 
     work: int | None = Field(
         1_000_000, ge=1, description="Limit of work, unless the run sets one; null searches to the end."
@@ -111,7 +111,7 @@ class BeamSettings(EngineSettings):
 
 
 class CertifySettings(EngineSettings):
-    """Certified inference: a sampler's answer, then a proof. Work is in what sampler and proof look at."""
+    """Certified inference: a sampler's answer, then a proof. Work is in steps of the sampler and of the proof."""
 
     work: int | None = Field(
         1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null proves to the end."
@@ -160,7 +160,7 @@ class WindowSettings(EngineSettings):
 
 
 class TwoStageSettings(CpSatSettings):
-    """Fersini et al.'s two stages."""
+    """Fersini et al.'s two-stage programme: the least penalty among labellings near the local optimum."""
 
     tau: float = Field(
         0.99, ge=0, le=1, description="τ: fraction of the local score, from worst to best, that stage two must keep."

@@ -1,1 +1,1 @@
-"""Engines that are exact by dynamic programming."""
+"""Engines that are exact by dynamic programming along the chain."""

@@ -1,12 +1,14 @@
-"""Viterbi through a lattice without the labels and edges that hard rows rule out: Fersini et al. (2014) eq. 10.
+"""Viterbi over the labels and edges that hard rows leave: Fersini et al. (2014) eq. 10.
 
-Constraint propagation to a fixpoint: an edge (a, b) into token t is removed where, for some hard row,
+Constraint propagation removes edges until nothing changes. An edge (a, b) into token t is removed if, for some hard
+row,
 
     coefficient of (a, b) at t + Σ over the row's other positions of the least coefficient there > bound,
 
-since every labelling with that edge breaks the row then. Fixed labels, forbidden labels and forbidden edges are such
-rows, and so are rows of several positions once all but one are decided. Viterbi over the edges that are left gives the
-best local score of all labellings that keep the hard rows, or more, and penalties are never negative: a bound.
+since every labelling with that edge breaks the row. Fixed labels, forbidden labels and forbidden edges are such rows;
+so are rows of several positions once all positions but one are decided. Viterbi over the remaining edges gives an upper
+bound: its score is no lower than the best local score of the labellings that keep the hard rows, and penalties are
+never negative.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """The best path through what is left; exact where hard rows fix labels or forbid labels and edges.
+    """The best path over the remaining edges; exact where hard rows fix labels or forbid labels and edges.
 
-    The answer is proven where it costs no penalty, and the document infeasible where no path is left. Soft
-    constraints, and hard ones that remove no edge, are scored but not searched. Work is the number of tokens.
+    An answer without penalty is proven optimal, and a document without any path is infeasible. Soft constraints, and
+    hard ones that remove no edge, are scored but not searched. Work is the number of tokens.
     """
     del config, rng
     search = Search(problem, budget=budget, incumbent=incumbent)
@@ -52,9 +54,9 @@ def solve(
 
 
 def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
-    """(N, L, L) edges into each token that the potentials and the hard rows leave; row: previous label.
+    """(N, L, L) the edges into each token that the potentials and the hard rows allow, by previous label and label.
 
-    At the first token of a sentence all rows are alike.
+    At the first token of a sentence, which has no previous label, all rows of the (L, L) table are alike.
     """
     p, rows = problem.potentials, problem.rows
     edges = np.isfinite(p.unary)[:, None, :] & np.isfinite(p.transition)
@@ -78,7 +80,7 @@ def _propagate(
     bound: Floats,
     edges: NDArray[np.bool_],
 ) -> bool:
-    """Removes each edge that some row forbids; True where that changed something."""
+    """Removes each edge that some row forbids; returns whether any was removed."""
     width = edges.shape[1]
     changed = False
     least = np.empty(len(position))
@@ -122,7 +124,7 @@ def _group_end(position: NDArray[np.int32], low: int, last: int) -> int:
 def _pairs(
     previous: NDArray[np.int32], label: NDArray[np.int32], coefficient: Floats, low: int, high: int, width: int
 ) -> Floats:
-    """(L, L) what each edge adds to a row at one of its positions."""
+    """(L, L) the activity that each edge adds to a row at one of its positions."""
     pairs = np.zeros((width, width))
     for e in range(low, high):
         if previous[e] == ANY:
@@ -134,7 +136,7 @@ def _pairs(
 
 @kernel
 def _masked_viterbi(unary: Floats, transition: Floats, bounds: Ints, edges: NDArray[np.bool_]) -> tuple[Labels, float]:
-    """Best labels (N,) over allowed edges, ties to the lowest id, and their score; −inf where there is no path."""
+    """The best labels (N,) over allowed edges, ties to the lowest id, and their score; −inf without a path."""
     count, width = unary.shape
     labels = np.zeros(count, np.int32)
     back = np.zeros((count, width), np.int32)

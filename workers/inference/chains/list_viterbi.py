@@ -1,9 +1,10 @@
 """The K best labellings of each sentence under the chain alone: Viterbi with a list in each cell.
 
-The cell of a token and a label holds the best labellings of the sentence up to there that end with this label, by
-falling score (the parallel list Viterbi algorithm, Seshadri & Sundberg 1994). Each comes from another place in the
-lists of the token before, so none is met twice. What cannot be completed within a limit is left out of the lists, by
-the exact backward messages: where little is within the limit a list is short, however large K.
+The cell of a token and a label holds the best labellings of the sentence up to this token that end with this label, by
+falling score (the parallel list Viterbi algorithm, Seshadri & Sundberg 1994). Each extends another entry in the lists
+of the previous token, so no labelling is listed twice. Exact backward messages tell what a prefix can still reach;
+prefixes that lose more than the limit are not listed. So if few labellings are within the limit the lists are short,
+however large K is.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from concord.workers.inference.core.prepared import Prepared
 
 
 class SentenceLists(NamedTuple):
-    """The best labellings of S sentences: those of sentence s at its tokens of ``labels[: found[s]]`` (K, N), with
-    ``loss`` (S, K) in nats below its best one, rising; ``found`` (S,) is at most K."""
+    """The best labellings of each of S sentences, by rising loss.
+
+    - ``labels`` (K, N): those of sentence s are ``labels[: found[s]]`` at its tokens.
+    - ``loss`` (S, K): nats below the best labelling of the sentence.
+    - ``found`` (S,): how many labellings were found, K at most.
+    """
 
     labels: Labels
     loss: Floats
@@ -29,9 +34,9 @@ class SentenceLists(NamedTuple):
 
 
 def list_viterbi(problem: Prepared, count: int, most_loss: float) -> SentenceLists:
-    """The ``count`` best labellings of every sentence that lose at most ``most_loss`` nats locally.
+    """The ``count`` best labellings of every sentence, among those that lose at most ``most_loss`` nats locally.
 
-    Among equals those with lower labels at the end come first. Where no labelling is possible, none is found.
+    Of equal ones, those with lower labels at the end come first. A sentence without possible labelling has none.
     """
     p, bounds = problem.potentials, sentence_bounds(problem.potentials)
     best = problem.best_marginals[bounds[:-1]]
@@ -88,8 +93,11 @@ def _list_viterbi(
 
 @inner_in_place
 def _merge(lists: Floats, filled: Ints, added: Floats, rank: Ints, lowest: float, values: Floats, places: Ints) -> int:
-    """Merges falling ``lists`` (L, K), of which ``filled`` (L,) are there, each with ``added`` (L,), into ``values``
-    (K,) and ``places`` (K,); returns how many are not below ``lowest``. ``rank`` (L,) is scratch."""
+    """Merges L falling ``lists`` (L, K) into one: ``values`` (K,) with their ``places`` (K,).
+
+    The first ``filled`` (L,) entries of each list count, each raised by the list's ``added`` (L,). Returns how many
+    values are not below ``lowest``. ``rank`` (L,) is scratch.
+    """
     for label in range(len(lists)):
         rank[label] = 0
     for k in range(len(values)):

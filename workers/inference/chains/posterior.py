@@ -1,8 +1,8 @@
-"""The labelling with the most tokens right on average under the local model: each token's likeliest label, made legal.
+"""Posterior decoding: the possible labelling with the most tokens right on average, under the local model.
 
-Of all labellings that the chain does not forbid, one with the largest sum of p(y_t | all words) (Stokman 2011 eq. 11;
-Rabiner 1989 eq. 29). Where some labels may not follow others, the likeliest of each token need not be a labelling: so
-the sum is maximised over those that are one (Fariselli, Martelli & Casadio 2005).
+Of all labellings that the chain does not forbid, it is one with the largest sum of p(y_t | all words) (Stokman 2011
+eq. 11; Rabiner 1989 eq. 29). Where some labels may not follow others, the likeliest labels of all tokens together may
+be no possible labelling; so the sum is maximised over the possible ones (Fariselli, Martelli & Casadio 2005).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """The labelling by marginals, or ``incumbent`` where that scores higher under the constraints.
+    """The labelling of `posterior_labels`, or ``incumbent`` if that scores higher under the constraints.
 
-    It looks at no constraint, and is after another aim than the score: Viterbi's bounds it, and most often by a gap.
-    Where no labelling is possible the Viterbi labels come back. Work is the number of tokens.
+    It looks at no constraint, and it does not maximise the score: the bound is Viterbi's, and most often leaves a gap.
+    If no labelling is possible, the Viterbi labels come back. Work is the number of tokens.
     """
     del config, rng, budget
     started = time.perf_counter()
@@ -46,7 +46,7 @@ def solve(
 
 
 def posterior_labels(problem: Prepared) -> Labels:
-    """(N,) the possible labelling whose labels have the largest sum of marginals; Viterbi's where none is possible."""
+    """(N,) the possible labelling with the largest sum of marginals; the Viterbi labels if none is possible."""
     if problem.top == -np.inf:
         return problem.viterbi
     p = problem.potentials

@@ -22,10 +22,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """The local optimum, or ``incumbent`` where that scores higher under the constraints.
+    """The local optimum, or ``incumbent`` if that scores higher under the constraints.
 
-    Penalties are never negative, so the local optimum is a bound on every labelling, and a labelling
-    without penalty that reaches it is proven optimal. Work is the number of tokens.
+    Penalties are never negative, so the local optimum bounds every labelling, and a Viterbi labelling without penalty
+    is proven optimal. Work is the number of tokens.
     """
     del config, rng, budget
     started = time.perf_counter()
@@ -34,7 +34,7 @@ def solve(
 
 
 def bounded(prepared: Prepared, labels: Labels, score: Score, started: float) -> Decoded:
-    """An answer that the local optimum bounds; ``started`` is a time of `time.perf_counter`."""
+    """The answer ``labels`` with the local optimum as its bound; ``started`` is a reading of `time.perf_counter`."""
     bound, work = prepared.top, len(prepared.potentials)
     seconds = time.perf_counter() - started
     return prepared.decoded(

@@ -1,9 +1,9 @@
-"""Dynamic programming over windows of labels: exact where rows look at few neighbouring tokens.
+"""Dynamic programming over windows of labels: exact where each row looks at a few neighbouring tokens.
 
-A state is the labels of the last w − 1 tokens of a sentence, out of those that the unary scores allow. A row all of
-whose tokens lie within w neighbouring ones of a sentence is charged when the last of them is labelled; so trigrams of
-labels (Canisius et al. 2011) are solved in time linear in the text by w = 3. The rest of a problem (wider rows, rows
-over sentences, agreements) can only lower a score, so the best path is a bound for it.
+A state is the labels of the last w − 1 tokens of a sentence, out of those with a possible unary score. A row whose
+tokens all lie within w neighbouring tokens of a sentence is charged when its last token is labelled. So trigrams of
+labels (Canisius et al. 2011) are solved by w = 3, in time linear in the text. The rest of a problem (wider rows, rows
+over several sentences, agreements) can only lower a score, so the score of the best path is an upper bound.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """The best path over windows of ``config.width`` tokens, which bounds every labelling; proven where it scores that.
+    """The best path over windows of ``config.width`` tokens; its score is an upper bound of every labelling.
 
-    Hard rows inside a window are kept. Work is the number of tokens; a budget does not cut it short.
+    An answer whose score meets the bound is proven. Hard rows inside a window are kept. Work is the number of tokens; a
+    budget does not cut it short.
     """
     del rng, budget
     search = Search(problem, budget=UNLIMITED, incumbent=incumbent)
@@ -48,20 +49,20 @@ def solve(
 
 
 NO_WINDOW = np.iinfo(np.int64).max
-"""The span of a row that leaves its sentence."""
+"""The width of a row that reaches over several sentences."""
 
 
 class _Local(NamedTuple):
-    """Rows that a window holds, by their last token: those of token t are ``order[pointer[t]:pointer[t + 1]]``."""
+    """The rows that fit into a window, by last token: those of token t are ``order[pointer[t]:pointer[t + 1]]``."""
 
     order: Ints
     pointer: Ints
 
 
 def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Labels, float]:
-    """(N,) labels of the best score where only rows within ``width`` neighbouring tokens count, and that score.
+    """The best labels (N,) where only rows within ``width`` neighbouring tokens are charged, and their score in nats.
 
-    Narrower where a token would have more than ``states`` states. The score is −inf where nothing is possible.
+    The width is reduced if a token would have more than ``states`` states. The score is −inf if nothing is possible.
     """
     p = problem.potentials
     allowed = np.isfinite(p.unary)
@@ -77,7 +78,7 @@ def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Label
 
 
 def windows_hold(problem: Problem, *, width: int, states: int) -> bool:
-    """Does no row look at more than ``width`` neighbouring tokens, and no token have more than ``states`` states?"""
+    """Does every row fit into ``width`` neighbouring tokens, and has each token at most ``states`` states?"""
     p = problem.potentials
     sizes = np.isfinite(p.unary).sum(axis=1)
     return bool((_spans(problem) <= width).all()) and _most_states(sizes, sentence_bounds(p), width) <= states
@@ -91,7 +92,7 @@ def _columns(
 
 
 def _spans(problem: Problem) -> Ints:
-    """(R,) neighbouring tokens that a row looks at; `NO_WINDOW` where it leaves a sentence, 0 where at none."""
+    """(R,) the number of neighbouring tokens that each row looks at: 0 for none, `NO_WINDOW` over several sentences."""
     rows, count = problem.rows, len(problem)
     first, last = np.full(len(rows), count), np.full(len(rows), -1)
     np.minimum.at(first, rows.row_of_entry, rows.position - (rows.previous != ANY))
@@ -102,7 +103,7 @@ def _spans(problem: Problem) -> Ints:
 
 
 def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
-    """The most states that a token has, by windows of so many tokens."""
+    """The largest number of states that a token has with windows of ``width`` tokens."""
     log = np.concatenate([np.zeros(1), np.cumsum(np.log(np.maximum(sizes, 1)))])
     token = np.arange(len(sizes))
     begins = np.repeat(bounds[:-1], np.diff(bounds))
@@ -110,7 +111,7 @@ def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
 
 
 def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float]:
-    """Rows of at most so many tokens, and what those that look at none cost."""
+    """The rows of at most ``width`` tokens, and the nats that rows without any token cost."""
     rows = problem.rows
     last = np.full(len(rows), -1)
     np.maximum.at(last, rows.row_of_entry, rows.position)
@@ -139,7 +140,10 @@ def _best(
     slack: Floats,
     weight: Floats,
 ) -> tuple[Labels, float]:
-    """``candidates`` (N, D) are the labels of each token, ``sizes`` (N,) how many of them are real."""
+    """The best labels (N,) and their score, with the rows of ``local`` charged; −inf where nothing is possible.
+
+    ``candidates`` (N, D) are the labels of each token; the first ``sizes`` (N,) of them are real.
+    """
     labels, total = np.zeros(len(unary), np.int32), 0.0
     window = np.zeros(width, np.int64)
     for s in range(len(bounds) - 1):

@@ -1,1 +1,1 @@
-"""What all engines share: the contract, the chain, agreements, rows and the best answer so far."""
+"""What all engines share: the contract of an engine, the chain, agreements, rows and the incumbent."""

@@ -1,13 +1,19 @@
-"""Incremental span-agreement costs: counts of labelled spans by key and type, in numba.
+"""Span-agreement costs kept up to date span by span: counts of labelled spans by key and type, in numba.
 
-An engine that changes labels step by step keeps an `AgreementState`, adds and removes spans and asks what a span would
-cost now: with c_{ab} nats for a pair of types and n_b counted spans of type b with its key, that is Σ_b c_{ab} · n_b
-(with the spans around its key, or the parts in it, for `Relation.CONTAINED`; with those of other keys for
-`Relation.DIFFERENT`). It takes time in the span's length, not the document's. This is the memoisation that Finkel et
-al. (2005) §5 describe, over interned span keys.
+An engine that changes labels step by step keeps an `AgreementState`: it adds and removes spans, and asks what one more
+span would cost. With c_{ab} nats for a pair of types and n_b counted spans of type b, a span of type a costs
+Σ_b c_{ab} · n_b. Which spans n_b counts depends on the agreement's `Relation`:
 
-Invariant: counts are those of the spans and outside labels that were added and not removed again, so adding a labelling
-item by item, asking each before it is added, sums to the labelling's cost (`labels_cost`).
+- `EXACT`: spans with the same key;
+- `CONTAINED`: longer spans around its key, and its own parts;
+- `DIFFERENT`: spans with any other key;
+- `UNLABELLED`: occurrences of its key that are labelled outside.
+
+A look-up takes time in the length of the span, not of the document. This is the memoisation that Finkel et al. (2005)
+§5 describe, over interned span keys.
+
+Invariant: the counts are those of the spans and outside labels that were added and not removed again. So the cost of a
+whole labelling (`labels_cost`) is the sum of what each item costs just before it is added.
 """
 
 from __future__ import annotations
@@ -31,15 +37,25 @@ CODES = {
 
 
 class AgreementState(NamedTuple):
-    """Flat arrays: the agreements of one document, and counts of its spans labelled now.
+    """The agreements of one document as flat arrays, and counts of the spans that are labelled now.
 
-    Over G distinct key tables, A agreements, K keys, T types: ``keys`` (G, N, W), padded to the widest
-    table; ``width`` (G,) is each table's own, and it does not compare longer spans; ``table``,
-    ``relation``, ``per_token`` (A,); ``cost`` (A, T, T); ``counts`` (G, K, T) labelled spans with a
-    key; ``holders`` (G, K, T) labelled spans a proper part of which has it; ``total`` (G, T) labelled spans with any;
-    ``left_out`` (G, K) occurrences of a key whose first token is labelled outside. These are counted only where an
-    agreement charges for them: ``watching`` (V,) are those agreements, ``watched`` their tables, and
-    ``reach`` (G, N) is the widest key that starts at each token.
+    Sizes: A agreements, G distinct key tables, K keys, T types, N tokens, W the widest key.
+
+    - ``keys`` (G, N, W): the key of the span that starts at a token, by width − 1; `NO_KEY` where there is none, and
+      where a table is padded to the widest one.
+    - ``width`` (G,): the longest span that each table compares, in tokens.
+    - ``table`` (A,): the key table of each agreement.
+    - ``relation`` (A,): its relation, as a number of `CODES`.
+    - ``per_token`` (A,): is its cost charged once for each token of the key?
+    - ``cost`` (A, T, T): nats for each pair of types.
+    - ``counts`` (G, K, T): labelled spans with a key.
+    - ``holders`` (G, K, T): labelled spans of which a proper part has the key.
+    - ``total`` (G, T): labelled spans with any key.
+    - ``left_out`` (G, K): occurrences of a key whose first token is labelled outside. They are counted only where an
+      agreement charges for them.
+    - ``watching`` (V,): the agreements that charge for occurrences left out.
+    - ``watched``: the key tables of those agreements.
+    - ``reach`` (G, N): the width of the widest key that starts at each token, in tokens; 0 if nothing is watched.
     """
 
     keys: NDArray[np.int32]
@@ -58,7 +74,7 @@ class AgreementState(NamedTuple):
 
 
 def uncounted(problem: Problem) -> AgreementState:
-    """A state in which nothing is labelled yet, with infinite costs as they are."""
+    """The agreements of a problem as a state with all counts 0; infinite costs stay infinite."""
     tables, used = problem.key_tables
     types = len(problem.labels.types)
     own = np.array([table.shape[1] for table in tables], np.int64)
@@ -91,7 +107,7 @@ def uncounted(problem: Problem) -> AgreementState:
 
 
 def key_bounds(state: AgreementState) -> NDArray[np.int64]:
-    """(G, K + 1) bounds of each key's places in a list of all places of the table, ordered by key."""
+    """(G, K + 1) where the places of each key begin and end, in a list of all places of a table ordered by key."""
     size = state.counts.shape[1]
     bounds = np.zeros((len(state.keys), size + 1), np.int64)
     for table, ends in zip(state.keys, bounds, strict=True):
@@ -101,7 +117,7 @@ def key_bounds(state: AgreementState) -> NDArray[np.int64]:
 
 @kernel_in_place
 def span_cost(state: AgreementState, start: int, end: int, kind: int) -> float:
-    """Nats that a span of type ``kind`` costs with the spans labelled now (itself not among them)."""
+    """Nats that an uncounted span of type ``kind`` costs with the spans that are counted now."""
     length = end - start
     total = 0.0
     for a in range(len(state.table)):
@@ -153,7 +169,7 @@ def _seen(keys: NDArray[np.int32], g: int, key: int, start: int, at: int, width:
 
 @kernel_in_place
 def add_span(state: AgreementState, start: int, end: int, kind: int, change: int) -> None:
-    """Counts a labelled span in (``change`` 1) or out (−1)."""
+    """Adds a labelled span to the counts (``change`` 1) or takes it out of them (−1)."""
     length = end - start
     for g in range(len(state.keys)):
         if length > state.width[g]:
@@ -171,7 +187,7 @@ def add_span(state: AgreementState, start: int, end: int, kind: int, change: int
 
 @kernel_in_place
 def outside_cost(state: AgreementState, t: int) -> float:
-    """Nats that an outside label at t costs with the spans labelled now that have the words from t on."""
+    """Nats that an outside label at t costs: with each counted span whose words also occur from t on."""
     total = 0.0
     for a in state.watching:
         g = state.table[a]
@@ -187,7 +203,7 @@ def outside_cost(state: AgreementState, t: int) -> float:
 
 @kernel_in_place
 def add_outside(state: AgreementState, t: int, change: int) -> None:
-    """Counts an outside label at t in (``change`` 1) or out (−1)."""
+    """Adds an outside label at t to the counts (``change`` 1) or takes it out of them (−1)."""
     for g in state.watched:
         for width in range(state.reach[g, t]):
             key = state.keys[g, t, width]
@@ -197,7 +213,7 @@ def add_outside(state: AgreementState, t: int, change: int) -> None:
 
 @kernel_in_place
 def item_end(continues: NDArray[np.bool_], opens_sentence: NDArray[np.bool_], labels: Labels, t: int, last: int) -> int:
-    """Where the span that opens at t ends, at most at ``last``; t + 1 for an outside label."""
+    """The exclusive end of the span that opens at t, ``last`` at most; t + 1 for an outside label."""
     end = t + 1
     while end < last and not opens_sentence[end] and continues[labels[end - 1], labels[end]]:
         end += 1
@@ -206,7 +222,7 @@ def item_end(continues: NDArray[np.bool_], opens_sentence: NDArray[np.bool_], la
 
 @kernel_in_place
 def count_labels(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int, change: int) -> None:
-    """Counts all spans and outside labels of ``labels[first:last]`` in (``change`` 1) or out (−1).
+    """Adds all spans and outside labels of ``labels[first:last]`` to the counts (``change`` 1) or takes them out (−1).
 
     ``first`` and ``last`` must not cut a span.
     """
@@ -223,9 +239,9 @@ def count_labels(state: AgreementState, codec: Codec, labels: Labels, first: int
 
 @kernel_in_place
 def labels_cost(state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> float:
-    """Nats that ``labels[first:last]`` cost together with what is counted now; they themselves must not be.
+    """Nats that the uncounted ``labels[first:last]`` cost, with each other and with what is counted.
 
-    ``first`` and ``last`` must not cut a span. The counts are as before afterwards.
+    ``first`` and ``last`` must not cut a span. The counts are the same afterwards.
     """
     total = 0.0
     t = first
@@ -245,10 +261,14 @@ def labels_cost(state: AgreementState, codec: Codec, labels: Labels, first: int,
 
 
 class Codec(NamedTuple):
-    """How a label sequence encodes spans, as arrays; see `LabelSet`.
+    """How a label sequence encodes spans, as arrays over L labels and T types; see `LabelSet`.
 
-    ``outside`` are the labels of no type. ``opens_sentence`` (N + 1,) marks first tokens, and the
-    position after the last token.
+    - ``type_of`` (L,): the type of each label, below 0 for outside labels.
+    - ``continues`` (L, L): does the second label continue the span of the first?
+    - ``opening`` (T,): the label of the first token of a span.
+    - ``inside`` (T,): the label of its other tokens.
+    - ``outside``: the labels without a type.
+    - ``opens_sentence`` (N + 1,): marks the first token of each sentence, and the position after the last token.
     """
 
     type_of: NDArray[np.int32]

@@ -1,7 +1,7 @@
 """Exact inference on linear chains: numba kernels over flat arrays, sentence by sentence.
 
-All take `Potentials` of a document or of a whole batch, in nats, and treat −inf as impossible
-rather than as a large number. Fersini et al. (2014) eq. 7–9 give the Viterbi recursion.
+Every function takes the `Potentials` of a document or of a whole batch, in nats, and treats −inf as impossible rather
+than as a large number. Fersini et al. (2014) eq. 7–9 give the Viterbi recursion.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from concord.workers.compiling.kernel import kernel
 def viterbi(potentials: Potentials) -> Labels:
     """(N,) the best labelling of every sentence; ties go to the lowest label id.
 
-    Where every path of a sentence is −inf the labels are arbitrary and score −inf.
+    If every path of a sentence is −inf, its labels are arbitrary and score −inf.
     """
     return best_labels(potentials)[0]
 
 
 def best_labels(potentials: Potentials) -> tuple[Labels, Floats]:
-    """The labels of `viterbi`, and the nats (S,) that they score in each sentence."""
+    """The labels (N,) of `viterbi`, and the score (S,) of each sentence in nats."""
     p = potentials
     bounds = sentence_bounds(p)
     return _traced(_forward_max(p.unary, p.transition, bounds), p.transition, bounds)
@@ -58,8 +58,12 @@ def marginals(potentials: Potentials) -> Floats:
 
 
 class SumMessages(NamedTuple):
-    """Log-sums over labellings, in nats: ``before`` and ``after`` (N, L) of what stands before and after a token in its
-    sentence, given its label; ``total`` (S,) log Z of each sentence, −inf where no labelling is possible."""
+    """Sum messages of the forward-backward algorithm: log-sums over labellings, in nats.
+
+    - ``before`` (N, L): over the tokens of the sentence before t, given y_t = l.
+    - ``after`` (N, L): over the tokens of the sentence after t, given y_t = l.
+    - ``total`` (S,): log Z of each sentence; −inf where no labelling is possible.
+    """
 
     before: Floats
     after: Floats
@@ -90,8 +94,10 @@ def max_marginals(potentials: Potentials) -> Floats:
 def max_messages(potentials: Potentials) -> tuple[Floats, Floats]:
     """Forward and backward max messages, both (N, L), in nats.
 
-    ``forward[t, l]`` is the best score of the sentence up to t with y_t = l, t's unary included;
-    ``backward[t, l]`` that of everything after t, given y_t = l. Their sum is the max-marginal.
+    - ``forward[t, l]`` is the best score of the sentence up to t with y_t = l, including the unary score of t.
+    - ``backward[t, l]`` is the best score of everything after t, given y_t = l.
+
+    Their sum is the max-marginal.
     """
     p = potentials
     bounds = sentence_bounds(p)
@@ -99,16 +105,16 @@ def max_messages(potentials: Potentials) -> tuple[Floats, Floats]:
 
 
 def sentence_bounds(potentials: Potentials) -> Ints:
-    """(S + 1,) sentence starts and, last, the number of tokens."""
+    """(S + 1,) the first token of each sentence, and the number of tokens as the last value."""
     return np.append(potentials.sentence_starts, len(potentials)).astype(np.int64)
 
 
 @kernel
 def _traced(forward: Floats, transition: Floats, bounds: Ints) -> tuple[Labels, Floats]:
-    """The best labels back from the end of each sentence, and their scores, by its forward max messages.
+    """The best labels (N,), traced back from the end of each sentence by its forward messages, and their scores (S,).
 
-    The label before is looked for again, among the L that stood before one label: what was best for all L of them was
-    never written down, so that the forward pass has no branch and runs in vectors.
+    There are no back pointers: the label before is found again by comparing all L candidates. So the forward pass has
+    no branch and runs in vector instructions.
     """
     count, width = forward.shape
     labels = np.zeros(count, np.int32)

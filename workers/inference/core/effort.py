@@ -1,4 +1,4 @@
-"""What a search has spent of its budget: one clock and one count of work, handed to all that takes time."""
+"""The effort of a search: one clock and one count of work against a budget, shared by everything that takes time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from concord.schemas.decoded import Budget
 
 
 class Effort:
-    """A budget and what is spent of it. Whoever does work adds it to ``work``, in the engine's own unit.
+    """A budget, and what has been spent of it. Whoever does work adds it to ``work``, in the engine's own unit.
 
-    ``clock`` is a reading of `time.perf_counter`, given where the document's time began earlier than now.
+    ``clock`` is a reading of `time.perf_counter`: the start of the document's time, if that was before now.
     """
 
     def __init__(self, budget: Budget, *, clock: float | None = None) -> None:
@@ -31,7 +31,7 @@ class Effort:
 
     @property
     def left(self) -> Budget:
-        """What is left of the budget, nothing being less than 0."""
+        """The rest of the budget, in seconds and work; never below 0."""
         seconds, work = self.budget
         return Budget(
             None if seconds is None else max(0.0, seconds - self.seconds),
@@ -39,5 +39,5 @@ class Effort:
         )
 
     def remaining(self, most: int) -> int:
-        """Units of work until the next look at the clock: at most ``most``, and at most what the budget leaves."""
+        """Units of work until the next look at the clock: ``most``, or what the budget leaves if that is less."""
         return most if self.budget.work is None else max(0, min(most, self.budget.work - self.work))

@@ -1,4 +1,4 @@
-"""What an engine is: a function from a ground problem to a decoded document."""
+"""The contract of an engine: a function from a ground problem to a decoded document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNLIMITED = Budget()
 
 
 class Engine(Protocol):
-    """Labels one document."""
+    """A function that labels one document."""
 
     def __call__(
         self,
@@ -30,20 +30,20 @@ class Engine(Protocol):
     ) -> Decoded:
         """Labels ``problem`` with ``config``, an instance of the engine's own settings class.
 
-        ``rng`` is the only source of chance, see `document_rng`. ``incumbent`` (N,) is a labelling
-        to start from. The answer is always scored by `Problem.score`; when ``budget`` runs out it
-        is the best labelling seen.
+        ``rng`` is the only source of chance, see `document_rng`. ``incumbent`` (N,) is a labelling to start from. The
+        answer is always scored by `Problem.score`. When ``budget`` runs out, the answer is the best labelling seen.
         """
         ...
 
 
 class Solver(NamedTuple):
-    """A registry entry: the engine, its settings class, and one line of help.
+    """A registry entry: the engine, its settings class, one line of help, and what the engine promises.
 
-    ``exact``: without a limit it proves that what it returns is optimal. ``certifies``: its bounds come from the
-    relaxations that `workers.certificates.writer` can write down. ``bounds``: it may prove more than the local optimum
-    does, which bounds every labelling. ``asks_solver``: some answers rest on CP-SAT's word. ``own_aim``: it looks for
-    another optimum than the score's, and may answer with less than the Viterbi labels score.
+    - ``exact``: without a limit, it proves that its answer is optimal.
+    - ``certifies``: its bounds come from relaxations that `workers.certificates.writer` can write down.
+    - ``bounds``: its bound can be tighter than the local optimum, which bounds every labelling anyway.
+    - ``asks_solver``: some of its answers rest on CP-SAT's word.
+    - ``own_aim``: it optimises something other than the score, so its answer may score less than the Viterbi labels.
     """
 
     solve: Engine
@@ -57,7 +57,7 @@ class Solver(NamedTuple):
 
 
 def proven(objective: float, bound: float, *, otherwise: Status) -> Status:
-    """What a bound proves of an objective (both nats), or ``otherwise`` where it leaves a gap.
+    """The status that a bound proves for an objective (both in nats); ``otherwise`` where a gap is left.
 
     A labelling that breaks a hard constraint is never `Status.FEASIBLE`: the search gave up.
     """

@@ -1,4 +1,4 @@
-"""A search: its incumbent, the improvements on the way, its clock and its budget."""
+"""A search: the incumbent of one document, its improvements so far, the clock and the budget."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from concord.workers.inference.numerics import ROUNDING
 
 
 class Search(Effort):
-    """Starts from the better of the Viterbi labelling and ``incumbent`` (N,), under one clock.
+    """One engine's run on a document; the better of the Viterbi labelling and ``incumbent`` (N,) is where it starts.
 
-    ``labels`` (N,) is the incumbent from then on, ``objective`` its score, and ``top`` the local optimum V, in nats.
-    Penalties are never negative, so V bounds the objective of every labelling.
+    - ``labels`` (N,): the incumbent, from then on.
+    - ``objective``: its score, in nats.
+    - ``top``: the local optimum V, in nats. Penalties are never negative, so V is an upper bound of every objective.
     """
 
     def __init__(
@@ -34,25 +35,25 @@ class Search(Effort):
 
     @property
     def loss(self) -> float:
-        """D: nats between the local optimum and the incumbent; inf where that breaks something hard."""
+        """D: the local optimum minus the incumbent's objective, in nats; inf if that breaks a hard constraint."""
         return self.top - self.objective
 
     @property
     def closed(self) -> bool:
-        """Is the gap closed before any search? There are no tokens, no labelling is possible, or none can be better."""
+        """Is there nothing to search for: no tokens, no possible labelling, or an incumbent at the local optimum?"""
         return len(self.problem) == 0 or not self.loss > ROUNDING
 
     def restart(self, labels: Labels) -> None:
-        """Makes ``labels`` (N,) the incumbent whatever it scores: for engines with an objective of their own."""
+        """Makes ``labels`` (N,) the incumbent, whatever their score: for engines with an objective of their own."""
         self._keep(labels, self.problem.score(labels))
         self.improvements = [Improvement(self.seconds, self.work, self.objective)]
 
     def offer(self, labels: Labels) -> bool:
-        """Makes a labelling (N,) the incumbent if `Problem.score` says that it is better; returns whether it is."""
+        """Makes a labelling (N,) the incumbent if it is better by `Problem.score`; returns whether it is."""
         return self.take(labels, self.problem.score(labels))
 
     def take(self, labels: Labels, score: Score) -> bool:
-        """Makes a labelling (N,) of known score the incumbent if that is better; returns whether it is."""
+        """Makes a labelling (N,) with the known ``score`` the incumbent if it is better; returns whether it is."""
         if not score.objective > self.objective:
             return False
         self._keep(labels.copy(), score)
@@ -63,13 +64,16 @@ class Search(Effort):
         self.labels, self.score, self.objective = labels, score, score.objective
 
     def decoded(self, least_loss: float, *, cut_short: bool = False) -> Decoded:
-        """The incumbent as the answer, with its bound and what that proves.
+        """The incumbent as the answer, with its upper bound and the status that follows.
 
-        The caller has shown: a labelling that is better than the incumbent loses at least ``least_loss`` nats. So the
-        bound is V − ``least_loss``, or the incumbent's objective if that is greater. The status is `Status.OPTIMAL`
-        where the two meet, and `Status.INFEASIBLE` where the bound is −inf. Otherwise it is `Status.TIMEOUT` if the
-        budget is spent, the search was ``cut_short``, or the incumbent breaks a hard constraint; else
-        `Status.FEASIBLE`.
+        The caller has shown that any labelling better than the incumbent loses at least ``least_loss`` nats. So the
+        bound is V − ``least_loss``, or the incumbent's objective if that is greater. The status is
+
+        - `Status.OPTIMAL` if bound and objective meet;
+        - `Status.INFEASIBLE` if the bound is −inf;
+        - `Status.TIMEOUT` if the budget is spent, the search was ``cut_short``, or the incumbent breaks a hard
+          constraint;
+        - `Status.FEASIBLE` otherwise.
         """
         bound = self.objective if len(self.problem) == 0 else max(self.objective, self.top - least_loss)
         unfinished = self.spent or self.objective == -math.inf
@@ -77,7 +81,7 @@ class Search(Effort):
         return self.answer(bound, proven(self.objective, bound, otherwise=other))
 
     def answer(self, bound: float, status: Status) -> Decoded:
-        """The incumbent as the answer, under a bound in nats of which the caller says what it proves."""
+        """The incumbent as the answer, with a bound in nats and a status that the caller vouches for."""
         return self.problem.decoded(
             self.labels,
             score=self.score,
@@ -90,5 +94,5 @@ class Search(Effort):
 
 
 def limited(budget: Budget, work: int | None) -> Budget:
-    """The budget, or a deterministic one of ``work`` where it sets no limit."""
+    """The budget as it is if it sets a limit; otherwise a deterministic limit of ``work`` units."""
     return Budget(work=work) if budget == UNLIMITED else budget

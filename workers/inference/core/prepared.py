@@ -1,6 +1,6 @@
-"""What engines derive from a problem alone: each thing is computed once, when it is first asked for.
+"""A problem that remembers what engines derive from it: each thing is computed once, when it is first asked for.
 
-An engine that runs another, or calls a relaxation, hands its `Prepared` problem on, and with it all that is known.
+An engine that runs another engine, or calls a relaxation, passes its `Prepared` problem on with all that is known.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from concord.workers.inference.core.agreement import AgreementState, Codec, code
 from concord.workers.inference.core.chain import best_labels, max_messages
 
 OF_THE_CHAIN = frozenset({"_best", "top", "messages", "max_marginals", "best_marginals", "codec"})
-"""What of a `Prepared` problem depends on neither rows nor agreements."""
+"""The cached properties of a `Prepared` problem that depend on neither rows nor agreements."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared(Problem):
-    """A problem that keeps what is derived from it. Arrays belong to all who ask: nobody writes to them.
+    """A problem that caches what is derived from it. The cached arrays are shared: nobody may write to them.
 
-    `dataclasses.replace` gives another problem, of which nothing is known yet.
+    `dataclasses.replace` makes a new problem with an empty cache.
     """
 
     @classmethod
     def of(cls, problem: Problem) -> Prepared:
-        """The same object where it is one already."""
+        """The problem as a `Prepared` one; the same object if it is one already."""
         if isinstance(problem, Prepared):
             return problem
         return cls(problem.potentials, problem.labels, problem.constraint_names, problem.rows, problem.agreements)
 
     def with_rows(self, rows: LinearRows) -> Prepared:
-        """The same document under other rows: what follows from its chain and labels is known there too."""
+        """The same document with other rows; keeps what was derived from its chain and labels alone."""
         other = replace(self, rows=rows)
         vars(other).update({name: value for name, value in vars(self).items() if name in OF_THE_CHAIN})
         return other
@@ -52,12 +52,12 @@ class Prepared(Problem):
 
     @property
     def viterbi_score(self) -> float:
-        """V: nats that no labelling scores more than. The sum over sentences; `top` adds token by token."""
+        """V, the upper bound of every score, in nats, summed sentence by sentence; `top` sums token by token."""
         return float(self._best[1].sum())
 
     @cached_property
     def top(self) -> float:
-        """V as `Potentials.score` adds it up: nats of the Viterbi labelling, before any row is charged."""
+        """V in nats as `Potentials.score` sums it: the Viterbi labelling's score before any row is charged."""
         return self.potentials.score(self.viterbi)
 
     @cached_property
@@ -66,7 +66,7 @@ class Prepared(Problem):
         return self.score(self.viterbi)
 
     def better_of(self, incumbent: Labels | None) -> tuple[Labels, Score]:
-        """The Viterbi labelling, or ``incumbent`` (N,) where that scores higher, and its score."""
+        """``incumbent`` (N,) if it scores higher than the Viterbi labelling, otherwise that; with its score."""
         score = None if incumbent is None else self.score(incumbent)
         if incumbent is None or score is None or not score.objective > self.first.objective:
             return self.viterbi, self.first
@@ -90,19 +90,19 @@ class Prepared(Problem):
 
     @cached_property
     def codec(self) -> Codec:
-        """How labels encode spans, as arrays."""
+        """The problem's span codec, as arrays."""
         return codec(self)
 
     @cached_property
     def uncounted(self) -> AgreementState:
-        """The agreements as arrays, with infinite costs; for look-ups alone, since counting writes to it."""
+        """The agreements as arrays, with all counts 0 and infinite costs. Shared: nobody may count in it."""
         return uncounted(self)
 
     def empty_state(self, hard_weight: float) -> AgreementState:
-        """A state of its own in which nothing is labelled yet.
+        """A fresh agreement state with all counts 0, which the caller may write to.
 
-        Infinite costs become ``hard_weight`` nats, so that sums stay finite; what an engine returns is
-        scored by `Problem.score`, where they cost inf.
+        Infinite costs become ``hard_weight`` nats, so that sums stay finite. What an engine returns is scored by
+        `Problem.score`, where they cost inf.
         """
         state = self.uncounted
         return state._replace(

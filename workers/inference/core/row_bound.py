@@ -1,10 +1,9 @@
-"""The least activity that every linear row can still reach while positions are decided left to right.
+"""The least activity that each linear row can still reach, while positions are decided from left to right.
 
-Stokman (2011) §4.1 marks by hand which constraints may be judged on a partial labelling (his set
-P). Here that follows from the coefficients: with the labels up to t decided, row r ends no lower
-than its activity so far plus the least that any continuation adds, so the excess over its bound is
-a degree that no completion avoids. Chang et al. (2008) §3.2 call for such an admissible estimate
-for A*.
+Stokman (2011) §4.1 marks by hand which constraints may be judged on a partial labelling (his set P). Here that follows
+from the coefficients. With the labels up to t decided, the final activity of row r is at least its activity so far plus
+the least that any continuation adds. If that exceeds the row's bound, the excess is a degree that no completion avoids.
+Chang et al. (2008) §3.2 call for such an admissible estimate for A*.
 """
 
 from __future__ import annotations
@@ -22,14 +21,21 @@ from concord.workers.inference.numerics import HARD_EXCESS
 
 
 class RowBounds(NamedTuple):
-    """What each decision does to each row, as events ordered by position.
+    """How each decision changes each row, as E events ordered by position.
 
-    The E events of position t are ``pointer[t]:pointer[t + 1]``; there is one where row ``row[e]``
-    has entries at t, or has edge entries into t + 1. With y_t = l, ``gain[e, l]`` is what token
-    entries add, and ``least[e, l]`` the least that all later positions add. Edge entries of event e
-    are ``edge_first[e]:edge_last[e]`` of ``previous``, ``label``, ``coefficient`` (token entries among them say
-    `ANY`). ``root`` (R,) is the least activity of all; ``slack`` (R,) is what a row may be exceeded by; ``weight`` (R,)
-    is 0 for hard rows.
+    Position t has an event for every row with entries at t, or with entries at t + 1 in the same sentence.
+
+    - ``pointer`` (N + 1,): the events of position t are ``pointer[t]:pointer[t + 1]``.
+    - ``row`` (E,): the row of each event.
+    - ``gain`` (E, L): activity that the row's token entries at t add, given y_t = l.
+    - ``least`` (E, L): the least activity that all later positions add, given y_t = l.
+    - ``edge_first``, ``edge_last`` (E,): the event's entries are ``edge_first[e]:edge_last[e]`` of ``previous``,
+      ``label`` and ``coefficient``. Token entries are among them, with `ANY` as ``previous``.
+    - ``root`` (R,): the least activity of each row under any labelling.
+    - ``bound`` (R,): the right side of each row.
+    - ``slack`` (R,): by how much a row may exceed its bound and still hold.
+    - ``weight`` (R,): nats a unit of degree; 0 for hard rows.
+    - ``hard`` (R,): marks the hard rows.
     """
 
     pointer: NDArray[np.int64]
@@ -51,8 +57,8 @@ class RowBounds(NamedTuple):
 def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
     """Bounds over all labellings that use ``alive`` (N, L) labels and no −inf transition.
 
-    Within one row the minimum is exact for runs of adjacent positions; over a gap between a row's
-    positions the labels on both sides are taken as independent, which only lowers it.
+    Within one row the minimum is exact for runs of adjacent positions. Over a gap between a row's positions, the labels
+    on both sides are taken as independent, which can only lower the minimum.
     """
     rows, p = problem.rows, problem.potentials
     order = rows.by_position[rows.weight[rows.row_of_entry[rows.by_position]] > 0]
@@ -89,7 +95,7 @@ def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
 
 
 def root_penalty(bounds: RowBounds, rows: LinearRows) -> float:
-    """Nats that the rows cost every labelling at least; inf where a hard row cannot hold."""
+    """Nats that the rows cost under every labelling, at least; inf if some hard row cannot hold."""
     excess = bounds.root - bounds.bound
     if bool((bounds.hard & (excess > HARD_EXCESS * bounds.slack)).any()):
         return np.inf
@@ -97,7 +103,7 @@ def root_penalty(bounds: RowBounds, rows: LinearRows) -> float:
 
 
 def _most_events(row: NDArray[np.int64], position: NDArray[np.int64]) -> int:
-    """One for each position of each row, and one before each gap between them."""
+    """An upper bound on the number of events: one for each position of each row, and one before each gap."""
     if not len(row):
         return 0
     same_row, step = np.diff(row) == 0, np.diff(position)
@@ -105,7 +111,7 @@ def _most_events(row: NDArray[np.int64], position: NDArray[np.int64]) -> int:
 
 
 class _Entries(NamedTuple):
-    """Entries by row, then position; row r's are ``pointer[r]:pointer[r + 1]``."""
+    """The rows' entries, ordered by row, then position; those of row r are ``pointer[r]:pointer[r + 1]``."""
 
     pointer: NDArray[np.int64]
     position: NDArray[np.int64]
@@ -164,7 +170,7 @@ def _before(
     possible: NDArray[np.bool_],
     opens: np.bool_,
 ) -> Floats:
-    """(L,) least of what a position and all later ones add, given the label before it."""
+    """(L,) the least activity that a position and all later ones add, given the label before it."""
     width = len(gain)
     pairs = np.empty((width, width))
     for b in range(width):

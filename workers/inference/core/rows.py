@@ -1,8 +1,8 @@
-"""Incremental linear rows: activities that follow the labels one change at a time, in numba.
+"""Linear rows kept up to date label by label: activities that follow one change at a time, in numba.
 
-Stokman (2011) eq. 60–63: setting a label adds its column to the row sums, taking it back
-subtracts it. Hard rows get a finite surrogate weight here, so that sums stay finite; what an
-engine returns is scored by `Problem.score`, where they cost inf.
+Stokman (2011) eq. 60–63: setting a label adds its column to the row sums, taking it back subtracts it. Hard rows get a
+finite surrogate weight here, so that sums stay finite. What an engine returns is scored by `Problem.score`, where they
+cost inf.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from concord.workers.compiling.kernel import kernel_in_place
 
 
 class RowState(NamedTuple):
-    """Row sums (activities) under the labels now, and the rows' entries by position.
+    """The activity of each row under the labels now, and the rows' entries by position.
 
-    ``activity``, ``bound``, ``slack``, ``weight`` (R,); entries of position t are
-    ``pointer[t]:pointer[t + 1]`` (pointer has N + 2 values, the last position being empty) of
-    ``row``, ``previous``, ``label``, ``coefficient``.
+    - ``activity`` (R,): the left side of each row, Σ coefficient · 1[edge].
+    - ``bound``, ``slack`` (R,): its right side, and by how much it may be exceeded.
+    - ``weight`` (R,): nats a unit of degree.
+    - ``pointer`` (N + 2,): the entries of position t are ``pointer[t]:pointer[t + 1]``; position N is empty.
+    - ``row``, ``previous``, ``label``, ``coefficient``: the entries, ordered by position.
     """
 
     activity: NDArray[np.float64]
@@ -37,7 +39,7 @@ class RowState(NamedTuple):
 
 
 def row_state(problem: Problem, labels: Labels, hard_weight: float) -> RowState:
-    """The state for ``labels`` (N,); hard rows weigh ``hard_weight`` nats a unit of degree."""
+    """The state under ``labels`` (N,). Hard rows weigh ``hard_weight`` nats a unit of degree."""
     rows = problem.rows
     order = np.argsort(rows.position, kind="stable")
     counts = np.bincount(rows.position, minlength=len(problem) + 1)
@@ -59,7 +61,7 @@ def row_state(problem: Problem, labels: Labels, hard_weight: float) -> RowState:
 
 @kernel_in_place
 def row_penalty(state: RowState) -> float:
-    """Nats that all rows cost now."""
+    """The penalty of all rows under the labels now, in nats."""
     total = 0.0
     for r in range(len(state.bound)):
         total += state.weight[r] * row_degree(state, r)
@@ -68,14 +70,14 @@ def row_penalty(state: RowState) -> float:
 
 @kernel_in_place
 def row_degree(state: RowState, r: int) -> float:
-    """By how much row r exceeds its bound now; 0 within its slack."""
+    """By how much row r exceeds its bound now; 0 if that is within its slack."""
     excess = state.activity[r] - state.bound[r]
     return excess if excess > state.slack[r] else 0.0
 
 
 @kernel_in_place
 def set_label(state: RowState, labels: Labels, t: int, new: int) -> float:
-    """Sets ``labels[t]`` and the row sums; returns by how many nats the rows' penalty grew."""
+    """Sets ``labels[t]`` and updates the activities; returns the growth of the rows' penalty in nats."""
     old = labels[t]
     grown = 0.0
     if old == new:

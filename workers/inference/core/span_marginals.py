@@ -1,12 +1,12 @@
-"""The marginal probability of a span: how much of the chain's distribution has exactly this span.
+"""The marginal probability of a span: the share of the chain's distribution in which exactly this span is labelled.
 
-For the span of a type from s to e (exclusive) with labels l_s … l_{e−1},
+For a span of one type from s to e (exclusive) with labels l_s … l_{e−1},
 
     P(span) = enter(s) · Π exp(unary + transition inside) · leave(e) / Z,
 
-where enter and leave sum over all labellings of the sentence before and after it, but for those whose labels there
-would make the span longer. Where a span can begin with several labels (`LabelSet.first_labels`) their masses add up.
-All in logarithms, by the messages of the forward-backward algorithm (Rabiner 1989).
+where enter sums over the labellings of the sentence before the span, and leave over those after it, without labels that
+would make the span longer. If a span can begin with several labels (`LabelSet.first_labels`), their masses add up.
+All sums are logarithms, from the messages of the forward-backward algorithm (Rabiner 1989).
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def _log_masses(
     inside: Labels,
     mass: Floats,
 ) -> None:
-    """Writes the log-sum of all labellings of the sentence that have exactly each span, ``first`` (M,) its label."""
+    """Writes to ``mass`` (M,) the log-sum of all labellings of the sentence that have exactly each span.
+
+    ``first`` and ``inside`` (M,) are the labels of a span's first token and of its others.
+    """
     for i in range(len(mass)):
         label = first[i]
         total = unary[start[i], label] + _entering(unary, transition, before, codec, start[i], label)
@@ -64,7 +67,7 @@ def _log_masses(
 
 @kernel_in_place
 def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, start: int, opening: int) -> float:
-    """Log-sum of all before a span that opens at ``start``."""
+    """Log-sum over the labellings of everything before a span that opens at ``start``."""
     if codec.opens_sentence[start]:
         return 0.0
     edge, barred = transition[:, opening], codec.continues[:, opening]
@@ -73,7 +76,7 @@ def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, s
 
 @kernel_in_place
 def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end: int, last: int) -> float:
-    """Log-sum of all from ``end`` on, after a span whose last label is ``last``."""
+    """Log-sum over the labellings of everything from ``end`` on, after a span whose last label is ``last``."""
     if codec.opens_sentence[end]:
         return 0.0
     return _log_sum(transition[last], unary[end], after[end], codec.continues[last])
@@ -81,7 +84,7 @@ def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end
 
 @inner_in_place
 def _log_sum(one: Floats, two: Floats, three: Floats, barred: NDArray[np.bool_]) -> float:
-    """Log of Σ e^(one + two + three) over the labels (L,) that are not ``barred``."""
+    """log Σ_l e^(one_l + two_l + three_l) over the labels l that are not ``barred``; all arrays are (L,)."""
     top, total = -np.inf, 0.0
     for label in range(len(barred)):
         if not barred[label]:

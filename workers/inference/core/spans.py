@@ -4,8 +4,8 @@ For a span of labels l_s … l_e in a sentence with best local score V_s, and ma
 
     loss(span) = V_s − (enter(s) + Σ unary + Σ transitions inside + leave(e)),
 
-where enter and leave leave out the labels that would make the span longer, so that the span is exactly this one. It is
-exact, so a labelling that has a span of greater loss than D is worse than the incumbent, whatever else it has.
+where enter and leave skip the labels that would make the span longer, so that it is exactly this span. The loss is
+exact: a labelling that has a span with a loss above D is worse than the incumbent, whatever its other labels are.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from concord.workers.inference.core.prepared import Prepared
 
 
 class CandidateSpans:
-    """Spans that some labelling within ``limit`` nats of the local optimum has.
+    """The spans that some labelling within ``limit`` nats of the local optimum has, ordered by start, end and type.
 
-    ``start``, ``end``, ``type`` (M,), ordered by start, end, type; ``loss`` (M,) in nats is the
-    sentence's best score less the best score of a labelling of it that has exactly this span.
+    - ``start``, ``end``, ``type`` (M,): the spans; ends are exclusive.
+    - ``loss`` (M,): nats between the sentence's best score and the best score of a labelling with exactly this span.
     """
 
     def __init__(self, spans: Ints, loss: Floats) -> None:
@@ -42,7 +42,7 @@ class CandidateSpans:
 def candidate_spans(problem: Prepared, limit: float) -> CandidateSpans:
     """All spans with a loss of at most ``limit`` nats.
 
-    Prunes while it extends a span, so the cost follows the number of survivors.
+    A span is pruned while it is extended, so the time grows with the number of spans that survive.
     """
     p = problem.potentials
     forward, backward = problem.messages
@@ -93,7 +93,7 @@ def _candidate_spans(
 def _enter(
     unary: Floats, transition: Floats, forward: Floats, codec: Codec, first: int, start: int, kind: int
 ) -> float:
-    """Best score up to ``start`` with a span of this type opening there."""
+    """The best score up to ``start``, given that a span of type ``kind`` opens there."""
     opening = codec.opening[kind]
     if start == first:
         return float(unary[start, opening])
@@ -106,7 +106,7 @@ def _enter(
 
 @kernel_in_place
 def _leave(unary: Floats, transition: Floats, backward: Floats, codec: Codec, last: int, end: int, inner: int) -> float:
-    """Best score from ``end`` on, given a span that stops before it with label ``inner``."""
+    """The best score from ``end`` on, given that a span ends before it with the label ``inner``."""
     if end == last:
         return 0.0
     best = -np.inf

@@ -1,1 +1,1 @@
-"""Engines that search a tree of partial labellings."""
+"""Engines that search over partial labellings (trees), and evolution over whole ones."""

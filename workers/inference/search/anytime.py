@@ -20,7 +20,7 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Discrepancy search up to ``config.tokens`` tokens, evolution above. Work is that engine's own."""
+    """Discrepancy search up to ``config.tokens`` tokens, evolution above. Work is counted in that engine's own unit."""
     if len(problem) <= config.tokens:
         return discrepancy.solve(problem, config=config.discrepancy, rng=rng, budget=budget, incumbent=incumbent)
     return evolution.solve(problem, config=config.evolution, rng=rng, budget=budget, incumbent=incumbent)

@@ -1,8 +1,8 @@
 """A* over labels from left to right: Chang et al. (2008) §3.2.
 
-A node is a prefix; the queue is ordered by f, the loss that no completion avoids (`partial`): the chain's best
-completion, the least degree that every linear row can still reach, and closed spans. f is admissible because no penalty
-is negative, and a child's f is taken as no less than its parent's.
+A node is a prefix of a labelling. The queue is ordered by f, a loss that no completion of the prefix avoids
+(`partial`): it counts the chain's best completion, the least degree that every linear row can still reach, and the cost
+of closed spans. f is admissible because no penalty is negative, and a child's f is taken as no less than its parent's.
 
 Invariant: each labelling that is better than the incumbent has a prefix in the queue. So the least f in the queue
 bounds the loss of all of them, and the first complete labelling that is taken from the queue is optimal.
@@ -37,7 +37,7 @@ from concord.workers.inference.settings import AstarSettings
 FIRST_SIZE = 1 << 12
 
 EMPTY, LEAF, FULL, PAUSED = range(4)
-"""Why a run of the kernel ended."""
+"""Reasons why a run of the kernel ended."""
 
 
 class Queue(NamedTuple):
@@ -55,10 +55,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Exact where it ends in time; the bound is the least estimate still in the queue.
+    """The best labelling, proven if the search ends in time; the bound is the least estimate still in the queue.
 
-    Work is the number of expanded nodes. A queue of more than ``config.nodes`` ends the search as
-    a spent budget does.
+    Work is the number of expanded nodes. A queue of more than ``config.nodes`` nodes ends the search like a spent
+    budget.
     """
     del rng
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
@@ -95,7 +95,7 @@ def _first(start: Partial) -> tuple[Tree, Queue]:
 
 @kernel
 def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> int:
-    """Expands up to ``nodes`` nodes of less than ``limit`` loss; at a leaf the cursor stands on it."""
+    """Expands up to ``nodes`` nodes of a loss below ``limit``; returns why it ended. At a leaf, the cursor is there."""
     count, width = p.unary.shape
     losses = np.empty(width)
     stop = tree.counters[EXPANDED] + nodes
@@ -139,7 +139,7 @@ def _put(tree: Tree, queue: Queue, node: int) -> None:
 
 @kernel_in_place
 def _take(tree: Tree, queue: Queue) -> None:
-    """Removes the first node."""
+    """Removes the first node from the queue."""
     size = queue.size[0] - 1
     queue.size[0] = size
     node = queue.heap[size]

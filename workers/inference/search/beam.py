@@ -1,10 +1,11 @@
 """Beam search from left to right: Chang et al. (2008) §3.2.
 
-After each token the ``width`` partial labellings with the least f stay, f being the loss that no completion avoids
-(`partial`). Chang et al. estimate with the constraints as far as they are judged on a prefix; f also looks ahead,
+After each token the beam keeps the ``width`` partial labellings with the least f, a loss that no completion avoids
+(`partial`). Chang et al. estimate with the constraints as far as they can be judged on a prefix; f also looks ahead,
 along the chain and in every row.
 
-The bound: a labelling that is not met begins with a prefix that was dropped, so it loses at least the least f of those.
+The bound: a labelling that the search does not meet begins with a prefix that was dropped, so it loses at least the
+least f of the dropped prefixes.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """One pass over the document. Work is the number of expanded nodes.
+    """The best labelling that one pass over the document meets. Work is the number of expanded nodes.
 
-    The least estimate of all that left the beam is a bound, so a beam that lost nothing better
-    proves its answer. Where the budget leaves no more than one node a token, the beam narrows to one
-    labelling; without even that, the better of the Viterbi labelling and the incumbent comes back.
+    The least estimate of all prefixes that left the beam is a bound, so a beam that dropped nothing better proves its
+    answer. If the budget leaves no more than one node a token, the beam narrows to one labelling; if not even that, the
+    better of the Viterbi labelling and the incumbent comes back.
     """
     del rng
     search = Search(problem, budget=budget, incumbent=incumbent)
@@ -64,13 +65,13 @@ def solve(
 
 
 def _narrow(search: Search, nodes: int) -> bool:
-    """Is the time spent, or does the budget allow only the ``nodes`` that a descent from here takes?"""
+    """Is the time spent, or is the budget no larger than the ``nodes`` that one descent from here takes?"""
     seconds, work = search.budget
     return (seconds is not None and search.seconds >= seconds) or (work is not None and search.work + nodes >= work)
 
 
 def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:
-    """The labellings of the leaves by rising loss, each until the next is asked for."""
+    """The labellings of the leaves by rising loss. Each is valid only until the next one is asked for."""
     for place in np.argsort(tree.loss[frontier], kind="stable"):
         move(start, tree, int(frontier[place]))
         yield start.labels
@@ -78,7 +79,7 @@ def _leaves(start: Partial, tree: Tree, frontier: Any) -> Iterator[Labels]:
 
 @kernel
 def _step(p: Partial, tree: Tree, frontier: Ints, t: int, width: int, limit: float) -> tuple[Ints, float]:
-    """Children of the frontier that stay, by parent, and the least loss of those that do not."""
+    """The children that stay in the beam, ordered by parent, and the least loss of the children that are dropped."""
     labels = p.unary.shape[1]
     losses = np.empty((len(frontier), labels))
     for i in range(len(frontier)):

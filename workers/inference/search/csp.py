@@ -1,12 +1,12 @@
 """Constraint-satisfaction inference: Canisius et al. (2011) §5, an exhaustive search over candidate labels.
 
-Each token is a variable whose domain is the few labels that the local model suggests for it; in
-the paper, those of the three overlapping class trigrams. Rewards for satisfied n-grams reach this engine as
-soft rows whose degree is an unsatisfied n-gram. Branch and bound over the domains (`depth_first`) finds the best
-assignment (their §5.1 searches exhaustively too).
+Each token is a variable. Its domain is the few labels that the local model suggests for it; in the paper, those of the
+three overlapping class trigrams. Rewards for satisfied n-grams reach this engine as soft rows whose degree is an
+unsatisfied n-gram. Branch and bound over the domains (`depth_first`) finds the best assignment (their §5.1 searches
+exhaustively too).
 
-The bound: a labelling within the domains loses no less than `depth_first` proves; any other has some y_t = l outside
-them, and so loses at least the smallest max-marginal loss of those labels.
+The bound: a labelling within the domains loses no less than `depth_first` proves. Any other labelling has some y_t = l
+outside the domains, and so loses at least the smallest max-marginal loss of those labels.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def solve(
 ) -> Decoded:
     """The best labelling over the candidates of each token. Work is the number of expanded nodes.
 
-    A labelling with any other label loses at least what the best one with that label loses on the
-    chain; where that is more than the answer loses, the answer is proven for all labellings.
+    A labelling with a label that is no candidate loses at least as much as the best labelling of the chain with that
+    label. If that is more than the answer loses, the answer is proven for all labellings.
     """
     del rng
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
@@ -60,7 +60,10 @@ def solve(
 
 
 def candidates(loss: Floats, best: Labels, *, most: int, margin: float) -> NDArray[np.bool_]:
-    """(N, L) each token's label in ``best`` (N,), and the up to ``most`` least losses (N, L) within ``margin`` nats."""
+    """(N, L) the domain of each token: its label in ``best``, and the ``most`` labels of least loss.
+
+    ``loss`` (N, L) is in nats; labels that lose more than ``margin`` nats are no candidates. ``best`` is (N,).
+    """
     ranked = np.argsort(loss, axis=1, kind="stable")
     domain = np.zeros(loss.shape, np.bool_)
     np.put_along_axis(domain, ranked[:, :most], values=True, axis=1)

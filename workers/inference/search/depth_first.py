@@ -1,17 +1,17 @@
-"""Depth first branch and bound over labels from left to right, as a library: the engines choose its limits.
+"""Depth-first branch and bound over labels from left to right, as a library: each engine chooses its limits.
 
 A node is a prefix y_1 … y_t. Its estimate f (`partial.expand`) is a loss that no completion of it avoids:
-f(y_1 … y_t) ≤ loss(y) for every labelling y that begins with it. Children are tried by rising f. One is cut off
+f(y_1 … y_t) ≤ loss(y) for every labelling y that begins with it. Children are tried by rising f. A child is cut off
 
 1. where f ≥ the loss of the best labelling known (`LOSS_TO_BEAT`),
 2. where f exceeds M (`MOST_LOSS`),
 3. where `BRANCHING` of its siblings have a smaller f.
 
-Invariant: a labelling that has not been met yet begins with a child that is still to be tried, or with one that was
-cut off. Those of the first rule are no better than the best; those of the others lose no less than the least f that
-these rules cut off (`LEAST_CUT`). So the lower of that and of the least f still to be tried bounds the loss of whatever
-is better (`open_loss`). When nothing is left to try and `LEAST_CUT` is no lower than the loss of the best, the best is
-optimal.
+Invariant: a labelling that has not been met yet begins with a child that is still to be tried, or with a child that was
+cut off. By rule 1, what was cut off is no better than the best labelling known. By rules 2 and 3, it loses no less than
+the least f that these rules cut off (`LEAST_CUT`). So every better labelling loses at least the lower of `LEAST_CUT`
+and the least f still to be tried (`open_loss`). If nothing is left to try and `LEAST_CUT` is no lower than the loss of
+the best labelling, that one is optimal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from concord.workers.inference.search.partial import (
 )
 
 UNEXPANDED = -1
-"""In place of a number of children."""
+"""Number of children of a position that was not expanded yet."""
 
 LOSS_TO_BEAT, MOST_LOSS, LEAST_CUT = range(3)
 """Places in ``limits``."""
@@ -48,10 +48,13 @@ POSITION, BRANCHING, EXPANDED, AT_LEAF = range(4)
 
 
 class Probe(NamedTuple):
-    """One depth-first search: for each position its children (N, L) by rising loss, how many, and which is next.
+    """One depth-first search under limits on loss and branching.
 
-    ``limits`` (3,) in nats: the loss to beat, M, and the least loss of what M and the branching cut off. ``counters``
-    (4,): the position, −1 at the end; the branching; nodes expanded; whether the last call ended at a leaf.
+    - ``label``, ``loss`` (N, L): the children at each position, by rising loss in nats.
+    - ``children`` (N,): how many there are; `UNEXPANDED` before that is known.
+    - ``following`` (N,): which child is tried next.
+    - ``limits`` (3,): the loss to beat, M, and the least loss of what M and the branching cut off, all in nats.
+    - ``counters`` (4,): the position, −1 at the end; the branching; nodes expanded; did the last call end at a leaf?
     """
 
     label: Labels
@@ -63,7 +66,7 @@ class Probe(NamedTuple):
 
 
 def new_probe(partial: Partial, *, loss: float, most: float, branching: int) -> Probe:
-    """A search that has not begun."""
+    """A probe at its start: the loss to beat ``loss`` and the limit ``most`` (M), both in nats, and the branching."""
     shape = partial.unary.shape
     count = np.zeros(shape[0], np.int64)
     count[0] = UNEXPANDED
@@ -78,7 +81,10 @@ def new_probe(partial: Partial, *, loss: float, most: float, branching: int) -> 
 
 
 def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: int) -> Labels | None:
-    """The first labelling that best-first descent finds to keep all hard constraints, within ``nodes``."""
+    """The first labelling (N,) found by best-first descent that keeps all hard constraints.
+
+    None if ``nodes`` nodes are expanded without one, or there is none.
+    """
     start = start_partial(search.problem, chain, top=search.top, limit=np.inf)
     if start is None:
         return None
@@ -104,7 +110,7 @@ def run(search: Search, partial: Partial, probe: Probe) -> bool:
 
 
 def open_loss(probe: Probe) -> float:
-    """Every labelling that the probe has not seen loses at least this, or is no better than the best."""
+    """A lower bound in nats on the loss of every better labelling that the probe has not seen."""
     least = float(probe.limits[LEAST_CUT])
     for t in range(int(probe.counters[POSITION]) + 1):
         if probe.children[t] == UNEXPANDED:
@@ -117,7 +123,10 @@ def open_loss(probe: Probe) -> float:
 
 @kernel
 def next_leaf(p: Partial, probe: Probe, nodes: int) -> bool:
-    """Goes on until a better labelling is complete in `Partial.labels` (True), or at most ``nodes`` expansions."""
+    """Searches on until a better labelling is complete in `Partial.labels` (True), or nothing is left (False).
+
+    A call expands at most ``nodes`` nodes; it returns False if they are spent, too.
+    """
     count = len(p.labels)
     t = probe.counters[POSITION]
     if probe.counters[AT_LEAF]:
@@ -149,7 +158,7 @@ def next_leaf(p: Partial, probe: Probe, nodes: int) -> bool:
 
 @inner
 def _branch(p: Partial, probe: Probe, t: int) -> None:
-    """Children of the node at t by rising loss, equal ones by label; notes what the last two rules cut off."""
+    """Lists the children of the node at t by rising loss, ties by label; notes what rules 2 and 3 cut off."""
     width = probe.label.shape[1]
     losses = np.empty(width)
     expand(p, t, losses)

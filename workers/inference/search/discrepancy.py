@@ -1,13 +1,18 @@
 """Limited discrepancy search with branch and bound: Stokman (2011) §4.2.2.
 
-Depth first (`depth_first`), the most promising label first, in ever wider iterations: iteration i leaves a branch where
-its discrepancy exceeds M_i = α · N · m^i, where it is not among the b + i · δb best, or where it cannot beat the best
-labelling known. Discrepancy is here the loss f that no completion avoids (`partial`), so the third rule never cuts off
-a better labelling, which his sum of scores so far could with positive weights.
+The search goes depth first (`depth_first`), the most promising label first, in ever wider iterations. Iteration i cuts
+a branch off
 
-The bound: what iteration i left out by its first two rules loses at least the least f among that, B_i, and the rest was
-met or is no better than the best. So every labelling loses min(B_i, loss of the best) at least, for each i, and the
-best is optimal once B_i ≥ its loss. He stopped at the first solution; we go on while there is budget.
+1. where its discrepancy exceeds M_i = α · N · m^i,
+2. where it is not among the b + i · δb best ones, or
+3. where it cannot beat the best labelling known.
+
+Discrepancy is here the loss f that no completion avoids (`partial`). So the third rule never cuts off a better
+labelling; Stokman's own measure, the sum of scores so far, could with positive weights.
+
+The bound: what iteration i cut off by its first two rules loses at least the least f among them, B_i; everything else
+was met or is no better than the best. So every labelling loses at least min(B_i, loss of the best), for each i, and the
+best is optimal once B_i ≥ its loss. Stokman stops at the first solution; this search goes on while there is budget.
 """
 
 from __future__ import annotations
@@ -33,9 +38,9 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Searches until the answer is proven or the budget is spent. Work is the number of expanded nodes.
+    """The best labelling met until it is proven or the budget is spent. Work is the number of expanded nodes.
 
-    Where the budget sets no limit, ``config.work`` does.
+    If the budget sets no limit, ``config.work`` does.
     """
     del rng
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
@@ -43,7 +48,7 @@ def solve(
 
 
 def discrepancy_search(search: Search, *, config: DiscrepancySettings) -> Decoded:
-    """Ever wider iterations from the search's incumbent."""
+    """Runs ever wider iterations from the search's incumbent."""
     if search.closed:
         return search.decoded(0.0)
     problem = search.problem

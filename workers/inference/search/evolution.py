@@ -1,10 +1,10 @@
 """Evolutionary search over whole labellings: Stokman (2011) §4.2.3, table 5.
 
-Starts from a best-first solution and its mutations. Each generation breeds as many offspring as
-there are individuals; parents and offspring together are ranked, and linear ranking with universal
-sampling (eq. 66) picks who survives (μ + λ). The best individual and the best that breaks nothing hard
-always do. Hard constraints weigh γs + i · γδ in generation i (eq. 67). The bound is the local optimum V, since
-penalties are never negative.
+The population starts from a best-first solution and its mutations. Each generation breeds as many offspring as there
+are individuals; parents and offspring are ranked together, and linear ranking with universal sampling (eq. 66) picks
+the survivors (μ + λ). The best individual, and the best that breaks no hard constraint, always survive. Hard
+constraints weigh γs + i · γδ in generation i (eq. 67). The bound is the local optimum V, since penalties are never
+negative.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ from concord.workers.inference.settings import EvolutionSettings
 
 
 class Population(NamedTuple):
-    """``labels`` (μ, N); ``soft`` (μ,) local score less soft penalties, nats; ``hard`` (μ,) hard degree."""
+    """The individuals, μ labellings of N tokens.
+
+    - ``labels`` (μ, N): the labellings.
+    - ``soft`` (μ,): local score minus soft penalties, in nats.
+    - ``hard`` (μ,): degree of the hard constraints.
+    """
 
     labels: NDArray[np.int32]
     soft: Floats
@@ -45,10 +50,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Breeds until the budget is spent, or ``config.work`` where it sets no limit.
+    """The best labelling bred until the budget is spent, or ``config.work`` if it sets no limit.
 
-    Work is the number of labellings evaluated, and of nodes that the start took. The bound is the
-    local optimum's, which proves a labelling without penalty that reaches it.
+    Work is the number of labellings evaluated plus the nodes that the start expanded. The bound is the local optimum,
+    which proves a labelling without penalty that reaches it.
     """
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     return evolve(search, config=config, rng=rng)
@@ -77,7 +82,7 @@ def evolve(search: Search, *, config: EvolutionSettings, rng: np.random.Generato
 def _start(
     search: Search, current: IncrementalScore, config: EvolutionSettings, rng: np.random.Generator
 ) -> Population:
-    """The best labelling known and a best-first one, then mutations of both in turn."""
+    """The first population: the best labelling known, a best-first one, then mutations of both in turn."""
     size = config.population
     found = first_solution(
         search, chain=chain_loss(search.problem), branching=config.branching, nodes=search.remaining(config.start_nodes)
@@ -108,7 +113,7 @@ def _joined(one: Population, other: Population) -> Population:
 
 
 def _survivors(search: Search, pool: Population, *, weight: float, pressure: float, spin: float) -> Population:
-    """Half of the pool by rank; the best of all and the best that keeps hard constraints lead it."""
+    """Half of the pool, by rank; led by the best of all and the best that keeps all hard constraints."""
     fitness = pool.soft - weight * pool.hard
     feasible = np.where(pool.hard > 0, -np.inf, pool.soft)
     if feasible.max() > search.objective + ROUNDING:
@@ -119,7 +124,7 @@ def _survivors(search: Search, pool: Population, *, weight: float, pressure: flo
 
 
 def sample_by_rank(fitness: Floats, size: int, *, pressure: float, spin: float) -> NDArray[np.int64]:
-    """(size,) individuals by linear ranking, eq. 66, and one spin (in [0, 1)) of universal sampling."""
+    """(size,) individuals chosen by linear ranking (eq. 66) with one ``spin`` in [0, 1) of universal sampling."""
     count = len(fitness)
     ranked = np.argsort(fitness, kind="stable")
     rank = np.arange(count)

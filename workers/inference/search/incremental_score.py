@@ -1,8 +1,8 @@
-"""Incremental evaluation of complete labellings: each is scored by its differences from the one before.
+"""Incremental scoring of complete labellings: each is scored by its differences from the one before.
 
-Row activities and counts of spans are updated where the labels differ, so an evaluation takes time in how far the
-labelling is from the last one, but for the local score and the sum over rows. Soft penalties (nats) and degrees of hard
-constraints are kept apart: an engine that lets hard weights grow (Stokman 2011, eq. 67) weighs the latter itself.
+Activities of rows and counts of spans are updated only where the labels differ. So their time grows with the distance
+from the last labelling; the local score and the sum over rows are computed anew. Soft penalties (nats) and degrees of
+hard constraints are kept apart, for an engine that lets hard weights grow (Stokman 2011, eq. 67).
 
 Invariant: after `evaluate` the activities, counts and ``values`` are those of ``labels``, up to rounding.
 """
@@ -34,10 +34,15 @@ SOFT, HARD = range(2)
 
 
 class IncrementalScore(NamedTuple):
-    """The labelling evaluated last, ``labels`` (N,), and its parts. ``values`` (2,): nats and hard degree of its spans.
+    """The labelling that was evaluated last, and the parts of its score.
 
-    ``rows`` weighs soft rows alone; ``hard_rows`` (H,) are the ids of the others. The two span
-    states share their counts; ``hard_spans`` costs 1 where the agreement forbids.
+    - ``unary``, ``transition``: the potentials, in nats.
+    - ``labels`` (N,): the labelling.
+    - ``rows``: the activities; only soft rows have a weight.
+    - ``hard_rows`` (H,): the ids of the hard rows.
+    - ``spans``, ``hard_spans``: two agreement states that share their counts. In the first forbidden pairs cost
+      nothing; in the second each costs 1, and all others nothing.
+    - ``values`` (2,): penalty of the labelled spans, in nats, and their hard degree.
     """
 
     unary: Floats
@@ -52,7 +57,7 @@ class IncrementalScore(NamedTuple):
 
 
 def incremental_score(problem: Prepared, labels: Labels) -> IncrementalScore:
-    """The evaluation of ``labels`` (N,), from which others follow."""
+    """The state after evaluating ``labels`` (N,), from which other labellings are evaluated."""
     spans = problem.empty_state(np.inf)
     forbidden = np.isinf(spans.cost)
     current = IncrementalScore(
@@ -113,7 +118,7 @@ def _set_labels(at: IncrementalScore, target: Labels) -> None:
 
 @inner_in_place
 def _crossed(codec: Codec, now: Labels, target: Labels, t: int) -> tuple[int, int]:
-    """The part around the difference at t that no span crosses, before or after the change."""
+    """The smallest part around the difference at t that no span crosses, in the labels before and after the change."""
     low = t
     while not codec.opens_sentence[low] and (
         codec.continues[now[low - 1], now[low]] or codec.continues[target[low - 1], target[low]]
@@ -129,7 +134,10 @@ def _crossed(codec: Codec, now: Labels, target: Labels, t: int) -> tuple[int, in
 
 @kernel_in_place
 def count_spans(at: IncrementalScore, first: int, last: int, change: int) -> None:
-    """Counts spans and outside labels of ``labels[first:last]`` in (1) or out (−1); both ends are span borders."""
+    """Adds spans and outside labels of ``labels[first:last]`` to the counts (1) or takes them out (−1).
+
+    Neither ``first`` nor ``last`` may be inside a span.
+    """
     t = first
     while t < last:
         kind = at.codec.type_of[at.labels[t]]

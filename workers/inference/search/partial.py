@@ -1,18 +1,18 @@
-"""A labelling decided left to right, with the loss that no completion of it avoids.
+"""A partial labelling, decided from left to right, with the loss that no completion of it avoids.
 
-This is the cursor of all tree searches here. For a prefix y_1 … y_t, with V the local optimum,
+It is the cursor of all tree searches here. For a prefix y_1 … y_t, with V the local optimum,
 
     f(y_1 … y_t) = V − max over completions of the local score              (max messages, exact)
                  + Σ_r ρ_r · max(0, least activity of row r − bound_r)       (`row_bound`)
                  + cost of the pairs of closed spans, and of outside labels with them.
 
-Why f bounds the loss of every completion from below: the local term is at least as good as any completion's, no
-completion brings a row below its least activity, and pairs of spans that both are closed stay; all other costs are ≥ 0.
+Why f is a lower bound on the loss of every completion: no completion has a better local score than the first term says,
+no completion brings a row below its least activity, and a pair of closed spans stays as it is; all other costs are ≥ 0.
 At t = N all three are exact, so f is the labelling's loss.
 
-`push` and `pop` keep local score, row sums (Stokman 2011, eq. 60–63) and costs of closed spans, and undo each other
-exactly: `pop` restores saved values, it does not subtract. `expand` gives f for each next label. Hard constraints are
-counted apart, so no large number stands for infinity.
+`push` and `pop` update the local score, the row sums (Stokman 2011, eq. 60–63) and the cost of closed spans, and undo
+each other exactly: `pop` restores saved values instead of subtracting. `expand` gives f for each next label. Hard
+constraints are counted apart, so no large number stands for infinity.
 """
 
 from __future__ import annotations
@@ -43,13 +43,22 @@ NATS, BROKEN = range(2)
 
 
 class Partial(NamedTuple):
-    """Arrays that the kernels read and write; N tokens, L labels, R rows, E row events.
+    """The arrays of a partial labelling, which the kernels read and write; N tokens, L labels, R rows, E row events.
 
-    ``future`` (N, L): best score of all that follows t, given y_t. ``activity`` (R,) row sums now;
-    ``cost`` (R,) nats each row must cost, or 1 for a hard row that cannot hold; both are saved by
-    event. At position t: ``labels``, start of the span it is in, and, of all up to it, the
-    local score, the nats of rows and spans, the count of broken hard constraints. ``top`` (1,) is
-    the local optimum, ``root`` (2,) nats and broken hard rows before anything is decided.
+    - ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats.
+    - ``future`` (N, L): the best score of everything after t, given y_t, in nats.
+    - ``alive`` (N, L): the labels that may be used.
+    - ``activity`` (R,): the activity of each row under the labels so far.
+    - ``cost`` (R,): nats that each row must cost; for a hard row, 1 if it cannot hold any more.
+    - ``saved_activity``, ``saved_cost`` (E,): values of both from before each event, for `pop`.
+    - ``labels`` (N,): the labels decided so far.
+    - ``start`` (N,): the start of the span that each position is in.
+    - ``local``, ``penalty``, ``broken`` (N,): local score and nats of rows and spans, and the number of broken hard
+      constraints, each for all labels up to the position.
+    - ``top`` (1,): the local optimum, in nats.
+    - ``root`` (2,): nats and broken hard rows before anything is decided.
+    - ``bounds``, ``spans``, ``hard_spans``: the events of rows; the counts of closed spans, with soft costs in nats and
+      with 1 for each forbidden pair.
     """
 
     unary: Floats
@@ -74,14 +83,18 @@ class Partial(NamedTuple):
 
 
 class ChainLoss(NamedTuple):
-    """What the chain alone says: ``loss`` (N, L) of the best labelling with y_t = l, and ``future`` (N, L)."""
+    """The local scores of the chain over the whole document, in nats.
+
+    - ``loss`` (N, L): max-marginal loss, of the best labelling with y_t = l.
+    - ``future`` (N, L): the best score of everything after t, given y_t = l.
+    """
 
     loss: Floats
     future: Floats
 
 
 def chain_loss(problem: Prepared) -> ChainLoss:
-    """Max-marginal losses and the best scores of what follows, both (N, L), in nats over the document."""
+    """The max-marginal losses of a document, and the best scores of what follows each token."""
     best = problem.best_marginals
     starts = problem.potentials.sentence_starts
     rest = np.append(np.cumsum(best[starts][::-1])[::-1], 0.0)[1:]
@@ -90,9 +103,9 @@ def chain_loss(problem: Prepared) -> ChainLoss:
 
 
 def start_partial(problem: Prepared, chain: ChainLoss, *, top: float, limit: float) -> Partial | None:
-    """The empty labelling, restricted to labels that a loss below ``limit`` (nats, or inf) leaves.
+    """The empty labelling, restricted to labels whose loss is below ``limit`` (nats, or inf).
 
-    None where nothing is left, which proves that every labelling loses at least ``limit``.
+    None if some token has no label left, which proves that every labelling loses at least ``limit``.
     """
     alive = np.isfinite(chain.loss) & (chain.loss < limit - ROUNDING)
     if not alive.any(axis=1).all():
@@ -138,24 +151,24 @@ def _partial(problem: Prepared, chain: ChainLoss, alive: NDArray[np.bool_], boun
 
 
 def nodes_a_look(partial: Partial) -> int:
-    """Nodes to expand between looks at the clock: a few milliseconds' worth."""
+    """Number of nodes to expand between two looks at the clock: a few milliseconds' worth."""
     effort = 1 + len(partial.bounds.row) // len(partial.labels)
     return max(20, 40_000 // (20 + effort))
 
 
 def root_loss(partial: Partial) -> float:
-    """Nats that every labelling of the alive labels loses at least; inf where none keeps the hard rows."""
+    """Nats that every labelling of the alive labels loses, at least; inf if none keeps the hard rows."""
     return np.inf if partial.root[BROKEN] > 0 else float(partial.root[NATS])
 
 
 def complete_loss(partial: Partial) -> float:
-    """The loss in nats of the cursor's labelling, which is complete."""
+    """The loss of the cursor's labelling in nats; the labelling must be complete."""
     return float(partial.top[0] - partial.local[-1] + partial.penalty[-1])
 
 
 @kernel_in_place
 def expand(p: Partial, t: int, losses: Floats) -> None:
-    """Writes to ``losses`` (L,) what each label at t loses at least, given all before t; inf: impossible."""
+    """Writes the least loss in nats with each label at t, given all before, to ``losses`` (L,); inf: impossible."""
     count, width = p.unary.shape
     if t == count - 1 and len(p.spans.table):
         _expand_last(p, t, losses)
@@ -204,7 +217,7 @@ def _expand_last(p: Partial, t: int, losses: Floats) -> None:
 
 @kernel_in_place
 def push(p: Partial, t: int, b: int) -> None:
-    """Decides y_t = b; all before t must be decided."""
+    """Decides y_t = b; all tokens before t must be decided."""
     penalty = p.root[NATS] if t == 0 else p.penalty[t - 1]
     broken = p.root[BROKEN] if t == 0 else p.broken[t - 1]
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
@@ -238,7 +251,7 @@ def push(p: Partial, t: int, b: int) -> None:
 
 @kernel_in_place
 def pop(p: Partial, t: int) -> None:
-    """Takes back the last decision, which was at t."""
+    """Undoes the last decision, which must be that at t."""
     for e in range(p.bounds.pointer[t], p.bounds.pointer[t + 1]):
         r = p.bounds.row[e]
         p.activity[r], p.cost[r] = p.saved_activity[e], p.saved_cost[e]
@@ -258,7 +271,7 @@ def _last_end(p: Partial, t: int) -> int:
 
 @inner_in_place
 def _closing_cost(p: Partial, end: int) -> tuple[float, float]:
-    """Nats and broken hard constraints of the span that the decided labels leave open before ``end``."""
+    """Nats and broken hard constraints of the span that is open before ``end``, if it is closed there."""
     if end == 0 or len(p.spans.table) == 0:
         return 0.0, 0.0
     kind = p.codec.type_of[p.labels[end - 1]]
@@ -270,7 +283,7 @@ def _closing_cost(p: Partial, end: int) -> tuple[float, float]:
 
 @inner_in_place
 def _leaving_cost(p: Partial, t: int) -> tuple[float, float]:
-    """Nats and broken hard constraints that an outside label at t costs with the closed spans."""
+    """Nats and broken hard constraints of an outside label at t, together with the closed spans."""
     if len(p.spans.watching) == 0:
         return 0.0, 0.0
     return outside_cost(p.spans, t), outside_cost(p.hard_spans, t)
@@ -286,7 +299,7 @@ def _close(p: Partial, end: int, change: int) -> None:
 
 @inner_in_place
 def _added(p: Partial, e: int, t: int, b: int) -> float:
-    """What label b at t adds to the row of event e."""
+    """The activity that label b at t adds to the row of event e."""
     added = p.bounds.gain[e, b]
     for i in range(p.bounds.edge_first[e], p.bounds.edge_last[e]):
         if p.bounds.previous[i] != ANY and p.bounds.label[i] == b and p.bounds.previous[i] == p.labels[t - 1]:

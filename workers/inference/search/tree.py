@@ -1,7 +1,7 @@
 """A tree of partial labellings in flat arrays, and a cursor that moves between its nodes.
 
-Nodes keep their label, parent, depth and loss alone; what rows and spans cost is kept once, at the cursor. Moving to
-another node takes back labels up to the common ancestor and decides those below it.
+A node keeps only its label, parent, depth and loss. The costs of rows and spans are kept once, at the cursor. A move to
+another node takes labels back up to the common ancestor, then decides those below it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ USED, CURSOR, EXPANDED = range(3)
 
 
 class Tree(NamedTuple):
-    """Nodes; 0 is the root (nothing decided). ``depth`` counts decided tokens, ``loss`` is in nats.
+    """The nodes of a tree; node 0 is the root, where nothing is decided.
 
-    ``path`` (N,) is scratch. ``counters`` (3,): nodes used, the cursor's node, nodes expanded.
+    - ``parent``, ``label``: each node's parent, and the label that it decides.
+    - ``depth``: the number of decided tokens.
+    - ``loss``: the estimate of its loss, in nats.
+    - ``path`` (N,): scratch.
+    - ``counters`` (3,): nodes used, the cursor's node, nodes expanded.
     """
 
     parent: NDArray[np.int64]
@@ -35,7 +39,7 @@ class Tree(NamedTuple):
 
 
 def new_tree(partial: Partial, size: int) -> Tree:
-    """A root alone, in arrays for ``size`` nodes."""
+    """A tree of the root alone, in arrays for ``size`` nodes."""
     return Tree(
         np.zeros(size, np.int64),
         np.zeros(size, np.int32),
@@ -47,7 +51,7 @@ def new_tree(partial: Partial, size: int) -> Tree:
 
 
 def grown(tree: Tree) -> Tree:
-    """The tree in arrays of twice the size."""
+    """The same tree in arrays of twice the size."""
     return Tree(
         np.concatenate([tree.parent, np.zeros_like(tree.parent)]),
         np.concatenate([tree.label, np.zeros_like(tree.label)]),
@@ -60,7 +64,7 @@ def grown(tree: Tree) -> Tree:
 
 @inner_in_place
 def add_node(tree: Tree, parent: int, label: int, loss: float) -> int:
-    """Appends a child; its id."""
+    """Appends a child of ``parent``; returns its id."""
     node = tree.counters[USED]
     tree.parent[node], tree.label[node], tree.loss[node] = parent, label, loss
     tree.depth[node] = tree.depth[parent] + 1
@@ -70,7 +74,7 @@ def add_node(tree: Tree, parent: int, label: int, loss: float) -> int:
 
 @kernel_in_place
 def move(p: Partial, tree: Tree, node: int) -> None:
-    """Brings the cursor, and the partial labelling with it, to a node."""
+    """Moves the cursor, and the partial labelling with it, to a node."""
     at, goal = tree.counters[CURSOR], node
     steps = 0
     while at != goal:

@@ -1,8 +1,8 @@
-"""Recombination and mutation on tag borders: Stokman (2011) §4.2.3, figure 5.
+"""Crossover and mutation of labellings at the borders of spans: Stokman (2011) §4.2.3, figure 5.
 
-A section is a span, or a run of tokens outside any. Borders of sections are his transition points
-(eq. 65). Every operator writes whole sections and then mends the one label after them, so that a
-legal labelling stays legal (his eq. 64); what the potentials forbid beyond that scores −inf.
+A section is a span, or a run of tokens outside any span. The borders of sections are Stokman's transition points
+(eq. 65). Every operator writes whole sections and then mends the one label after them, so that a legal labelling stays
+legal (his eq. 64). A labelling that the potentials forbid for another reason scores −inf.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, ker
 from concord.workers.inference.core.agreement import Codec
 
 ONE, OTHER, CROSSED, CHANCE, WHERE, WHAT = range(6)
-"""Places among the uniform numbers that one offspring takes: its parents, what is crossed, and how it is mutated."""
+"""Places of the uniform numbers that one offspring takes: its two parents, the part crossed, and three for mutation."""
 
 DRAWS = 6
-"""How many these are."""
+"""Number of uniform numbers that one offspring takes."""
 
 MUTATION, SHIFT = range(2)
 """Places in ``rates``."""
@@ -29,8 +29,8 @@ MUTATION, SHIFT = range(2)
 def breed(codec: Codec, parents: NDArray[np.int32], draws: Floats, rates: Floats, offspring: NDArray[np.int32]) -> None:
     """Writes each offspring (λ, N): a crossover of two of the ``parents`` (μ, N), sometimes mutated.
 
-    ``draws`` (λ, DRAWS) are uniform in [0, 1); ``rates``: mutation rate β and sequence mutation
-    rate ω. Parents are drawn uniformly.
+    ``draws`` (λ, DRAWS) are uniform in [0, 1). ``rates`` (2,) are the mutation rate β and the sequence mutation rate ω.
+    Parents are drawn uniformly.
     """
     for child in range(len(offspring)):
         u = draws[child]
@@ -44,7 +44,7 @@ def breed(codec: Codec, parents: NDArray[np.int32], draws: Floats, rates: Floats
 
 @kernel
 def mutate(codec: Codec, labels: Labels, choice: float, shift_rate: float, where: float, what: float) -> None:
-    """Shifts a border by one token with probability ω, else gives a section another type."""
+    """Shifts a border by one token with probability ω (``shift_rate``), otherwise gives a section another type."""
     points = borders(codec, labels)
     k = int(where * len(points))
     first = points[k]
@@ -57,7 +57,7 @@ def mutate(codec: Codec, labels: Labels, choice: float, shift_rate: float, where
 
 @inner
 def borders(codec: Codec, labels: Labels) -> NDArray[np.int64]:
-    """First tokens of all sections, by position."""
+    """The first tokens of all sections, by position."""
     points = np.empty(len(labels), np.int64)
     found = 0
     for t in range(len(labels)):
@@ -72,7 +72,7 @@ def borders(codec: Codec, labels: Labels) -> NDArray[np.int64]:
 
 @inner
 def _cross(codec: Codec, labels: Labels, other: Labels, where: float) -> None:
-    """Takes the part between two neighbouring borders of ``labels`` from ``other``."""
+    """Copies the part between two neighbouring borders of ``labels`` from ``other``."""
     points = borders(codec, labels)
     k = int(where * len(points))
     first = points[k]
@@ -84,7 +84,7 @@ def _cross(codec: Codec, labels: Labels, other: Labels, where: float) -> None:
 
 @inner_in_place
 def _shift(codec: Codec, labels: Labels, t: int, what: float) -> None:
-    """Moves the border before t by one token, to either side; a sentence's start stays."""
+    """Moves the border before t by one token, to either side; the start of a sentence stays."""
     if codec.opens_sentence[t]:
         return
     kind = codec.type_of[labels[t - 1]]
@@ -101,7 +101,7 @@ def _shift(codec: Codec, labels: Labels, t: int, what: float) -> None:
 
 @inner_in_place
 def _flip(codec: Codec, labels: Labels, first: int, last: int, what: float) -> None:
-    """Gives the section another type, or none where the label set has a label for that."""
+    """Gives a section another type, or makes it outside if the label set has an outside label."""
     outside = -1
     for label in range(len(codec.type_of)):
         if codec.type_of[label] < 0:
@@ -124,7 +124,7 @@ def _flip(codec: Codec, labels: Labels, first: int, last: int, what: float) -> N
 
 @inner_in_place
 def _mend(codec: Codec, labels: Labels, t: int) -> None:
-    """A label that continues nothing opens its span."""
+    """Makes the label at t open its span if there is nothing for it to continue."""
     if t >= len(labels) or codec.type_of[labels[t]] < 0:
         return
     if codec.opens_sentence[t] or not codec.continues[labels[t - 1], labels[t]]:
