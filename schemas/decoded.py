@@ -135,8 +135,7 @@ class Decoded:
     ``score``: score of the labelling
     ``bound``: nats; no labelling has a higher objective
     ``status``: how much is proven
-    ``work``: effort in the engine's own unit (resamples, expanded nodes, deterministic solver time), the same on every
-        machine
+    ``work``: effort in the engine's own unit (such as expanded nodes), the same on every machine
     ``seconds``: wall-clock time
     ``improvements``: the anytime curve, of engines that keep one
     """

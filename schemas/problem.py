@@ -44,8 +44,7 @@ class LinearRows:
     ``coefficient`` (E,): coefficient of the entry
     ``bound`` (R,): bound of each row
     ``weight`` (R,): nats per unit of degree; inf: hard
-    ``constraint`` (R,): index in `Problem.constraint_names`; their number K for a row of the model's own, which is part
-        of the local score
+    ``constraint`` (R,): index in `Problem.constraint_names`; K for a row of the model's own, part of the local score
 
     The degree of a row is max(0, Σ − bound), Stokman (2011) eq. 56, and 0 within its `slack`; its penalty is weight ·
     degree. Rows with ≥ are negated, equalities are two rows.
