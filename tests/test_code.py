@@ -131,8 +131,11 @@ def edited(tree: Path, file: str, change: Callable[[str], str]) -> tuple[str, st
 
 def test_docstrings_comments_and_layout_change_nothing(tree: Path, before: tuple[str, str]) -> None:
     file = "workers/inference/core/engine.py"
-    assert edited(tree, file, lambda text: text.replace("Labels one document.", "One document.")) == before
-    assert edited(tree, file, lambda text: text.replace("What an engine is", "The engine")) == before
+    assert (
+        edited(tree, file, lambda text: text.replace("A function that labels one document.", "Labels one document."))
+        == before
+    )
+    assert edited(tree, file, lambda text: text.replace("The contract of an engine", "An engine")) == before
     assert edited(tree, file, lambda text: "# A comment.\n\n" + text) == before
     assert edited(tree, file, lambda text: text.replace("def proven(", "def proven(\n    ")) == before
 
