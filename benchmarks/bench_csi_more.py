@@ -33,7 +33,8 @@ from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained, build_problems
-from concord.workers.inference.core.chain import sentence_bounds, sum_messages
+from concord.workers.inference.core.chain import sum_messages
+from concord.workers.inference.core.recursion import sentence_bounds
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.mining.rules import MiningSettings
 from concord.workers.learning.search.folds import is_held_out

@@ -152,15 +152,19 @@ def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> 
     order, row_ends, pointer, position, previous, label, coefficient = runnable(_laid_out)(
         document_of[np.concatenate([weighed.draft.home for weighed in full])],
         doc_starts,
-        np.cumsum([len(part.row) for part, _ in parts], dtype=np.int64),
-        np.array([shift for _, shift in parts], np.int64),
-        _end_to_end([part.row for part, _ in parts], np.int64),
-        _end_to_end([part.position for part, _ in parts], np.int64),
-        _end_to_end([part.coefficient for part, _ in parts], np.float64),
-        np.cumsum([len(part.after) for part, _ in parts], dtype=np.int64),
-        _end_to_end([part.before for part, _ in parts], np.int64),
-        _end_to_end([part.after for part, _ in parts], np.int64),
-        _end_to_end([part.sign for part, _ in parts], np.int64),
+        PartPlaces(
+            np.cumsum([len(part.row) for part, _ in parts], dtype=np.int64),
+            np.array([shift for _, shift in parts], np.int64),
+            _end_to_end([part.row for part, _ in parts], np.int64),
+            _end_to_end([part.position for part, _ in parts], np.int64),
+            _end_to_end([part.coefficient for part, _ in parts], np.float64),
+        ),
+        PartEdges(
+            np.cumsum([len(part.after) for part, _ in parts], dtype=np.int64),
+            _end_to_end([part.before for part, _ in parts], np.int64),
+            _end_to_end([part.after for part, _ in parts], np.int64),
+            _end_to_end([part.sign for part, _ in parts], np.int64),
+        ),
     )
     bound = np.concatenate([weighed.draft.bound for weighed in full], dtype=np.float64)[order]
     weight = np.repeat([weighed.weight for weighed in full], sizes)[order]
@@ -192,21 +196,45 @@ def _end_to_end(arrays: Sequence[NDArray[Number]], kind: type[Number]) -> NDArra
     return np.concatenate([np.zeros(0, kind), *arrays])
 
 
+class PartPlaces(NamedTuple):
+    """Places of K parts, end to end: those of part k end at end[k].
+
+    ``end`` (K,): exclusive
+    ``shift`` (K,): number of the part's first row among all rows
+    ``row`` (M,): row of each place, counted from that
+    ``position`` (M,): token
+    ``times`` (M,): coefficient
+    """
+
+    end: Ints
+    shift: Ints
+    row: Ints
+    position: Ints
+    times: Floats
+
+
+class PartEdges(NamedTuple):
+    """Edges that K parts count at each of their places, end to end: those of part k end at end[k].
+
+    ``end`` (K,): exclusive
+    ``before`` (E,): label before the token, or `ANY`
+    ``after`` (E,): label of the token
+    ``sign`` (E,): 1, or −1 where the edge counts against
+    """
+
+    end: Ints
+    before: Ints
+    after: Ints
+    sign: Ints
+
+
 @kernel
 def _laid_out(
-    document: Ints,
-    doc_starts: Ints,
-    place_end: Ints,
-    shift: Ints,
-    row: Ints,
-    position: Ints,
-    times: Floats,
-    edge_end: Ints,
-    before: Ints,
-    after: Ints,
-    sign: Ints,
+    document: Ints, doc_starts: Ints, places: PartPlaces, edges: PartEdges
 ) -> tuple[Ints, Ints, Ints, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Floats]:
     """Rows sorted by document: (R,) their numbers, (D,) where documents end, (R + 1,) pointers, and entries."""
+    place_end, shift, row, position, times = places
+    edge_end, before, after, sign = edges
     count = len(document)
     row_ends = np.zeros(len(doc_starts), np.int64)
     for r in range(count):

@@ -7,7 +7,7 @@ two. Weights are sparse: row r gives ``weight[i]`` nats to ``label[i]`` for star
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,51 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _ONE = np.uint64(1)
 _FREE = np.int32(-1)
+
+
+class KeyTable(NamedTuple):
+    """Hash table of size H, a power of two: ``keys`` (H,) and their ``rows`` (H,), −1 for an empty slot."""
+
+    keys: NDArray[np.uint64]
+    rows: NDArray[np.int32]
+
+
+class SparseWeights(NamedTuple):
+    """Weights of R rows: row r gives ``weight[i]`` nats to ``label[i]`` for start[r] ≤ i < start[r + 1].
+
+    ``start`` (R + 1,), ``label`` (F,), ``weight`` (F,)
+    """
+
+    start: Ints
+    label: NDArray[np.int32]
+    weight: Floats
+
+
+class PieceLengths(NamedTuple):
+    """Pieces of a string that are attributes.
+
+    ``pieces``: the number of a `Pieces`
+    ``shortest``, ``longest``: lengths, in code points
+    """
+
+    pieces: int
+    shortest: int
+    longest: int
+
+
+class Conjunctions(NamedTuple):
+    """Places that C conjunctions read: conjunction c those from place_start[c] to place_start[c + 1].
+
+    ``seeds`` (C,): start of each conjunction's hash
+    ``place_start`` (C + 1,): first place of each
+    ``source`` (P,): row of values that a place reads
+    ``offset`` (P,): tokens from the labelled token to the place
+    """
+
+    seeds: NDArray[np.uint64]
+    place_start: Ints
+    source: Ints
+    offset: Ints
 
 
 @inlined
@@ -105,16 +150,13 @@ def add_pieces(
     text: NDArray[np.uint32],
     ends: Ints,
     seed: np.uint64,
-    pieces: int,
-    shortest: int,
-    longest: int,
-    keys: NDArray[np.uint64],
-    rows: NDArray[np.int32],
-    start: Ints,
-    label: NDArray[np.int32],
-    weight: Floats,
+    lengths: PieceLengths,
+    table: KeyTable,
+    weights: SparseWeights,
 ) -> None:
     """Adds to out[i] (n, L) the weights of all distinct pieces of string i, see `Pieces`."""
+    pieces, shortest, longest = lengths
+    start, label, weight = weights
     seen = np.full(len(start), -1, np.int32)
     begin = 0
     for i in range(len(ends)):
@@ -127,7 +169,7 @@ def add_pieces(
                 state = _mix(state, text[k])
                 if k + 1 - j < shortest or (pieces > _PREFIXES and k + 1 < end):
                     continue
-                row = _find(keys, rows, state)
+                row = _find(table.keys, table.rows, state)
                 if row >= 0 and seen[row] != i:
                     seen[row] = i
                     for f in range(start[row], start[row + 1]):
@@ -173,22 +215,17 @@ def add_conjunctions(
     values: NDArray[np.int32],
     outside: NDArray[np.int32],
     bounds: Ints,
-    seeds: NDArray[np.uint64],
-    place_start: Ints,
-    place_source: Ints,
-    place_offset: Ints,
-    keys: NDArray[np.uint64],
-    rows: NDArray[np.int32],
-    start: Ints,
-    label: NDArray[np.int32],
-    weight: Floats,
+    conjunctions: Conjunctions,
+    table: KeyTable,
+    weights: SparseWeights,
 ) -> None:
     """Adds the weights of all conjunctions to unary (N, L).
 
-    ``values`` (E, N) are value ids a source and token, −1 where no conjunction of the model has
-    the value; ``outside`` (E, 2) those before and after a sentence. Conjunction c reads the places
-    place_start[c] to place_start[c + 1].
+    ``values`` (E, N): value ids by source and token, −1 where no conjunction of the model has the value
+    ``outside`` (E, 2): value ids before and after a sentence
     """
+    seeds, place_start, place_source, place_offset = conjunctions
+    start, label, weight = weights
     for s in range(len(bounds) - 1):
         for t in range(bounds[s], bounds[s + 1]):
             for c in range(len(seeds)):
@@ -208,7 +245,7 @@ def add_conjunctions(
                     state = _mix(state, value)
                 if not known:
                     continue
-                row = _find(keys, rows, state)
+                row = _find(table.keys, table.rows, state)
                 if row >= 0:
                     for f in range(start[row], start[row + 1]):
                         unary[t, label[f]] += weight[f]

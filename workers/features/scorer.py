@@ -100,9 +100,9 @@ class FeatureWeights:
         check_table("value", self.value_keys, self.value_rows, len(self.value_rows))
 
     @property
-    def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
-        """(start, label, weight), as the kernels take them."""
-        return self.start, self.label, self.weight
+    def sparse(self) -> kernels.SparseWeights:
+        """The weights as the kernels take them."""
+        return kernels.SparseWeights(self.start, self.label, self.weight)
 
 
 def check_table(name: str, keys: NDArray[np.uint64], rows: NDArray[np.int32], most: int) -> None:
@@ -273,7 +273,7 @@ class WordRows:
         self._reserve(self._count + count)
         part = slice(self._count, self._count + count)
         w = self._weights
-        start, label, weight = w.sparse
+        table = kernels.KeyTable(w.attribute_keys, w.attribute_rows)
         texts: dict[Any, tuple[NDArray[np.uint32], NDArray[np.int64]]] = {}
 
         def text_of(source: Source) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -288,14 +288,14 @@ class WordRows:
             extract = single.source.extract
             text, seed, out = text_of(single.source), seed_of(single.name), self.singles[k, part]
             if extract.pieces is Pieces.WHOLE:
-                found = kernels.find_texts(seed, *text, w.attribute_keys, w.attribute_rows)
+                found = kernels.find_texts(seed, *text, *table)
                 kernels.add_rows(out, found, *w.sparse)
             else:
-                lengths = (int(extract.pieces), extract.shortest, extract.longest)
-                kernels.add_pieces(out, *text, seed, *lengths, w.attribute_keys, w.attribute_rows, start, label, weight)
+                lengths = kernels.PieceLengths(int(extract.pieces), extract.shortest, extract.longest)
+                kernels.add_pieces(out, *text, seed, lengths, table, w.sparse)
         for k, window in enumerate(self.window_templates):
             text, seed = text_of(window.source), seed_of(window.name)
-            self.found[k, part] = kernels.find_texts(seed, *text, w.attribute_keys, w.attribute_rows)
+            self.found[k, part] = kernels.find_texts(seed, *text, *table)
             kernels.add_rows(self.windows[k, part], self.found[k, part], *w.sparse)
         for k, source in enumerate(self._sources):
             seed = seed_of(str(source))
@@ -332,10 +332,12 @@ class Scorer:
         sources = {s: i for i, s in enumerate(features.conjoined)}
         places = [[(sources[s], o) for s, o in c.places] for c in features.conjunctions]
         flat = [p for conjunction in places for p in conjunction]
-        self._seeds = np.array([seed_of(c.name) for c in features.conjunctions], np.uint64)
-        self._place_start = np.cumsum([0, *(len(p) for p in places)]).astype(np.int64)
-        self._place_source = np.array([s for s, _ in flat], np.int64)
-        self._place_offset = np.array([o for _, o in flat], np.int64)
+        self._conjunctions = kernels.Conjunctions(
+            np.array([seed_of(c.name) for c in features.conjunctions], np.uint64),
+            np.cumsum([0, *(len(p) for p in places)]).astype(np.int64),
+            np.array([s for s, _ in flat], np.int64),
+            np.array([o for _, o in flat], np.int64),
+        )
 
     @property
     def tables(self) -> Collection[WordRows]:
@@ -361,8 +363,6 @@ class Scorer:
             for k, source in enumerate(table.conjoined):
                 values[source] = table.values[k][ids]
                 outside[source] = table.values[k, :OUTSIDE_IDS]
-        places = (self._seeds, self._place_start, self._place_source, self._place_offset)
-        start, label, weight = w.sparse
-        hashed = (w.conjunction_keys, w.conjunction_rows)
-        kernels.add_conjunctions(unary, values, outside, bounds, *places, *hashed, start, label, weight)
+        hashed = kernels.KeyTable(w.conjunction_keys, w.conjunction_rows)
+        kernels.add_conjunctions(unary, values, outside, bounds, self._conjunctions, hashed, w.sparse)
         return unary

@@ -11,7 +11,8 @@ import numpy as np
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.workers.compiling.kernel import kernel
+from concord.workers.compiling.kernel import inner_in_place, kernel
+from concord.workers.inference.core.recursion import BEST, absorb
 
 
 class Earlier(NamedTuple):
@@ -46,48 +47,69 @@ def best_second_order(unary: Floats, second: Floats, bounds: Ints) -> tuple[Labe
     −inf forbids. Ties go to the lowest label id, later tokens first; where every path is −inf the labels are arbitrary.
     """
     width, longest = unary.shape[1], int(np.diff(bounds).max(initial=0))
-    into = np.ascontiguousarray(second[:width].transpose(1, 2, 0))
-    back = np.zeros((longest, width, width), np.int32)
-    found: tuple[Labels, Floats] = _best(unary, np.ascontiguousarray(second[width]), into, bounds, back)
+    tables = SecondOrder(
+        opening=np.ascontiguousarray(second[width]), into=np.ascontiguousarray(second[:width].transpose(1, 0, 2))
+    )
+    found: tuple[Labels, Floats] = _best(unary, tables, bounds, np.zeros((longest, width, width)))
     return found
 
 
+class SecondOrder(NamedTuple):
+    """Transition scores in nats, as the recursion reads them.
+
+    ``opening`` (L, L): of the second label of a sentence (column) after the first (row)
+    ``into`` (L, L, L): axes: label before, label two before, label
+    """
+
+    opening: Floats
+    into: Floats
+
+
 @kernel
-def _best(unary: Floats, opening: Floats, into: Floats, bounds: Ints, back: Labels) -> tuple[Labels, Floats]:
-    """Kernel of `best_second_order`: ``into[b, c, a]`` is the score of label c after a and b; ``back`` is a workspace
-    for the longest sentence."""
+def _best(unary: Floats, tables: SecondOrder, bounds: Ints, reached: Floats) -> tuple[Labels, Floats]:
+    """Kernel of `best_second_order`: each label of a token has a row of the labels before it, which is one step of the
+    recursion.
+
+    ``reached`` (n, L, L): workspace for the longest sentence, scores up to a token by its label and the one before
+    """
     width = unary.shape[1]
-    labels, scores = np.zeros(len(unary), np.int32), np.zeros(len(bounds) - 1)
-    now, before = np.empty((width, width)), np.empty((width, width))
+    labels, scores, line = np.zeros(len(unary), np.int32), np.zeros(len(bounds) - 1), np.empty(width)
     for s in range(len(bounds) - 1):
-        first, end = bounds[s], bounds[s + 1]
-        # Where there is one token alone, a row stands for nothing before it.
-        for a in range(width):
-            for b in range(width):
-                if end - first > 1:
-                    now[a, b] = unary[first, a] + opening[a, b] + unary[first + 1, b]
-                else:
-                    now[a, b] = unary[first, b]
-        for t in range(first + 2, end):
-            now, before = before, now
-            for b in range(width):
-                for c in range(width):
-                    best, source = before[0, b] + into[b, c, 0], 0
-                    for a in range(1, width):
-                        value = before[a, b] + into[b, c, a]
-                        if value > best:
-                            best, source = value, a
-                    now[b, c] = best + unary[t, c]
-                    back[t - first, b, c] = source
-        one, here = 0, 0
+        first, size = bounds[s], bounds[s + 1] - bounds[s]
         for b in range(width):
             for a in range(width):
-                if now[a, b] > now[one, here]:
-                    one, here = a, b
-        scores[s] = now[one, here]
-        labels[end - 1] = here
-        for t in range(end - 1, first, -1):
-            labels[t - 1] = one
-            if t > first + 1:
-                here, one = one, back[t - first, one, here]
+                # A first token has no label before it: its row is the same for all.
+                reached[0, b, a] = unary[first, b]
+                if size > 1:
+                    reached[1, b, a] = unary[first, a] + tables.opening[a, b] + unary[first + 1, b]
+        for t in range(2, size):
+            for b in range(width):
+                absorb(reached[t - 1, b], tables.into[b], BEST, line)
+                for c in range(width):
+                    reached[t, c, b] = line[c] + unary[first + t, c]
+        scores[s] = _trace(reached, tables.into, labels[first : first + size])
     return labels, scores
+
+
+@inner_in_place
+def _trace(reached: Floats, into: Floats, labels: Labels) -> float:
+    """Writes the best ``labels`` (n,) of one sentence and returns its score in nats."""
+    width, last = len(into), len(labels) - 1
+    here, before = 0, 0
+    for b in range(width):
+        for a in range(width):
+            if reached[last, b, a] > reached[last, here, before]:
+                here, before = b, a
+    top = float(reached[last, here, before])
+    labels[last] = here
+    for t in range(last - 1, -1, -1):
+        labels[t] = before
+        if t == 0:
+            break
+        best, source = reached[t, before, 0] + into[before, 0, here], 0
+        for a in range(1, width):
+            value = reached[t, before, a] + into[before, a, here]
+            if value > best:
+                best, source = value, a
+        here, before = before, source
+    return top

@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
+from concord.workers.inference.core.recursion import BEST, FAINT, SUM, absorb
 
 Whole = NDArray[np.int32]
 
-SUM, BEST = 0, 1
-"""Semirings of the recursions: log-sum over all segmentations, or the best one."""
 HOPELESS = 100.0
 """Nats: a segment with a probability below e^−HOPELESS is left out of expected counts."""
-FAINT = 45.0
-"""Nats: terms this far below the largest are left out of a log-sum; a million of them would change no digit."""
 
 
 class SegmentScores(NamedTuple):
@@ -94,13 +91,15 @@ class SegmentRoom(NamedTuple):
     ``before`` (n, K): everything before a segment of the label that begins at the place, with the transition into it
     ``opened`` (n, K): that segment and everything after it
     ``after`` (n + 1, K): everything after a segment of the label that ends at the place
-    ``terms`` (K, max(M, K)), ``run`` (K,), ``cell`` (K,): scratch for one place
+    ``leaving`` (K, K): the scores' transitions, transposed
+    ``terms`` (K, M), ``run`` (K,), ``cell`` (K,): scratch for one place
     """
 
     ended: Floats
     before: Floats
     opened: Floats
     after: Floats
+    leaving: Floats
     terms: Floats
     run: Floats
     cell: Floats
@@ -110,8 +109,9 @@ class SegmentRoom(NamedTuple):
         """Room for the longest of some sentences."""
         n, (most, width) = int(np.diff(bounds).max(initial=0)), scores.length.shape
         ended, before, opened, after = (np.zeros((size, width)) for size in (n + 1, n, n, n + 1))
-        terms, run, cell = np.zeros((width, max(most, width))), np.zeros(width), np.zeros(width)
-        return cls(ended, before, opened, after, terms, run, cell)
+        terms, run, cell = np.zeros((width, most)), np.zeros(width), np.zeros(width)
+        leaving = np.ascontiguousarray(scores.transition.T)
+        return cls(ended, before, opened, after, leaving, terms, run, cell)
 
 
 def best_segments(scores: SegmentScores, bounds: Ints) -> tuple[Segments, Floats]:
@@ -208,12 +208,10 @@ def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: Se
                 ended[e, y] = _joined(terms[y], reach if y < scores.spanning else 1, way)
         if e == end - start:
             break
-        for y in range(width):
-            before[e, y] = 0.0
-            if e > 0:
-                for x in range(width):
-                    terms[y, x] = ended[e, x] + scores.transition[x, y]
-                before[e, y] = _joined(terms[y], width, way)
+        if e > 0:
+            absorb(ended[e], scores.transition, way, before[e])
+        else:
+            before[0, :] = 0.0
     return _joined(ended[end - start], width, way)
 
 
@@ -233,10 +231,7 @@ def pass_backward(scores: SegmentScores, start: int, end: int, way: int, room: S
                 terms[y, n] = cell[y] + after[s + n + 1, y]
         for y in range(width):
             opened[s, y] = _joined(terms[y], reach if y < scores.spanning else 1, way)
-        for x in range(width):
-            for y in range(width):
-                terms[x, y] = scores.transition[x, y] + opened[s, y]
-            after[s, x] = _joined(terms[x], width, way)
+        absorb(opened[s], room.leaving, way, after[s])
 
 
 @inner_in_place

@@ -278,7 +278,7 @@ def _members(
     start, end, kind, sentence = spans
     for i in range(len(start)):
         key = _key(state, a, start[i], end[i])
-        _item(sides, side, key, kind[i], start[i], end[i], sentence[i], step, parent, involved)
+        _item(sides, side, key, Item(kind[i], start[i], end[i], sentence[i]), step, parent, involved)
 
 
 @inner_in_place
@@ -298,7 +298,7 @@ def _holders(
         for w in range(1, end[i] - start[i] if end[i] - start[i] <= state.width[g] else 1):
             for at in range(start[i], end[i] - w + 1):
                 key = state.keys[g, at, w - 1]
-                _item(sides, 0, key, kind[i], start[i], end[i], sentence[i], step, parent, involved)
+                _item(sides, 0, key, Item(kind[i], start[i], end[i], sentence[i]), step, parent, involved)
 
 
 @inner_in_place
@@ -315,7 +315,17 @@ def _left_out(
     """Passes the occurrences of each key that can begin outside to `_item`."""
     for t in outside:
         for w in range(state.width[state.table[a]]):
-            _item(sides, 1, state.keys[state.table[a], t, w], 0, t, t + 1, sentence[t], step, parent, involved)
+            key = state.keys[state.table[a], t, w]
+            _item(sides, 1, key, Item(0, t, t + 1, sentence[t]), step, parent, involved)
+
+
+class Item(NamedTuple):
+    """One item: ``kind``, its type; ``start`` and ``end`` (exclusive), tokens; ``sentence``, its number."""
+
+    kind: int
+    start: int
+    end: int
+    sentence: int
 
 
 @inner_in_place
@@ -323,15 +333,13 @@ def _item(
     sides: Sides,
     side: int,
     key: int,
-    kind: int,
-    start: int,
-    end: int,
-    sentence: int,
+    item: Item,
     step: int,
     parent: Ints,
     involved: NDArray[np.bool_],
 ) -> None:
-    """Notes an item on its side; once all are noted, joins its sentence with those of the other side."""
+    """Notes an item under its key on its side; once all are noted, joins its sentence with those of the other side."""
+    kind, start, end, sentence = item
     if key == NO_KEY or sides.number[key] < 0:
         return
     q, other = sides.number[key], 1 - side

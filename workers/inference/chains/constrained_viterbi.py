@@ -22,9 +22,9 @@ from concord.schemas.labels import Labels
 from concord.schemas.problem import ANY, Problem
 from concord.schemas.settings import EngineSettings
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel
-from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.core.recursion import Chain, best_path, sentence_bounds
 from concord.workers.inference.numerics import HARD_EXCESS
 
 
@@ -46,11 +46,19 @@ def solve(
     if search.closed:
         return search.decoded(0.0)
     search.work = len(problem)
-    p = problem.potentials
-    labels, score = _masked_viterbi(p.unary, p.transition, sentence_bounds(p), allowed_edges(problem))
+    labels, scores = best_path(_allowed_chain(problem))
+    score = float(scores.sum())
     if score > -np.inf:
         search.offer(labels)
     return search.decoded(search.top - score)
+
+
+def _allowed_chain(problem: Problem) -> Chain:
+    """The document's chain, with −inf for the edges that `allowed_edges` leaves out."""
+    p, edges = problem.potentials, allowed_edges(problem)
+    unary = p.unary.copy()
+    unary[p.sentence_starts] = np.where(edges[p.sentence_starts, 0], unary[p.sentence_starts], -np.inf)
+    return Chain(unary, np.where(edges, p.transition, -np.inf), sentence_bounds(p))
 
 
 def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
@@ -132,32 +140,3 @@ def _pairs(
         else:
             pairs[previous[e], label[e]] += coefficient[e]
     return pairs
-
-
-@kernel
-def _masked_viterbi(unary: Floats, transition: Floats, bounds: Ints, edges: NDArray[np.bool_]) -> tuple[Labels, float]:
-    """The best labels (N,) over allowed edges, ties to the lowest id, and their score; −inf without a path."""
-    count, width = unary.shape
-    labels = np.zeros(count, np.int32)
-    back = np.zeros((count, width), np.int32)
-    total = 0.0
-    for s in range(len(bounds) - 1):
-        first, last = bounds[s], bounds[s + 1] - 1
-        now = np.full(width, -np.inf)
-        for b in range(width):
-            if edges[first, 0, b]:
-                now[b] = unary[first, b]
-        for t in range(first + 1, last + 1):
-            before = now
-            now = np.full(width, -np.inf)
-            for b in range(width):
-                for a in range(width):
-                    if edges[t, a, b] and before[a] + transition[a, b] + unary[t, b] > now[b]:
-                        now[b] = before[a] + transition[a, b] + unary[t, b]
-                        back[t, b] = a
-        label = int(now.argmax())
-        total += now[label]
-        for t in range(last, first - 1, -1):
-            labels[t] = label
-            label = back[t, label]
-    return labels, total

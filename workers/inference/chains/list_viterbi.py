@@ -16,8 +16,8 @@ import numpy as np
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place, kernel
-from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.recursion import sentence_bounds
 
 
 class SentenceLists(NamedTuple):

@@ -18,9 +18,9 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import kernel
-from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.core.recursion import Chain, chain_of, sentence_bounds
 from concord.workers.inference.settings import WindowSettings
 
 
@@ -59,6 +59,30 @@ class _Local(NamedTuple):
     pointer: Ints
 
 
+class Candidates(NamedTuple):
+    """Possible labels of each token.
+
+    ``labels`` (N, D): the possible ones first
+    ``sizes`` (N,): their number
+    """
+
+    labels: Ints
+    sizes: Ints
+
+
+class _Columns(NamedTuple):
+    """`LinearRows` as the kernel reads them."""
+
+    pointer: Ints
+    position: NDArray[np.int32]
+    previous: NDArray[np.int32]
+    label: NDArray[np.int32]
+    coefficient: Floats
+    bound: Floats
+    slack: Floats
+    weight: Floats
+
+
 def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Labels, float]:
     """The best labels (N,) where only rows within ``width`` neighbouring tokens are charged, and their score in nats.
 
@@ -73,7 +97,7 @@ def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Label
     while width > 2 and _most_states(sizes, bounds, width) > states:
         width -= 1
     local, constant = _local_rows(problem, span, width)
-    labels, score = _best(p.unary, p.transition, bounds, candidates, sizes, width, local, *_columns(problem.rows))
+    labels, score = _best(chain_of(p), Candidates(candidates, sizes), width, local, _columns(problem.rows))
     return labels, score - constant
 
 
@@ -84,11 +108,9 @@ def windows_hold(problem: Problem, *, width: int, states: int) -> bool:
     return bool((_spans(problem) <= width).all()) and _most_states(sizes, sentence_bounds(p), width) <= states
 
 
-def _columns(
-    rows: LinearRows,
-) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Floats, Floats, Floats, Floats]:
+def _columns(rows: LinearRows) -> _Columns:
     entries = rows.pointer, rows.position, rows.previous, rows.label, rows.coefficient
-    return *entries, rows.bound, rows.slack, rows.weight
+    return _Columns(*entries, rows.bound, rows.slack, rows.weight)
 
 
 def _spans(problem: Problem) -> Ints:
@@ -123,27 +145,13 @@ def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float
 
 
 @kernel
-def _best(
-    unary: Floats,
-    transition: Floats,
-    bounds: Ints,
-    candidates: Ints,
-    sizes: Ints,
-    width: int,
-    local: _Local,
-    pointer: Ints,
-    position: NDArray[np.int32],
-    previous: NDArray[np.int32],
-    label: NDArray[np.int32],
-    coefficient: Floats,
-    bound: Floats,
-    slack: Floats,
-    weight: Floats,
-) -> tuple[Labels, float]:
-    """The best labels (N,) and their score, with the rows of ``local`` charged; −inf where nothing is possible.
-
-    ``candidates`` (N, D) are the labels of each token; the first ``sizes`` (N,) of them are real.
-    """
+def _best(chain: Chain, given: Candidates, width: int, local: _Local, rows: _Columns) -> tuple[Labels, float]:
+    """Best labels (N,) and their score in nats, with the rows of ``local`` charged; −inf where nothing is possible."""
+    unary, edge, bounds = chain
+    transition = edge[0]
+    candidates, sizes = given
+    order, first_of = local
+    pointer, position, previous, label, coefficient, bound, slack, weight = rows
     labels, total = np.zeros(len(unary), np.int32), 0.0
     window = np.zeros(width, np.int64)
     for s in range(len(bounds) - 1):
@@ -183,8 +191,8 @@ def _best(
                     score = before[state] + unary[t, here]
                     if t > first:
                         score += transition[window[width - 2], here]
-                    for i in range(local.pointer[t], local.pointer[t + 1]):
-                        r = local.order[i]
+                    for i in range(first_of[t], first_of[t + 1]):
+                        r = order[i]
                         excess = -bound[r]
                         for e in range(pointer[r], pointer[r + 1]):
                             place = width - 1 - (t - position[e])

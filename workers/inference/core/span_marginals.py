@@ -11,6 +11,8 @@ All sums are logarithms, from the messages of the forward-backward algorithm (Ra
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +20,9 @@ from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels, Spans
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
-from concord.workers.inference.core.chain import sentence_bounds, sum_messages
+from concord.workers.inference.core.chain import SumMessages, sum_messages
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.recursion import sentence_bounds
 
 
 def span_marginals(problem: Prepared, spans: Spans) -> Floats:
@@ -29,8 +32,8 @@ def span_marginals(problem: Prepared, spans: Spans) -> Floats:
     mass = np.full(len(spans), -np.inf)
     for first in problem.labels.first_labels.T:
         own = np.empty(len(spans))
-        chain = p.unary, p.transition, messages.before, messages.after, problem.codec
-        _log_masses(*chain, spans.start, spans.end, first[spans.type], problem.labels.inside[spans.type], own)
+        labelled = LabelledSpans(spans.start, spans.end, first[spans.type], problem.labels.inside[spans.type])
+        _log_masses(p.unary, p.transition, messages, problem.codec, labelled, own)
         mass = np.logaddexp(mass, own)
     total = messages.total[np.searchsorted(sentence_bounds(p), spans.start, side="right") - 1]
     with np.errstate(invalid="ignore"):
@@ -38,31 +41,40 @@ def span_marginals(problem: Prepared, spans: Spans) -> Floats:
     return probability
 
 
+class LabelledSpans(NamedTuple):
+    """M spans with their labels.
+
+    ``start`` (M,): first token
+    ``end`` (M,): token after the last
+    ``first`` (M,): label of the first token
+    ``inside`` (M,): label of the other tokens
+    """
+
+    start: Ints
+    end: Ints
+    first: Labels
+    inside: Labels
+
+
 @kernel_in_place
 def _log_masses(
     unary: Floats,
     transition: Floats,
-    before: Floats,
-    after: Floats,
+    messages: SumMessages,
     codec: Codec,
-    start: Ints,
-    end: Ints,
-    first: Labels,
-    inside: Labels,
+    spans: LabelledSpans,
     mass: Floats,
 ) -> None:
-    """Writes to ``mass`` (M,) the log-sum of all labellings of the sentence that have exactly each span.
-
-    ``first`` and ``inside`` (M,) are the labels of a span's first token and of its others.
-    """
+    """Writes to ``mass`` (M,) the log-sum of all labellings of the sentence that have exactly each span."""
+    start, end, first, inside = spans
     for i in range(len(mass)):
         label = first[i]
-        total = unary[start[i], label] + _entering(unary, transition, before, codec, start[i], label)
+        total = unary[start[i], label] + _entering(unary, transition, messages.before, codec, start[i], label)
         for t in range(start[i] + 1, end[i]):
             following = inside[i]
             total += transition[label, following] + unary[t, following]
             label = following
-        mass[i] = total + _leaving(unary, transition, after, codec, end[i], label)
+        mass[i] = total + _leaving(unary, transition, messages.after, codec, end[i], label)
 
 
 @kernel_in_place

@@ -15,8 +15,8 @@ import numpy as np
 from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
-from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.recursion import sentence_bounds
 
 
 class CandidateSpans:

@@ -396,12 +396,12 @@ def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, li
     for q in range(len(groups.roles)):
         least = group_cost(groups, q, prices, workspace, known)
         sizes = _open_group(groups, q, prices, workspace)
-        _group_losses(groups, q, prices, workspace, sizes, least, limit, -1, losses)
+        _group_losses(groups, q, prices, workspace, sizes, (least, least + limit), -1, losses)
         # A role without a price above 0 has one slot at most, and only where a membership of it is asked about.
         for forced in range(sizes.roles):
             if workspace.state[forced] == BANNED:
                 workspace.state[forced], workspace.low[forced] = COUNTED, 1
-                _group_losses(groups, q, prices, workspace, sizes, least, limit, forced, losses)
+                _group_losses(groups, q, prices, workspace, sizes, (least, least + limit), forced, losses)
                 workspace.state[forced], workspace.low[forced] = BANNED, 0
     least_zero: Floats = np.maximum(losses, 0.0)
     return least_zero
@@ -414,17 +414,17 @@ def _group_losses(
     prices: Floats,
     workspace: Workspace,
     sizes: Sizes,
-    least: float,
-    limit: float,
+    costs: tuple[float, float],
     forced: int,
     losses: Floats,
 ) -> None:
     """Lowers ``losses`` (K,) of a group's memberships, of the role ``forced`` alone unless that is −1, box by box."""
-    depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, START)
+    least, most = costs
+    depth, cost = _next_box(workspace, sizes, groups.pair[q], most, START)
     while depth != END:
-        if cost < least + limit:
+        if cost < most:
             _box_losses(groups, q, prices, workspace, sizes, forced, cost - least, losses)
-        depth, cost = _next_box(workspace, sizes, groups.pair[q], least + limit, depth)
+        depth, cost = _next_box(workspace, sizes, groups.pair[q], most, depth)
 
 
 @kernel_in_place

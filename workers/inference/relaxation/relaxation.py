@@ -40,9 +40,9 @@ from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Relation
 from concord.workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState
-from concord.workers.inference.core.chain import sentence_bounds
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.recursion import sentence_bounds
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 from concord.workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from concord.workers.inference.relaxation.ascent import (

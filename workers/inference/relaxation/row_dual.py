@@ -28,8 +28,16 @@ from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, Problem
-from concord.workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
+from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.core.recursion import (
+    BEST,
+    Chain,
+    best_path,
+    messages_after,
+    messages_before,
+    sentence_bounds,
+)
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
 from concord.workers.inference.search.discrepancy import discrepancy_search
 from concord.workers.inference.settings import DiscrepancySettings
@@ -107,13 +115,19 @@ LEAST, LENGTH = range(2)
 
 
 class _Dual(NamedTuple):
-    """Arrays of the kernel. ``unary`` (N, L) and ``edge`` (N, L, L; into t) carry the multipliers
-    ``now`` (R,); ``best`` (R,) are those of the least bound. ``numbers`` (2,): that bound in nats, and the step length.
-    ``idle`` (1,) counts the steps since it fell."""
+    """State of the bound, for R rows with M entries.
 
-    unary: Floats
-    edge: Floats
-    opens: NDArray[np.bool_]
+    ``chain``: the document's, with a matrix for each token; it carries the multipliers ``now``
+    ``pointer`` (R + 1,), ``position`` (M,), ``previous`` (M,), ``label`` (M,), ``coefficient`` (M,): the rows' entries
+    ``limit`` (R,): bound of a row with its slack
+    ``slack``, ``weight`` (R,): of a row, weights in nats
+    ``now`` (R,): multipliers in nats
+    ``best`` (R,): multipliers of the least bound
+    ``numbers`` (2,): that bound in nats, and the step length
+    ``idle`` (1,): steps since the bound fell
+    """
+
+    chain: Chain
     pointer: NDArray[np.int64]
     position: NDArray[np.int32]
     previous: NDArray[np.int32]
@@ -156,15 +170,10 @@ def dual_bound(
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
     p, rows = problem.potentials, problem.rows
-    opens = np.zeros(len(p), np.bool_)
-    opens[p.sentence_starts] = True
     edge = np.repeat(p.transition[None], len(p), axis=0)
-    edge[opens] = 0.0
     zeros = np.zeros(len(rows))
     return _Dual(
-        np.where(allowed, p.unary, -np.inf),
-        edge,
-        opens,
+        Chain(np.where(allowed, p.unary, -np.inf), edge, sentence_bounds(p)),
         rows.pointer,
         rows.position,
         rows.previous,
@@ -184,9 +193,7 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
 def _best_with(dual: _Dual) -> Floats:
     """(N, L) B(λ) of labellings with y_t = l, for the best λ."""
     _move(dual, dual.best)
-    forward, backward = np.empty_like(dual.unary), np.empty_like(dual.unary)
-    _messages(dual, forward, backward)
-    through: Floats = forward + backward
+    through: Floats = dual.chain.unary + messages_before(dual.chain, BEST) + messages_after(dual.chain, BEST)
     top = through.max(axis=1, keepdims=True)
     bound: Floats = dual.numbers[LEAST] - (top - through)
     return bound
@@ -195,12 +202,12 @@ def _best_with(dual: _Dual) -> Floats:
 @kernel
 def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) -> None:
     """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
-    labels = np.empty(len(found), np.int32)
     excess = np.empty(len(dual.limit))
     wanted = np.empty(len(dual.limit))
     best_value = -np.inf
     for step in range(steps):
-        value = _viterbi(dual, labels)
+        labels, scores = best_path(dual.chain)
+        value = scores.sum()
         penalty, relaxed = 0.0, 0.0
         length = 0.0
         for r in range(len(excess)):
@@ -248,9 +255,9 @@ def _move(dual: _Dual, wanted: Floats) -> None:
         for e in range(dual.pointer[r], dual.pointer[r + 1]):
             t, label = dual.position[e], dual.label[e]
             if dual.previous[e] == ANY:
-                dual.unary[t, label] -= change * dual.coefficient[e]
+                dual.chain.unary[t, label] -= change * dual.coefficient[e]
             else:
-                dual.edge[t, dual.previous[e], label] -= change * dual.coefficient[e]
+                dual.chain.edge[t, dual.previous[e], label] -= change * dual.coefficient[e]
 
 
 @inner_in_place
@@ -261,58 +268,3 @@ def _excess(dual: _Dual, labels: Labels, r: int) -> float:
         if labels[t] == dual.label[e] and (dual.previous[e] == ANY or labels[t - 1] == dual.previous[e]):
             activity += dual.coefficient[e]
     return float(activity - dual.limit[r])
-
-
-@inner
-def _viterbi(dual: _Dual, labels: Labels) -> float:
-    """The best labelling of the chain with its multipliers, written to ``labels``, and its value."""
-    count, width = dual.unary.shape
-    score = np.empty((count, width))
-    back = np.empty((count, width), np.int32)
-    total = 0.0
-    for t in range(count):
-        for b in range(width):
-            best, place = 0.0, -1
-            if not dual.opens[t]:
-                best = -np.inf
-                place = 0
-                for a in range(width):
-                    value = score[t - 1, a] + dual.edge[t, a, b]
-                    if value > best:
-                        best, place = value, a
-            score[t, b] = best + dual.unary[t, b]
-            back[t, b] = place
-        if t + 1 == count or dual.opens[t + 1]:
-            last = int(np.argmax(score[t]))
-            total += score[t, last]
-            s = t
-            while True:
-                labels[s] = last
-                if dual.opens[s]:
-                    break
-                last = back[s, last]
-                s -= 1
-    return total
-
-
-@kernel_in_place
-def _messages(dual: _Dual, forward: Floats, backward: Floats) -> None:
-    """Best value up to and including each token and label, and after it, inside its sentence."""
-    count, width = dual.unary.shape
-    for t in range(count):
-        for b in range(width):
-            best = 0.0
-            if not dual.opens[t]:
-                best = -np.inf
-                for a in range(width):
-                    best = max(best, forward[t - 1, a] + dual.edge[t, a, b])
-            forward[t, b] = best + dual.unary[t, b]
-    for t in range(count - 1, -1, -1):
-        closes = t + 1 == count or dual.opens[t + 1]
-        for a in range(width):
-            best = 0.0
-            if not closes:
-                best = -np.inf
-                for b in range(width):
-                    best = max(best, dual.edge[t + 1, a, b] + dual.unary[t + 1, b] + backward[t + 1, b])
-            backward[t, a] = best

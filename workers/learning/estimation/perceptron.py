@@ -16,6 +16,7 @@ import numpy as np
 
 from concord.schemas.arrays import Floats, Ids, Ints
 from concord.workers.compiling.kernel import kernel_in_place
+from concord.workers.inference.core.recursion import BEST, pass_sentence, trace_sentence
 from concord.workers.learning.estimation.chains import (
     ChainMasks,
     ChainWeights,
@@ -35,7 +36,7 @@ def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.rando
     late = np.zeros_like(start)
     count, longest = len(gold.bounds) - 1, int(np.diff(gold.bounds).max(initial=0))
     shape = longest, gold.width
-    room = AnswerRoom(np.zeros(shape), np.zeros(shape, np.int32), np.zeros(longest, np.int32))
+    room = AnswerRoom(np.zeros(shape), np.zeros(shape), np.zeros(gold.width), np.zeros(longest, np.int32))
     weights = AveragedWeights(chains.parts(start), chains.parts(late))
     for number in range(passes):
         order = rng.permutation(count)
@@ -53,10 +54,17 @@ class AveragedWeights(NamedTuple):
 
 
 class AnswerRoom(NamedTuple):
-    """What a sentence is answered in: scores (n, L), the best label before each (n, L), and the answer (n,)."""
+    """Workspace for the longest sentence, of n tokens.
+
+    ``scores`` (n, L): of each token's labels, in nats
+    ``before`` (n, L): messages of the recursion
+    ``own`` (L,): scratch
+    ``answer`` (n,): best labels
+    """
 
     scores: Floats
-    back: Ids
+    before: Floats
+    own: Floats
     answer: Ids
 
 
@@ -71,11 +79,14 @@ def _pass(
     room: AnswerRoom,
 ) -> int:
     """One pass, ``seen`` sentences after the first. Returns the number of wrong labels."""
-    wrong = 0
+    wrong, width = 0, gold.width
+    # A view: it follows the weights.
+    edge = weights.now.transitions.reshape((1, width, width))
     for s in order:
         first, last = gold.bounds[s], gold.bounds[s + 1]
         score_tokens(features, weights.now.states, first, last, room.scores)
-        _best(room.scores[: last - first], weights.now.transitions, room.back, room.answer)
+        pass_sentence(room.scores, edge, 0, last - first, BEST, room.before, room.own)
+        trace_sentence(room.scores, edge, 0, last - first, room.before, room.answer)
         wrong += correct(features, gold.labels, room.answer, first, last, allowed, weights, seen)
         seen += 1
     return wrong
@@ -125,24 +136,3 @@ def correct(
                 states[c, found] -= value[c]
                 late_states[c, found] -= seen * value[c]
     return wrong
-
-
-@kernel_in_place
-def _best(scores: Floats, transitions: Floats, back: Ids, answer: Ids) -> None:
-    """Writes the best labels of a sentence to ``answer``; ties go to the lowest. ``scores`` (n, L) become messages."""
-    count, width = scores.shape
-    for t in range(1, count):
-        for y in range(width):
-            best = 0
-            for x in range(1, width):
-                if scores[t - 1, x] + transitions[x, y] > scores[t - 1, best] + transitions[best, y]:
-                    best = x
-            back[t, y] = best
-            scores[t, y] += scores[t - 1, best] + transitions[best, y]
-    label = 0
-    for y in range(1, width):
-        if scores[count - 1, y] > scores[count - 1, label]:
-            label = y
-    for t in range(count - 1, -1, -1):
-        answer[t] = label
-        label = back[t, label]

@@ -1,0 +1,163 @@
+"""The recursion along a chain, written once: products of a row of scores with a matrix of edges, in a semiring.
+
+Each exact method on chains here repeats one step,
+
+    reached[b] = ⊕_a before[a] + edge[a, b],
+
+where ⊕ is the maximum (`BEST`: Viterbi, max-marginals) or the log-sum (`SUM`: partition functions, marginals); the
+algebra is that of semiring parsing (Goodman 1999). First-order chains take a step a token, with one matrix for all
+tokens or one for each; second-order chains a step for each label of a token; semi-Markov chains a step at each end of
+a segment. The messages after a token are those before it in the reversed chain.
+
+Three recursions are apart from it: training sums probabilities scaled token by token, which takes no logarithm an edge;
+lists of the K best merge sorted lists; windows have states that depend on the token.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.arrays import Floats, Ints
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Potentials
+from concord.workers.compiling.kernel import inner_in_place, kernel
+
+BEST, SUM = 0, 1
+"""Semirings: the best labelling, or the log-sum over all labellings."""
+
+FAINT = 45.0
+"""Nats: terms this far below the largest are left out of a log-sum; a million of them would change no digit."""
+
+
+class Chain(NamedTuple):
+    """Scores of the S sentences of N tokens, in nats; −inf forbids.
+
+    ``unary`` (N, L): of each label of a token
+    ``edge`` (E, L, L): from the label before (row) to the token's label; E is N, or 1 where all tokens share one matrix
+    ``bounds`` (S + 1,): first token of each sentence, and N; the matrix of a first token is not read
+    """
+
+    unary: Floats
+    edge: Floats
+    bounds: Ints
+
+
+def chain_of(potentials: Potentials) -> Chain:
+    """Chain of a document or of a batch, with one matrix for all tokens."""
+    return Chain(potentials.unary, potentials.transition[None], sentence_bounds(potentials))
+
+
+def sentence_bounds(potentials: Potentials) -> Ints:
+    """First token of each sentence, and the number of tokens: (S + 1,)."""
+    return np.append(potentials.sentence_starts, len(potentials)).astype(np.int64)
+
+
+def turned(chain: Chain) -> Chain:
+    """The chain read from its end: token t becomes token N − 1 − t."""
+    # The matrix into token t + 1 becomes, transposed, the one into token t's new place.
+    edge = np.roll(chain.edge[::-1], 1, axis=0).transpose(0, 2, 1)
+    bounds = len(chain.unary) - chain.bounds[::-1]
+    return Chain(np.ascontiguousarray(chain.unary[::-1]), np.ascontiguousarray(edge), bounds)
+
+
+def messages_after(chain: Chain, way: int) -> Floats:
+    """Messages (N, L) of everything after a token in its sentence, given its label, in nats; 0 at the end."""
+    after: Floats = np.ascontiguousarray(messages_before(turned(chain), way)[::-1])
+    return after
+
+
+@kernel
+def messages_before(chain: Chain, way: int) -> Floats:
+    """Messages (N, L) of everything before a token in its sentence, given its label, in nats; 0 at the start."""
+    before, own = np.empty(chain.unary.shape), np.empty(chain.unary.shape[1])
+    for s in range(len(chain.bounds) - 1):
+        pass_sentence(chain.unary, chain.edge, chain.bounds[s], chain.bounds[s + 1], way, before, own)
+    return before
+
+
+@kernel
+def best_path(chain: Chain) -> tuple[Labels, Floats]:
+    """Best labels (N,), ties to the lowest label id, and the score (S,) of each sentence in nats (Viterbi).
+
+    Where every path of a sentence is −inf, its labels are arbitrary.
+    """
+    before, own = np.empty(chain.unary.shape), np.empty(chain.unary.shape[1])
+    labels, scores = np.zeros(len(before), np.int32), np.zeros(len(chain.bounds) - 1)
+    for s in range(len(scores)):
+        first, end = chain.bounds[s], chain.bounds[s + 1]
+        pass_sentence(chain.unary, chain.edge, first, end, BEST, before, own)
+        scores[s] = trace_sentence(chain.unary, chain.edge, first, end, before, labels)
+    return labels, scores
+
+
+@inner_in_place
+def pass_sentence(unary: Floats, edge: Floats, first: int, end: int, way: int, before: Floats, own: Floats) -> None:
+    """Fills ``before`` (N, L) with the messages before each token from ``first`` to ``end`` (exclusive).
+
+    ``own`` (L,): scratch
+    """
+    step = 0 if len(edge) == 1 else 1
+    before[first, :] = 0.0
+    for t in range(first + 1, end):
+        for a in range(len(own)):
+            own[a] = before[t - 1, a] + unary[t - 1, a]
+        absorb(own, edge[t * step], way, before[t])
+
+
+@inner_in_place
+def trace_sentence(unary: Floats, edge: Floats, first: int, end: int, before: Floats, labels: Labels) -> float:
+    """Writes the best ``labels`` (N,) of a sentence; ``before`` (N, L) are its `BEST` messages. Returns their score.
+
+    There are no back pointers: the label before is found again by comparing all L candidates. So the forward pass has
+    no branch and runs in vector instructions.
+    """
+    step = 0 if len(edge) == 1 else 1
+    last = end - 1
+    top, label = float(before[last, 0] + unary[last, 0]), 0
+    for b in range(1, unary.shape[1]):
+        value = before[last, b] + unary[last, b]
+        if value > top:
+            top, label = value, b
+    labels[last] = label
+    for t in range(last - 1, first - 1, -1):
+        into = edge[(t + 1) * step]
+        best, source = before[t, 0] + unary[t, 0] + into[0, label], 0
+        for a in range(1, unary.shape[1]):
+            value = before[t, a] + unary[t, a] + into[a, label]
+            if value > best:
+                best, source = value, a
+        label = source
+        labels[t] = label
+    return top
+
+
+@inner_in_place
+def absorb(before: Floats, edge: Floats, way: int, reached: Floats) -> None:
+    """Writes the product of ``before`` (A,) and ``edge`` (A, B) to ``reached`` (B,), in nats."""
+    for b in range(len(reached)):
+        reached[b] = -np.inf
+    for a in range(len(before)):
+        score, row = before[a], edge[a]
+        for b in range(len(reached)):
+            value = score + row[b]
+            # max() would ask for NaN too, at twice the time.
+            reached[b] = value if value > reached[b] else reached[b]  # noqa: FURB136
+    if way == SUM:
+        _add_up(before, edge, reached)
+
+
+@inner_in_place
+def _add_up(before: Floats, edge: Floats, reached: Floats) -> None:
+    """Turns the largest terms in ``reached`` (B,) into log-sums."""
+    for b in range(len(reached)):
+        top, total = reached[b], 0.0
+        if top == -np.inf:
+            continue
+        for a in range(len(before)):
+            term = before[a] + edge[a, b]
+            # An exponential takes longer than all else.
+            if term > top - FAINT:
+                total += np.exp(term - top)
+        reached[b] = top + np.log(total)
