@@ -1,15 +1,15 @@
-"""Kernels of the relaxation of agreement: which span belongs to which group, and subgradient ascent of the prices.
+"""Kernels of the relaxation of agreement: the memberships of spans in groups, and subgradient ascent of the prices.
 
-For prices θ ≥ 0 (K,), one a membership, let x_m(θ) = 1 where the sentences' best labellings take the span (or outside
-label) of membership m, and u_m(θ) = 1 where its group's cheapest assignment takes it. The bound (`relaxation`)
+For prices θ ≥ 0 (K,), one for each membership, let x_m(θ) = 1 if the sentences' best labellings take the span (or
+outside label) of membership m, and u_m(θ) = 1 if its group's cheapest assignment takes it. The bound (`relaxation`)
 
     L(θ) = V − Σ_sentences max_y [score(y) − Σ θ of y's spans] + Σ_groups min_u [penalty(u) − Σ θ of u]
 
 is concave, and x(θ) − u(θ) is one of its subgradients. A step is θ ← max(0, θ + α · d) with d = x − u + μ · d of the
-step before (deflection, Camerini, Fratta & Maffioli 1975), μ = `MOMENTUM`, and Polyak's length
-α = λ · (D − L) / ‖d‖², D being the incumbent's loss; λ is halved after `ASCENT_PATIENCE` steps without a better bound.
+step before (deflection, Camerini, Fratta & Maffioli 1975), μ = `MOMENTUM`, and Polyak's length α = λ · (D − L) / ‖d‖²,
+where D is the incumbent's loss; λ is halved after `ASCENT_PATIENCE` steps without a better bound.
 
-Invariant: ``scores`` and ``costs`` hold the terms of both sums for the prices now, but for those of sentences and
+Invariant: ``scores`` and ``costs`` hold the terms of both sums for the present prices, except those of sentences and
 groups that are marked as moved. The bound is valid for any θ ≥ 0, so neither the steps nor their number can make it
 wrong.
 """
@@ -31,27 +31,33 @@ from concord.workers.inference.relaxation.groups import PricedGroups, Workspace,
 from concord.workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOMENTUM = 0.9
-"""Share of the last direction that is added to a subgradient."""
+"""Fraction of the last direction that is added to a subgradient."""
 ASCENT_PATIENCE = 4
 SHORTER = 0.5
-"""Steps without a better bound before they are made shorter, and by which factor."""
+"""Steps without a better bound after which the steps become shorter, and the factor by which they do."""
 
 BEST, LENGTH = 0, 1
 TAKEN, IDLE, LOOKED, ENDED = range(4)
 """Places in ``numbers`` and ``counters`` of an `Ascent`."""
 
 SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
-"""Columns of memberships, see `memberships`: the span (or outside label), the group, its key table, and so on."""
+"""Columns of memberships, see `memberships`."""
 
 
 @kernel
 def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> Ints:
-    """(K, 6) span, group, table, role, slot, width: each span with the key of its words, and of each part of it.
+    """(K, 6) the memberships of spans in groups: each span with the key of its words, and with the key of each part.
 
-    ``start``, ``end``, ``kind`` (M,) are spans of T types; the group of key k of table g is g · K + k, the slot is the
-    token at which the key's words start, the width their number. The role is the span's type where the words are all of
-    it, T + type where they are a proper part (that is listed only if some agreement compares parts); a part that
-    occurs twice in a span is listed once.
+    ``start``, ``end``, ``kind`` (M,) are the spans; there are T types. The columns are
+
+    - SPAN: the span's index;
+    - GROUP: g · K + k for key k of table g;
+    - TABLE: g;
+    - ROLE: the span's type if the words are the whole span, T + type if they are a proper part;
+    - SLOT: the token at which the key's words start;
+    - WIDTH: the number of these words.
+
+    Proper parts are listed only if some agreement compares parts, and a part that occurs twice in a span only once.
     """
     types = state.cost.shape[1]
     size = state.counts.shape[1]
@@ -87,11 +93,11 @@ def memberships(state: AgreementState, start: Ints, end: Ints, kind: Ints) -> In
 
 @kernel
 def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray[np.bool_], first: int) -> Ints:
-    """(K, 6) memberships of outside labels: an outside label at t leaves the words that start at t unlabelled.
+    """(K, 6) the memberships of outside labels: an outside label at t leaves the words that start at t unlabelled.
 
-    Columns are those of `memberships`; the item is ``first`` + t, the role 2 · T. There is one for each token that
-    ``undecided`` (N,) marks and each key of words from there on, if some span of ``members`` has exactly that key and a
-    type for which an agreement charges unlabelled occurrences: other outside labels cost nothing.
+    The columns are those of `memberships`; the item is ``first`` + t, the role 2 · T. There is one for each token that
+    ``undecided`` (N,) marks and each key of words that start there, if some span of ``members`` has exactly that key
+    and a type for which an agreement charges unlabelled occurrences: other outside labels cost nothing.
     """
     types, size = state.cost.shape[1], state.counts.shape[1]
     asked = np.zeros((len(state.keys), size), np.bool_)
@@ -119,7 +125,7 @@ def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray
 def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: Ints, end: Ints, kind: Ints) -> Floats:
     """(M,) nats that each span costs with the occurrences of its words at tokens marked in ``left_out`` (N,).
 
-    Those tokens are outside in every labelling that is looked at, so this is a constant of each span.
+    These tokens are outside in every labelling considered, so the cost is a constant of each span.
     """
     costs = np.zeros(len(start))
     for a in state.watching:
@@ -140,13 +146,25 @@ def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: In
 class Ascent(NamedTuple):
     """The state of an ascent over M spans, N tokens, K memberships, S sentences and Q groups.
 
-    ``now`` (K,) are the prices θ in nats, ``direction`` (K,) is d, ``charge`` (M + N,) the sum of the prices of each
-    span and outside label. The sentences choose ``taken`` (M + N,) and ``labels`` (N,), at ``scores`` (S,) nats; the
-    groups choose ``known`` (K,), at ``costs`` (Q,) nats. ``moved`` (S,) and ``moved_groups`` (Q,) mark the sentences
-    and groups whose prices changed since. ``best_prices`` (K,) and ``best_labels`` (N,) are those of the best bound.
-    ``sentence`` (K,) is the sentence of each membership. ``numbers`` (2,): the best bound in nats of loss, and λ.
-    ``counters`` (4,): steps taken; steps since the bound rose; labels, spans, memberships and slots visited; whether
-    more steps are of no use.
+    ``chains``, ``groups``: the sentences and the groups
+    ``lattice``, ``workspace``: scratch of their kernels
+    ``sentence`` (K,): the sentence of each membership
+    ``now`` (K,): the prices θ, in nats
+    ``direction`` (K,): d
+    ``charge`` (M + N,): sum of the prices of each span and outside label, in nats
+    ``taken`` (M + N,): mask of the spans and outside labels that the sentences choose
+    ``known`` (K,): mask of the memberships that the groups choose
+    ``labels`` (N,): the labels that the sentences choose
+    ``scores`` (S,): best charged score of each sentence, in nats
+    ``costs`` (Q,): least cost of each group, in nats
+    ``moved`` (S,): mask of the sentences whose prices changed since they were solved
+    ``moved_groups`` (Q,): mask of the groups whose prices changed since they were solved
+    ``best_prices`` (K,): prices of the best bound, in nats
+    ``best_labels`` (N,): the labels that the sentences chose under these
+    ``numbers`` (2,): the best bound in nats of loss, and λ
+    ``counters`` (4,): steps, steps since the bound rose, things visited, and 1 if more steps are of no use
+
+    The things visited are labels, spans, memberships and slots.
     """
 
     chains: Chains
@@ -172,7 +190,7 @@ class Ascent(NamedTuple):
 
 @kernel
 def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
-    """An ascent from ``prices`` (K,) that has not begun."""
+    """An ascent from ``prices`` (K,), before its first step."""
     count, sentences, members = len(chains.unary), len(chains.bounds) - 1, len(prices)
     items = len(chains.start) + count
     labels, scores = np.zeros(count, np.int32), np.zeros(sentences)
@@ -197,7 +215,7 @@ def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
         np.array([-np.inf, 1.0]),
         np.zeros(4, np.int64),
     )
-    # What has no price is never solved differently, and the rest only where a price moved.
+    # Sentences without memberships are solved once; the others are solved again when a price moved.
     ascent.moved[ascent.sentence] = False
     _solve_sentences(ascent)
     ascent.moved[:] = False
@@ -207,11 +225,11 @@ def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
 
 @kernel_in_place
 def ascend(ascent: Ascent, optimum: float, upper: float, steps: int, most: int) -> bool:
-    """Goes on to ``steps`` steps in all, or until ``most`` more things were visited; True: more steps may be of use.
+    """Goes on to ``steps`` steps in all, or until ``most`` more things are visited; True if more steps may be of use.
 
-    There is always one step. ``optimum`` is V and ``upper`` is D, both in nats. The best bound is inf, and the labels
-    mean nothing, where some sentence cannot be made of the spans and outside labels. Without momentum the steps
-    zigzag between the ways in which a group can agree.
+    There is always one step. ``optimum`` is V and ``upper`` is D, both in nats. If some sentence cannot be made of the
+    spans and outside labels, the best bound is inf, and the labels mean nothing. Without momentum the steps zigzag
+    between the ways in which a group can agree.
     """
     most += ascent.counters[LOOKED]
     while ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]:
@@ -225,7 +243,7 @@ def ascend(ascent: Ascent, optimum: float, upper: float, steps: int, most: int) 
 
 @inner_in_place
 def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
-    """Computes the bound and moves the prices; False where D is reached, or the subgradient is 0."""
+    """Computes the bound and moves the prices; False if D is reached or the direction is 0."""
     groups, now, direction, scores, costs = ascent.groups, ascent.now, ascent.direction, ascent.scores, ascent.costs
     ascent.charge[:] = 0.0
     for m in range(len(now)):
@@ -261,7 +279,7 @@ def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
 
 @inner_in_place
 def _step(ascent: Ascent, size: float) -> None:
-    """Moves prices, none below 0, and marks the sentences and groups in which any did."""
+    """Moves prices, none below 0, and marks the sentences and groups with a price that moved."""
     groups, prices = ascent.groups, ascent.now
     ascent.moved[:], ascent.moved_groups[:] = False, False
     for q in range(len(groups.roles)):
@@ -274,7 +292,7 @@ def _step(ascent: Ascent, size: float) -> None:
 
 @inner_in_place
 def _solve_sentences(ascent: Ascent) -> None:
-    """Solves the sentences that ``moved``; their scores in nats are −inf where no spans make one."""
+    """Solves the sentences that ``moved`` marks; the score of one that no spans can make is −inf."""
     chains, taken = ascent.chains, ascent.taken
     for s in range(len(ascent.moved)):
         if ascent.moved[s]:
@@ -289,7 +307,7 @@ def _solve_sentences(ascent: Ascent) -> None:
 
 @inner
 def _sentences(chains: Chains, groups: PricedGroups) -> Ints:
-    """(K,) in which sentence each membership's span or outside label is."""
+    """(K,) the sentence of each membership's span or outside label."""
     sentence = np.empty(len(groups.span), np.int64)
     for m in range(len(groups.span)):
         item = groups.span[m]

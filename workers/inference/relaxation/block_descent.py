@@ -1,14 +1,14 @@
-"""Block coordinate descent: one sentence at a time is solved exactly against all others as they are labelled now.
+"""Block coordinate descent: one sentence at a time is solved exactly against the present labels of all others.
 
 For sentence s, with the labels y_{−s} of the others held,
 
-    y_s ← argmax_y score(y) − Σ over spans and outside labels of y: their cost with what y_{−s} labels,
+    y_s ← argmax_y score(y) − Σ over spans and outside labels of y: their cost with the items of y_{−s},
 
 by dynamic programming (`sentences`). Costs between spans of y_s itself are not in that sum; they are counted when the
-old and the new labels are compared, and the new ones are taken only if they gain more than `ROUNDING`.
+old and the new labels are compared. The new labels are taken only if they gain more than `ROUNDING`.
 
 Invariant: the objective without rows never falls, and ``state`` counts exactly the labels of all sentences. So the
-descent ends, and what it returns is no worse than what it began with. It proves nothing about the optimum.
+descent ends, and its result is no worse than its start. It proves nothing about the optimum.
 """
 
 from __future__ import annotations
@@ -26,15 +26,20 @@ from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
 MOST_PASSES = 20
-"""Passes over all sentences: the last ones change little."""
+"""Largest number of passes over all sentences: late passes change little."""
 
 
 class Descent(NamedTuple):
-    """The ``labels`` (N,) now, which ``state`` counts, and the charges under which each sentence was last solved.
+    """The present labels, and the charges under which each sentence was last solved; N tokens, M candidate spans.
 
-    ``penalty`` (1,) is what the labels' spans cost each other, in nats; ``work`` (1,) the labels and spans visited.
-    ``seen`` (M + N,) is what each candidate span and each outside label cost when its sentence was last solved, NaN
-    where it has not been. ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,) and ``lattice`` are scratch.
+    ``chains``: the sentences
+    ``state``: counts of the present labels
+    ``labels`` (N,): the present labels
+    ``penalty`` (1,): agreement cost of these labels, in nats
+    ``work`` (1,): number of labels and spans visited
+    ``seen`` (M + N,): last charge of each candidate span and outside label in nats, NaN if it was never computed
+    ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,): scratch
+    ``lattice``: scratch
     """
 
     chains: Chains
@@ -63,7 +68,7 @@ def start_at(chains: Chains, state: AgreementState, labels: Labels) -> Descent:
 
 @kernel_in_place
 def descend(descent: Descent, most: int) -> float:
-    """Passes over all sentences until none changes; returns the labels' objective in nats, without rows.
+    """Passes over all sentences until none changes; returns the objective of the labels without rows, in nats.
 
     A sentence is solved again only if one of its charges changed. There is no further pass after `MOST_PASSES`, or once
     ``most`` labels and spans have been visited.
@@ -86,7 +91,7 @@ def descend(descent: Descent, most: int) -> float:
 
 @kernel_in_place
 def finish(descent: Descent) -> None:
-    """Takes all labels out of the counts, which are empty again."""
+    """Takes all labels out of the counts, so that these are empty again."""
     count_labels(descent.state, descent.chains.codec, descent.labels, 0, len(descent.labels), -1)
 
 
@@ -136,7 +141,7 @@ def _charges(chains: Chains, state: AgreementState, first: int, last: int, charg
 
 @inner_in_place
 def charges_changed(descent: Descent, first: int, last: int) -> bool:
-    """Do any charges of the sentence differ from those of the last call? Copies those of now to ``seen``."""
+    """Do any charges of the sentence differ from those in ``seen``? Copies the present ones to ``seen``."""
     chains, charge, seen = descent.chains, descent.charge, descent.seen
     _charges(chains, descent.state, first, last, charge)
     differs = False

@@ -1,25 +1,27 @@
-"""Kernels of groups of equal words: the least that a group costs under prices, by branch and bound over counts.
+"""Kernels of groups of equal words: the least cost of a group under prices, by branch and bound over counts.
 
-A group has slots p (occurrences of its words), each with at most one role u_p out of those that its memberships offer,
-at a price θ_{p,r} ≥ 0 nats. With n_r slots of role r, and c_{rs} nats for each pair of slots of roles r and s,
+A group has slots p (occurrences of its words). Each slot has at most one role u_p, out of those that its memberships
+offer at prices θ_{p,r} ≥ 0 nats. With n_r slots of role r, and c_{rs} nats for each pair of slots with the roles r and
+s,
 
     cost(u) = Σ_{r<s} c_{rs} · n_r · n_s − Σ_p θ_{p,u_p}.
 
-A node of the tree, called a box, says of each role whether it has exactly ``low`` slots, at least ``low``, none, or any
-number. Where all roles but those that do not conflict with each other have a count, the first sum is linear in the
-other slots: a role r costs its ``charge`` Σ_s c_{rs} · low_s a slot, each slot takes the role that gains it most,
-its ``base``, and a counted role takes the ``low`` slots on which it adds most to that.
+A node of the tree is called a box. It says of each role whether it has exactly ``low`` slots, at least ``low``, none,
+or any number. If every role has a count, except roles that do not conflict with each other, then the first sum is
+linear in the slots without a counted role: a role r costs its ``charge`` Σ_s c_{rs} · low_s for each slot; each slot
+takes the role with the greatest gain, its ``base``; and a counted role takes the ``low`` slots to whose bases it adds
+most.
 
-The bound: the box's cost is at most that of every u in the box, because
+The bound: the cost of a box is at most that of every u in the box, because
 
-- each slot's base is the most that it can gain by roles without a count;
-- the ``low`` slots of a counted role are chosen for it alone. Where two counted roles choose the same slot, both
-  gain there, which no u does: the cost is too low then, never too high;
-- for at least m slots of role r that cost c ≥ d nats each by conflicts, n · c ≥ d · n + m · c − m · d, which is linear
-  in n and in c, and is (n − m) · (c − d) ≥ 0 rearranged.
+- the base of each slot is the most that it can gain by roles without a count;
+- the ``low`` slots of a counted role are chosen for it alone. If two counted roles choose the same slot, both gain
+  there, which no u allows: the cost is too low then, never too high;
+- if at least m slots have role r, n in all, and each costs c ≥ d nats by conflicts, then n · c ≥ d · n + m · c − m · d,
+  which is (n − m) · (c − d) ≥ 0 rearranged, and is linear in n and in c.
 
-Invariant of the tree: the children of a box cover it, and a box is left only if it costs no less than the limit, so
-the cheapest box that is met bounds the group from below.
+Invariant of the tree: the children of a box cover it, and a box is left out only if it costs no less than the limit. So
+the cheapest box that is met is a lower bound of the group's cost.
 """
 
 from __future__ import annotations
@@ -36,16 +38,16 @@ MOST_EXACT_COUNT = 64
 """The largest count with a box of its own; all greater ones share a box."""
 
 MOST_COUNT_BOXES = 4000
-"""Boxes of a group after which all that is left of a count shares one box."""
+"""Boxes of a group after which all remaining counts of a role share one box."""
 
 MOST_LOOKED = 2_000_000
-"""Slots visited in all boxes of a group: a group of many slots may have fewer boxes than `MOST_COUNT_BOXES`."""
+"""Most slots visited in all boxes of a group: a group with many slots may have fewer boxes than `MOST_COUNT_BOXES`."""
 
 FEWEST_BOXES = 40
-"""Boxes that a group may have, however many slots it has."""
+"""Boxes that every group may have, however many slots it has."""
 
 START, END = -1, -2
-"""In place of a depth: before the first box, and after the last."""
+"""Values of a depth before the first box (START) and after the last one (END)."""
 
 FREE, ALONE, COUNTED, BANNED, BEYOND = range(5)
 """States of a role in a box.
@@ -59,11 +61,14 @@ BEYOND: at least ``low`` slots have this role, and at least one has a role that 
 
 
 class PricedGroups(NamedTuple):
-    """K memberships ordered by group, slot (where the words stand) and role; P slots; Q groups of up to R roles.
+    """Groups of equal words: K memberships, ordered by group, slot and role; P slots; Q groups of up to R roles.
 
-    ``span`` (K,) is which of the M spans, or M + t for an outside label at token t. The memberships of slot p are
-    ``slots[p]:slots[p + 1]`` (P + 1,), the slots of group q ``groups[q]:groups[q + 1]`` (Q + 1,). ``role`` (K,) indexes
-    ``pair`` (Q, R, R), the nats of each pair of slots by their roles; ``roles`` (Q,) is how many roles a group has.
+    ``span`` (K,): item of each membership, out of M spans: the span's index, or M + t for an outside label at token t
+    ``role`` (K,): role of each membership, an index into ``pair``
+    ``slots`` (P + 1,): the memberships of slot p are ``slots[p]:slots[p + 1]``
+    ``groups`` (Q + 1,): the slots of group q are ``groups[q]:groups[q + 1]``
+    ``roles`` (Q,): number of roles of each group
+    ``pair`` (Q, R, R): nats of each pair of slots, by their roles
     """
 
     span: Ints
@@ -75,19 +80,28 @@ class PricedGroups(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Arrays for the branch and bound of one group with P slots and R roles, used again for the next.
+    """Arrays for the branch and bound of one group with P slots and R roles, used again for the next group.
 
-    The group: ``gain`` (P, R) is the best price in nats of a slot's memberships of each role, −inf where it has none;
-    ``holders`` (R,) counts the slots that have one. ``order`` (R,) lists the roles with a price above 0. Its first
-    ones are branched on, one a depth of the tree; those after them do not conflict with each other.
+    The group:
 
-    The box: ``state``, ``low`` and ``banned_by`` (R,) are each role's state, its count, and the depth whose role,
-    being ALONE, banned it (−1: none). ``charge`` (R,) is the cost in nats of one more slot of a role, ``base`` (P,)
-    the most that a slot gains by roles without a count. ``top`` (R, C + 2) are the ``low`` + 1 greatest amounts that a
-    role adds to a slot's base, falling, and ``at`` (R, C + 2) their slots.
+    ``gain`` (P, R): best price of a slot's memberships of each role, in nats; −inf if it has none
+    ``holders`` (R,): number of slots that have a membership of each role
+    ``order`` (R,): the roles with a price above 0; first those to branch on, one for each depth of the tree
 
-    ``tried`` (1,) counts the group's boxes, ``looked`` (1,) the slots visited in all groups so far. ``best_low`` and
-    ``best_state`` (R,) are the cheapest box met.
+    The box:
+
+    ``state`` (R,): state of each role, FREE to BEYOND
+    ``low`` (R,): count of each role
+    ``banned_by`` (R,): depth of the ALONE role that banned each role; −1 if none did
+    ``charge`` (R,): cost of one more slot of each role, in nats
+    ``base`` (P,): the most that each slot gains by roles without a count, in nats
+    ``top`` (R, C + 2): the ``low`` + 1 greatest amounts that each role adds to a slot's base, falling, in nats
+    ``at`` (R, C + 2): the slots of these amounts
+    ``tried`` (1,): number of boxes of the group so far
+    ``looked`` (1,): slots visited in all groups so far
+    ``best_low``, ``best_state`` (R,): counts and states of the cheapest box met
+
+    The last roles of ``order`` do not conflict with each other. C is `MOST_EXACT_COUNT`.
     """
 
     gain: Floats
@@ -107,7 +121,14 @@ class Workspace(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Of one group: how many slots, roles, roles with a price above 0, and roles to branch on; and the most boxes."""
+    """Sizes of one group.
+
+    ``slots``: number of slots
+    ``roles``: number of roles
+    ``gaining``: number of roles with a price above 0
+    ``branched``: number of roles to branch on
+    ``boxes``: largest number of boxes
+    """
 
     slots: int
     roles: int
@@ -118,7 +139,7 @@ class Sizes(NamedTuple):
 
 @kernel
 def workspace_for(groups: PricedGroups) -> Workspace:
-    """A workspace that is large enough for each of the groups."""
+    """A workspace that is large enough for each of ``groups``."""
     slots, roles = 1, groups.pair.shape[1]
     for q in range(len(groups.roles)):
         slots = max(slots, groups.groups[q + 1] - groups.groups[q])
@@ -142,10 +163,10 @@ def workspace_for(groups: PricedGroups) -> Workspace:
 
 @kernel_in_place
 def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, known: NDArray[np.bool_]) -> float:
-    """min_u cost(u) of group q in nats, or a lower bound on it; marks in ``known`` (K,) the memberships that u takes.
+    """min_u cost(u) of group q in nats, or a lower bound of it; marks in ``known`` (K,) the memberships that u takes.
 
-    Exact, unless several counted roles choose the same slot, or `MOST_EXACT_COUNT`, `MOST_COUNT_BOXES` or `MOST_LOOKED`
-    ends the branching. ``prices`` (K,) are θ in nats.
+    It is exact unless several counted roles choose the same slot, or `MOST_EXACT_COUNT`, `MOST_COUNT_BOXES` or
+    `MOST_LOOKED` ends the branching. ``prices`` (K,) are θ in nats.
     """
     first, pair = groups.groups[q], groups.pair[q]
     known[groups.slots[first] : groups.slots[groups.groups[q + 1]]] = False
@@ -195,7 +216,7 @@ def _best_member(groups: PricedGroups, p: int, role: int, prices: Floats) -> int
 def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace) -> Sizes:
     """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
 
-    Roles without a price above 0 are BANNED: no slot gains by them.
+    Roles without a price above 0 become BANNED: no slot gains by them.
     """
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
     workspace.gain[:slots, :count] = -np.inf
@@ -221,11 +242,11 @@ def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspa
 
 @inner_in_place
 def _order_roles(pair: Floats, order: Ints, gaining: int) -> int:
-    """Orders roles by their conflicts with all roles after them, the greatest sum first; returns how many have any.
+    """Orders roles by their conflicts with all later roles, the greatest sum first; returns how many conflict.
 
-    Once those have a count, the others do not conflict with each other, so their slots are independent. They are
-    few: the types of spans of a group's words conflict with the types of longer spans around them, which are many,
-    and these not with each other.
+    Once these roles have counts, the others do not conflict with each other, so their slots are independent. These
+    roles are few: the types of spans of a group's words. They conflict with the types of the longer spans around them,
+    which are many but do not conflict with each other.
     """
     for place in range(gaining):
         worst, found = 0.0, -1
@@ -243,9 +264,9 @@ def _order_roles(pair: Floats, order: Ints, gaining: int) -> int:
 
 @kernel_in_place
 def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> float:
-    """A lower bound in nats on the cost of a group within the box, see the module; fills ``charge``, ``base``, ``top``.
+    """Lower bound in nats of a group's cost within the box, see the module; fills ``charge``, ``base`` and ``top``.
 
-    Exact where roles without a count do not conflict and no two counted ones choose the same slot.
+    It is exact if roles without a count do not conflict and no two counted roles choose the same slot.
     """
     cost = 0.0
     for r in range(sizes.roles):
@@ -279,7 +300,7 @@ def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> float:
 
 @kernel_in_place
 def _take(workspace: Workspace, slots: int, r: int) -> float:
-    """What a role adds to the bases of its ``low`` best slots, in nats; −inf where it has fewer slots."""
+    """Sum of what role r adds to the bases of its ``low`` best slots, in nats; −inf if it has fewer slots."""
     size = workspace.low[r] + 1
     charge = workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
     top, at = workspace.top[r, :size], workspace.at[r, :size]
@@ -300,10 +321,10 @@ def _take(workspace: Workspace, slots: int, r: int) -> float:
 def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, depth: int) -> tuple[int, float]:
     """The next leaf of the tree that costs less than ``limit`` nats: the depth of its last role, and its cost.
 
-    ``depth`` is what the last call returned, `START` at first; `END` is returned when there are no more. Together the
-    leaves cover every assignment that costs less. Counts of a role are tried in turn, each time after the box of
-    all greater ones (BEYOND): where that costs ``limit`` or more they end. That box is a leaf itself after
-    `MOST_EXACT_COUNT`, or when the group has had all its boxes.
+    ``depth`` is the depth that the last call returned, or `START`; `END` is returned after the last leaf. Together the
+    leaves cover every assignment that costs less than the limit. The counts of a role are tried in turn. Before each
+    count comes a box (BEYOND) of this count and all greater ones; if it costs ``limit`` or more, the counts end there.
+    That box is a leaf itself after `MOST_EXACT_COUNT`, or when the group has had all its boxes.
     """
     entering = depth == START
     if sizes.branched == 0:
@@ -339,7 +360,10 @@ def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, de
 
 @kernel_in_place
 def _enter_role(workspace: Workspace, sizes: Sizes, pair: Floats, depth: int) -> None:
-    """Makes the role at ``depth`` ALONE, banning all that conflicts; if that is banned already the role stays FREE."""
+    """Makes the role at ``depth`` ALONE and bans all later roles that conflict with it.
+
+    If the role is banned already, it stays BANNED; if nothing conflicts with it, it stays FREE.
+    """
     r = workspace.order[depth]
     if workspace.state[r] == BANNED:
         return
@@ -353,9 +377,9 @@ def _enter_role(workspace: Workspace, sizes: Sizes, pair: Floats, depth: int) ->
 
 @kernel_in_place
 def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
-    """The state after ALONE, or after the last: COUNTED with 0, BEYOND from 1, COUNTED with 1, BEYOND from 2, …
+    """Moves the role at ``depth`` to its next state; returns False, with the role FREE again, if there is none.
 
-    False, with the role FREE again, where there is none left.
+    The order is ALONE, COUNTED with 0, BEYOND from 1, COUNTED with 1, BEYOND from 2, …
     """
     r = workspace.order[depth]
     if workspace.state[r] == ALONE:
@@ -386,10 +410,10 @@ def _leave_role(workspace: Workspace, r: int) -> None:
 
 @kernel
 def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, limit: float) -> Floats:
-    """(K,) a lower bound on min_u {cost(u) : u takes this membership} − min_u cost(u), in nats.
+    """(K,) lower bound of min_u {cost(u) : u takes this membership} − min_u cost(u), in nats; inf if above ``limit``.
 
-    inf where that is more than ``limit`` nats. For each box: its cost, and what changes if the slot takes the
-    membership instead of what it has there; the least over all boxes that cost less than the limit.
+    It is the least over all boxes that cost less than the limit: a box's cost, and the change if the slot takes the
+    membership instead of its choice there.
     """
     losses = np.full(len(prices), np.inf)
     known = np.empty(len(prices), np.bool_)
@@ -418,7 +442,11 @@ def _group_losses(
     forced: int,
     losses: Floats,
 ) -> None:
-    """Lowers ``losses`` (K,) of a group's memberships, of the role ``forced`` alone unless that is −1, box by box."""
+    """Lowers ``losses`` (K,) of a group's memberships, box by box.
+
+    ``costs``: cost of the best box, and the cost from which on boxes are left out
+    ``forced``: the only role whose memberships are lowered; −1 for all
+    """
     least, most = costs
     depth, cost = _next_box(workspace, sizes, groups.pair[q], most, START)
     while depth != END:
@@ -438,7 +466,7 @@ def _box_losses(
     excess: float,
     losses: Floats,
 ) -> None:
-    """Lowers ``losses`` (K,) to what each membership costs in one box if it takes its slot from what had it there."""
+    """Lowers ``losses`` (K,) to the cost of each membership in one box, where it displaces the choice of its slot."""
     first = groups.groups[q]
     for p in range(sizes.slots):
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):

@@ -1,29 +1,29 @@
-"""A bound on what agreement costs, by Lagrangian relaxation: sentences and groups of equal words are solved apart.
+"""Lower bound of the loss of all labellings, by Lagrangian relaxation of agreement between sentences and groups.
 
-What a labelling y loses is what its sentences lose locally, plus what each group of spans with the same words costs for
-disagreeing. Written with two copies of the labelling, y for sentences and u for groups, that is
+The loss of a labelling y is the local loss of its sentences, plus the cost of disagreement in each group of spans with
+the same words. Written with two copies of the labelling, y for sentences and u for groups, its minimum is
 
     min_{y,u} Σ_sentences loss(y) + Σ_groups penalty(u)    where u_m ≥ y_m for each membership m:
 
-a span that a sentence labels must be known to each group that it belongs to. A multiplier θ_m ≥ 0 nats, a price, takes
-the place of each such demand (dual decomposition; Rush & Collins 2012):
+a span that a sentence labels must be known to each group that it belongs to. A multiplier θ_m ≥ 0 nats, a price,
+replaces each of these demands (dual decomposition; Rush & Collins 2012):
 
     L(θ) = Σ_sentences min_y [loss(y) + Σ_m θ_m · y_m] + Σ_groups min_u [penalty(u) − Σ_m θ_m · u_m].
 
-Why L(θ) is a bound: for any labelling, y and u = y meet the demands, the prices cancel, and each minimum is no more
-than its value there. So every labelling loses L(θ) at least, for any θ ≥ 0. More generally, one that takes membership
-or span m loses L(θ) at least plus what the minima grow when m is forced (`chain_losses`, `member_losses`); where that
-exceeds D, the incumbent's loss, no better labelling has it, and it is pruned. Rows, and agreement on different words,
-only cost more, so they may be left out.
+Why L(θ) is a lower bound: for any labelling, y and u = y meet the demands, the prices cancel, and each minimum is no
+more than its value there. So every labelling loses at least L(θ), for any θ ≥ 0. More generally, a labelling that takes
+membership or span m loses at least L(θ) plus the growth of the minima when m is forced (`chain_losses`,
+`member_losses`). If that exceeds D, the incumbent's loss, then no better labelling has m, and it is pruned. Rows, and
+agreement on different words, only add costs, so they may be left out.
 
-Sentences are exact, by dynamic programming over candidate spans (`sentences`). A group's minimum is found by branch and
-bound over how many of its slots have each role: type of a span of these words, type of a longer span around them, or
-left outside (`groups`). Subgradient steps raise L (`ascent`).
+Sentences are exact, by dynamic programming over candidate spans (`sentences`). The minimum of a group is found by
+branch and bound over the number of slots with each role: a type of span of these words, a type of longer span around
+them, or left outside (`groups`). Subgradient steps raise L (`ascent`).
 
-A novel's chapter has half a million spans within the D of a sampler's answer, but the prices differ from 0 on some
-thousand only. So prices are learned on likely spans first, then on less likely ones, each time without those that the
-prices so far rule out. Block descent from the sentences' labels under the prices (`block_descent`) changes dozens of
-mentions at once, which a sampler does not, and D falls with that.
+A chapter of a novel has half a million spans within the D of a sampler's answer, but only some thousand prices differ
+from 0. So prices are learned on likely spans first and then on less likely ones, each time without the spans that the
+present prices rule out. Block descent (`block_descent`) starts from the sentences' labels under the prices and changes
+dozens of mentions at once, which a sampler does not; D falls with that.
 """
 
 from __future__ import annotations
@@ -69,32 +69,36 @@ COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 PRICE_STEPS = 80
 FEW_STEPS = 5
-"""Subgradient steps at a time; few over many spans that no prices have pruned yet."""
+"""Subgradient steps at a time; `FEW_STEPS` over many spans that no prices have pruned yet."""
 LIKELY = 6.0
 WIDER = 2.0
 MOST_LIKELY = 24.0
 """Prices are learned on spans that lose at most `LIKELY` nats, then `WIDER` times that, up to `MOST_LIKELY`."""
 MANY_SPANS = 1000
-"""Where fewer spans than this are likely the others are few as well, and the proof over all spans comes next."""
+"""Number of spans from which they count as many. With fewer likely spans, the proof over all spans comes next."""
 TOO_MANY = 20_000
-"""Of more spans than this only those that are likely under the prices are listed with their groups."""
+"""Number of spans above which only those that are likely under the prices are listed with their groups."""
 MOST_LEARNING = 4
 WORTHWHILE = 0.95
-"""Prices are learned over the same spans again, `MOST_LEARNING` times, while that cuts the gap below this share."""
+"""Prices are learned over the same spans up to `MOST_LEARNING` times, while each time cuts the gap to this fraction."""
 MOST_ROUNDS = 8
 LEAST_PRUNED = 0.02
-"""Share of the spans that one of up to `MOST_ROUNDS` rounds has to prune for another round to begin."""
+"""Least fraction of the spans that a round has to prune for another one to begin, of at most `MOST_ROUNDS`."""
 HARD_WEIGHT = 1000.0
-"""Nats in place of an infinite cost: less than it, so L is lower than it could be, and still a bound."""
+"""Nats that stand for an infinite cost: L is lower than it could be, and still a bound."""
 WORK_A_LOOK = 5_000_000
 """Units of work between looks at the clock: some tens of milliseconds."""
 UNLIMITED_WORK = 1 << 62
-"""Units of work that a block descent may take where nothing limits it."""
+"""Units of work of a block descent that nothing limits."""
 
 
 class Prices(NamedTuple):
-    """Prices (K,) in nats of ``items`` (K, 3) — start, end and type of a span, type −1 for an outside label — in
-    groups ``names`` (K, 2): a key table's place among those of the agreements, and a key."""
+    """Prices of one round, by item and group.
+
+    ``items`` (K, 3): start, end and type of a span; type −1 for an outside label
+    ``names`` (K, 2): a key table's index among those of the agreements, and a key
+    ``prices`` (K,): prices in nats
+    """
 
     items: Ints
     names: Ints
@@ -102,10 +106,13 @@ class Prices(NamedTuple):
 
 
 class Relaxed(NamedTuple):
-    """What the prices prove: a labelling that is better than ``labels`` (N,) scores at most ``bound`` nats.
+    """The proof of a relaxation: any labelling that is better than ``labels`` scores at most ``bound``.
 
-    ``score`` is what ``labels`` score. ``problem`` has −inf for each label that no better labelling has. ``rounds``
-    are the prices that prove this, in order.
+    ``problem``: the problem with −inf for each label that no better labelling has
+    ``bound``: nats
+    ``labels`` (N,): the best labelling known
+    ``score``: its score
+    ``rounds``: the prices that prove this, in order
     """
 
     problem: Prepared
@@ -116,20 +123,20 @@ class Relaxed(NamedTuple):
 
     @property
     def objective(self) -> float:
-        """Nats that ``labels`` score."""
+        """Score of ``labels``, in nats."""
         return self.score.objective
 
 
 def relax(
     problem: Prepared, labels: Labels, score: Score, effort: Effort, *, least_pruned: float = LEAST_PRUNED
 ) -> Relaxed:
-    """Bounds the objective of all labellings, and prunes by that bound.
+    """Upper bound of the objective of all labellings, and the problem pruned by it.
 
-    ``labels`` (N,) is the incumbent, and ``score`` its score; a better one may be met on the way. Rounds end where
-    one prunes less than the share ``least_pruned`` of the spans, or where the ``effort`` is spent: that is asked after
-    each step of ascent and pass of descent, and what was proven till then holds. Prices learned before are always
-    tried once on all spans. The effort's work grows by the labels, spans, memberships and slots of boxes visited.
-    Agreement on different words, and rows, are left out: they only lower the objective, so the bound holds.
+    ``labels`` (N,) is the incumbent, and ``score`` its score; a better labelling may be met on the way. Rounds end if
+    one prunes less than the fraction ``least_pruned`` of the spans, or if ``effort`` is spent, which is checked after
+    each step of ascent and pass of descent: everything proven before holds. Prices learned before are always tried once
+    on all spans. The work of the effort grows by the labels, spans, memberships and slots of boxes visited. Agreement
+    on different words, and rows, are left out: they only lower the objective, so the bound holds.
     """
     best = problem.viterbi_score
     if best <= score.objective or not any(a.relation in COVERED for a in problem.agreements):
@@ -140,9 +147,9 @@ def relax(
 
 
 class Narrowing:
-    """What no labelling above a score has, for one score after the other: prices learned for one serve the next.
+    """Pruning of a problem for one score after the other; prices learned for one score serve the next.
 
-    Here no better labelling is looked for, so that what is worse than the best stays.
+    No better labelling is looked for, so labellings that are worse than the best stay.
     """
 
     def __init__(self, problem: Prepared, effort: Effort) -> None:
@@ -150,7 +157,7 @@ class Narrowing:
         self._covered = any(a.relation in COVERED for a in problem.agreements)
 
     def above(self, objective: float) -> Prepared:
-        """The problem with −inf for labels that no labelling of at least ``objective`` nats has, as far as prices show.
+        """The problem with −inf for labels that, by the prices, no labelling of at least ``objective`` nats has.
 
         Agreement on different words, and rows, are left out, as in `relax`.
         """
@@ -164,7 +171,7 @@ class Narrowing:
 
 
 class _Bound(NamedTuple):
-    """A bound in nats of loss, with the sentences, groups and prices that give it."""
+    """A lower bound of the loss in nats, with the sentences, groups and prices that give it."""
 
     value: float
     chains: Chains
@@ -174,11 +181,19 @@ class _Bound(NamedTuple):
 
 @dataclass(eq=False)
 class _Relaxation:
-    """Prices of one document as they are learned, and the best labelling met on the way.
+    """The prices of one document as they are learned, and the best labelling met on the way.
 
-    ``best`` is the local optimum V; ``score`` is what ``labels`` (N,) score; ``effort`` counts the work. ``members``
-    (K, 6) are the memberships with a price above 0, as `memberships` lists them, but with a code for the span that does
-    not change with the list of spans. ``prices`` (K,) are theirs in nats, ``codes`` (K,) number and order them.
+    ``best``: the local optimum V, in nats
+    ``labels`` (N,): the best labelling
+    ``score``: its score
+    ``effort``: counts the work
+    ``state``: the agreements
+    ``members`` (K, 6): the memberships with a price above 0, as `memberships` lists them, with a code in column SPAN
+    ``prices`` (K,): their prices in nats
+    ``codes`` (K,): a number for each membership, rising
+    ``rounds``: the prices of each round of the proof
+
+    The code of a span (`_item_codes`) stays the same when the list of spans changes.
     """
 
     problem: Prepared
@@ -198,18 +213,18 @@ class _Relaxation:
 
     @property
     def upper(self) -> float:
-        """D: nats that the best labelling loses."""
+        """D: the loss of the best labelling, in nats."""
         return self.best - self.score.objective
 
     def learn_likely(self) -> None:
-        """Learns prices on likely spans, then on less likely ones, while there are many."""
+        """Learns prices on likely spans, then on less likely ones, as long as the likely spans are many."""
         limit, spans = LIKELY, MANY_SPANS
         while limit <= MOST_LIKELY and limit < self.upper and spans >= MANY_SPANS and not self.effort.spent:
             spans = self.learn(limit)
             limit *= WIDER
 
     def learn(self, limit: float) -> int:
-        """Learns prices on spans that lose at most ``limit`` nats; returns how many spans these are.
+        """Learns prices on spans that lose at most ``limit`` nats; returns the number of these spans.
 
         That proves nothing, since other spans are left out, but it finds better labellings.
         """
@@ -226,7 +241,7 @@ class _Relaxation:
         return found
 
     def prove(self, least_pruned: float) -> Relaxed:
-        """The bound over all spans that a better labelling can have, round by round: as it rises more are pruned."""
+        """The bound over all spans that a better labelling can have; each round prunes more spans by a higher bound."""
         if self.effort.spent and not len(self.prices):
             return Relaxed(self.problem, self.best, self.labels, self.score)
         spans = candidate_spans(self.problem, self.upper + ROUNDING)
@@ -257,7 +272,7 @@ class _Relaxation:
         return Relaxed(pruned, proven, self.labels, self.score, tuple(self.rounds))
 
     def _named(self) -> Prices:
-        """The prices so far, by span and key."""
+        """The present prices, by span and key."""
         count, types = len(self.problem) + 1, len(self.problem.labels.types)
         code = self.members[:, SPAN]
         place, kind = np.divmod(code, types)
@@ -271,7 +286,10 @@ class _Relaxation:
         return Prices(items, names, self.prices)
 
     def _near(self, bound: _Bound, span_loss: Floats) -> NDArray[np.bool_]:
-        """(M,) which spans have a price, or are likely under the prices and may need one. Of few spans, all."""
+        """(M,) mask of the spans that have a price, or are likely under the prices and may need one.
+
+        If there are few spans, all are marked.
+        """
         if len(span_loss) < TOO_MANY:
             return np.ones(len(span_loss), np.bool_)
         near = np.append(span_loss <= bound.value + LIKELY, np.zeros(len(self.problem), np.bool_))
@@ -279,7 +297,7 @@ class _Relaxation:
         return near[: len(span_loss)]
 
     def _members(self, spans: CandidateSpans, near: NDArray[np.bool_]) -> Ints:
-        """Memberships of the spans that ``near`` (M,) marks. The others have price 0, with which L is a bound too."""
+        """Memberships of the spans that ``near`` (M,) marks; the others have price 0, with which L is a bound too."""
         part = _part(spans, near)
         of_spans = memberships(self.state, part.start, part.end, part.type)
         of_spans[:, SPAN] = np.flatnonzero(near)[of_spans[:, SPAN]]
@@ -287,7 +305,7 @@ class _Relaxation:
         return np.concatenate([of_spans, outside_memberships(self.state, of_spans, undecided, len(spans))])
 
     def _start(self, spans: CandidateSpans) -> _Bound:
-        """The bound under the prices so far. Memberships without a price need not be listed: no term has them."""
+        """The bound under the present prices. Memberships without a price need not be listed: no term has them."""
         codes = self._item_codes(spans)
         place = np.minimum(np.searchsorted(codes, self.members[:, SPAN]), len(codes) - 1)
         undecided = np.append(np.ones(len(spans), np.bool_), _covered(spans, len(self.problem)))
@@ -297,18 +315,21 @@ class _Relaxation:
         return self._ascended(spans, members, 1)[0]
 
     def _raised(self, spans: CandidateSpans, members: Ints, steps: int) -> _Bound:
-        """At most ``steps`` steps of ascent; offers the labels met. The bound is inf where no labelling fits."""
+        """The bound after at most ``steps`` steps of ascent, inf if no labelling fits; offers the labels met."""
         bound, labels = self._ascended(spans, members, steps)
         if bound.value < np.inf:
             self._offer(bound.chains, labels)
         return bound
 
     def _ascended(self, spans: CandidateSpans, members: Ints, steps: int) -> tuple[_Bound, Labels]:
-        """The bound after at most ``steps`` steps from the prices so far, and its labels (N,); keeps the new prices."""
+        """The bound after at most ``steps`` steps from the present prices, and its labels (N,).
+
+        It keeps the new prices.
+        """
         kept, groups = _grouped(self.state, members)
         chains = chains_of(self.problem, spans)
         left_out = ~_covered(spans, len(self.problem))
-        # Where no span can be, words are left out in every labelling: a constant cost of spans of them elsewhere.
+        # Words that no span covers are left out in every labelling: a constant cost of spans of the same words.
         constant = left_out_costs(self.state, left_out, chains.start, chains.end, chains.kind)
         priced = chains._replace(inner=chains.inner - constant)
         named = members[kept]
@@ -321,7 +342,7 @@ class _Relaxation:
         return _Bound(ascent.numbers[BEST] - self._rounding(learned), priced, groups, learned), ascent.best_labels
 
     def _ascend(self, ascent: Ascent, steps: int) -> None:
-        """At most ``steps`` steps of ascent: fewer where the effort is spent, but never none."""
+        """Takes at most ``steps`` steps of ascent: fewer if the effort is spent, but at least one."""
         goes_on = True
         while goes_on:
             before = int(ascent.counters[LOOKED])
@@ -330,7 +351,7 @@ class _Relaxation:
             self.effort.work += int(ascent.counters[LOOKED]) - before
 
     def _rounding(self, prices: Floats) -> float:
-        """Nats that L may be off by rounding: every price is added to a sentence and taken off a group."""
+        """Largest rounding error of L in nats: every price is added to a sentence and taken off a group."""
         return RELATIVE_ROUNDING * (abs(self.best) + float(prices.sum()))
 
     def _offer(self, chains: Chains, labels: Labels) -> None:
@@ -339,14 +360,14 @@ class _Relaxation:
         reached = descend(descent, self.effort.remaining(UNLIMITED_WORK))
         finish(descent)
         self.effort.work += int(descent.work[0])
-        # Rows and other agreement lower the objective more, if anything. By rounding the best itself may seem better.
+        # Rows and other agreement can only lower the objective. By rounding, the best itself may seem better.
         if reached > self.score.objective and not np.array_equal(labels, self.labels):
             score = self.problem.score(labels)
             if score.objective > self.score.objective:
                 self.labels, self.score = labels, score
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
-        """(M,) nats that a labelling with each span loses at least; (N, L) one with each outside label."""
+        """(M,) lower bound of the loss of labellings with each span; (N, L) with each outside label; in nats."""
         charge = np.zeros(len(spans) + len(self.problem))
         np.add.at(charge, bound.groups.span, bound.prices)
         span_loss, outside_loss = chain_losses(bound.chains, charge)
@@ -358,7 +379,7 @@ class _Relaxation:
         return grown[: len(spans)] + span_loss, grown[len(spans) :, None] + outside_loss
 
     def _item_codes(self, spans: CandidateSpans) -> Ints:
-        """(M + N,) a code for each span, and for an outside label at each token, rising."""
+        """(M + N,) a code for each span, and for an outside label at each token; rising."""
         count, types = len(self.problem) + 1, len(self.problem.labels.types)
         of_spans = (spans.start * count + spans.end) * types + spans.type
         return np.append(of_spans, count * count * types + np.arange(len(self.problem)))
@@ -383,7 +404,7 @@ class _Relaxation:
 
 
 class _Unmoved(_Relaxation):
-    """Prices against a score that stays, whatever better labelling is met."""
+    """A relaxation whose score stays, whatever better labelling is met."""
 
     def _offer(self, chains: Chains, labels: Labels) -> None:
         del chains, labels
@@ -394,13 +415,16 @@ def _part(spans: CandidateSpans, kept: NDArray[np.bool_]) -> CandidateSpans:
 
 
 def _covered(spans: CandidateSpans, count: int) -> NDArray[np.bool_]:
-    """(N,) which tokens any of the spans holds."""
+    """(N,) mask of the tokens that at least one of ``spans`` holds."""
     opened = np.bincount(spans.start, minlength=count + 1) - np.bincount(spans.end, minlength=count + 1)
     return np.asarray(np.cumsum(opened)[:count] > 0)
 
 
 def _pruned(problem: Prepared, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Prepared:
-    """The problem with −inf where a label is neither outside and possible nor part of a span that is."""
+    """The problem with −inf for all labels except those of ``spans``, and outside labels that are possible.
+
+    ``outside`` (N, L) is a mask of the labels that are possible if they are outside labels.
+    """
     p = problem.potentials
     possible = outside & (problem.labels.type_of < 0)
     opening, inside = problem.labels.opening[spans.type], problem.labels.inside[spans.type]
@@ -414,7 +438,7 @@ def _pruned(problem: Prepared, spans: CandidateSpans, outside: NDArray[np.bool_]
 
 
 def chains_of(problem: Prepared, spans: CandidateSpans) -> Chains:
-    """The sentences of a problem as the kernels take them; outside labels and ``spans`` are what they may have."""
+    """The sentences of a problem as the kernels take them, with outside labels and ``spans`` as their choices."""
     p = problem.potentials
     start, end, kind = (np.ascontiguousarray(x).astype(np.int64) for x in (spans.start, spans.end, spans.type))
     first = np.searchsorted(start, np.arange(len(problem) + 1)).astype(np.int64)
@@ -423,7 +447,7 @@ def chains_of(problem: Prepared, spans: CandidateSpans) -> Chains:
 
 
 def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
-    """The memberships that can cost something, ordered, and their groups."""
+    """The memberships that can cost something, as indices in order, and their groups."""
     types = state.cost.shape[1]
     order = np.lexsort((members[:, ROLE], members[:, SLOT], members[:, GROUP]))
     order = order[_in_several_slots(members[order])]
@@ -433,7 +457,7 @@ def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
     held[number, ordered[:, ROLE]] = True
     price = _pair_prices(state, ordered[first, TABLE], ordered[first, WIDTH])
     price *= held[:, :, None] & held[:, None, :]
-    # A role that conflicts with no other role of its group needs no place in it.
+    # A role that conflicts with no other role of its group is left out of it.
     conflicting: NDArray[np.bool_] = np.any(price > 0, axis=2)
     useful: NDArray[np.bool_] = np.any(conflicting, axis=1)
     kept = conflicting[number, ordered[:, ROLE]]
@@ -441,7 +465,7 @@ def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
 
 
 def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
-    """(K,) does a membership's group, of memberships ordered by group and slot, have more than one slot?"""
+    """(K,) mask of the memberships whose group has several slots; they are ordered by group and slot."""
     _, first, number = np.unique(ordered[:, GROUP], return_index=True, return_inverse=True)
     several = np.zeros(len(first), np.bool_)
     several[number[ordered[:, SLOT] != ordered[first, SLOT][number]]] = True
@@ -449,8 +473,11 @@ def _in_several_slots(ordered: Ints) -> NDArray[np.bool_]:
 
 
 def _laid_out(members: Ints, price: Floats, conflicting: NDArray[np.bool_]) -> PricedGroups:
-    """Flat arrays of memberships that are ordered by group, slot and role; ``price`` (Q, R, R) and ``conflicting``
-    (Q, R) still have a place for every role."""
+    """Groups as flat arrays, of ``members`` ordered by group, slot and role.
+
+    ``price`` (Q, R, R) and ``conflicting`` (Q, R) still have a place for every role; the result only for those that
+    conflict.
+    """
     place = np.cumsum(conflicting, axis=1) - 1
     _, first, number = np.unique(members[:, GROUP], return_index=True, return_inverse=True)
     roles = conflicting.sum(axis=1)
@@ -465,8 +492,10 @@ def _laid_out(members: Ints, price: Floats, conflicting: NDArray[np.bool_]) -> P
 
 
 def _pair_prices(state: AgreementState, table: Ints, width: Ints) -> Floats:
-    """(Q, 2T + 1, 2T + 1) nats of each pair of slots by their roles, see `memberships`: T types of spans of the group's
-    words, T types of longer spans around them, and words left outside."""
+    """(Q, 2T + 1, 2T + 1) nats of each pair of slots by their roles, see `memberships`.
+
+    The roles are T types of spans of the group's words, T types of longer spans around them, and words left outside.
+    """
     types = state.cost.shape[1]
     prices = np.zeros((len(table), 2 * types + 1, 2 * types + 1))
     for a in range(len(state.table)):

@@ -1,18 +1,18 @@
-"""Rows alone, proven: a Lagrangian bound over linear rows, and a search over the labels that it leaves.
+"""Proofs for problems with rows: a Lagrangian bound over linear rows, and a search over the labels that it leaves.
 
 Let g_r(y) = Σ coefficient − bound be the excess of row r, and ρ_r its weight. For multipliers 0 ≤ λ_r ≤ ρ_r
 
     B(λ) = max_y [local(y) − Σ_r λ_r · g_r(y)]
 
-is one Viterbi pass: the rows' entries are added to the chain's labels and edges. Why it bounds every labelling from
-above: λ_r · g_r(y) ≤ ρ_r · max(0, g_r(y)) for such λ_r, so local(y) − penalty(y) ≤ local(y) − Σ_r λ_r · g_r(y) ≤ B(λ).
-Span agreement only costs more, so leaving it out keeps the bound. The same holds with y_t = l forced: a label whose
+is one Viterbi pass: the rows' entries are added to the scores of labels and edges. Why B(λ) is an upper bound of every
+labelling: λ_r · g_r(y) ≤ ρ_r · max(0, g_r(y)), so local(y) − penalty(y) ≤ local(y) − Σ_r λ_r · g_r(y) ≤ B(λ). Span
+agreement only adds costs, so the bound holds without it. The same is true with y_t = l forced: a label whose
 max-marginal under λ is below the incumbent's objective is in no better labelling (reduced-cost fixing).
 
-B is convex with subgradient −g(y*) at the maximiser y*; steps λ ← clip(λ + α · g(y*), 0, ρ) of Polyak's length
-α = s · (B − target) / ‖g‖² (Held, Wolfe & Crowder 1974) bring it down to the optimum of the linear relaxation. The
-labellings y* met on the way are candidates. Where the relaxation leaves a gap, limited discrepancy search over the
-labels that are left mostly closes it in a few nodes.
+B is convex with subgradient −g(y*) at the maximiser y*. Steps λ ← clip(λ + α · g(y*), 0, ρ) of Polyak's length α = s ·
+(B − target) / ‖g‖² (Held, Wolfe & Crowder 1974) bring it down to the optimum of the linear relaxation. The labellings
+y* met on the way are candidates. If a gap is left, limited discrepancy search over the remaining labels mostly closes
+it in a few nodes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from concord.workers.inference.search.discrepancy import discrepancy_search
 from concord.workers.inference.settings import DiscrepancySettings
 
 MOST_CELLS = 20_000_000
-"""Chains with more edges than this get no bound: the table takes 8 bytes an edge, twice."""
+"""Largest number of edges of a chain with a bound: its table takes 8 bytes an edge, twice."""
 
 ROUND = 50
 """Steps after which the best labelling met is scored."""
@@ -52,20 +52,21 @@ DUAL_PATIENCE = 8
 """Steps without a better bound after which the step length is halved."""
 
 GUESS = 10.0
-"""Nats between bound and target that step lengths assume as long as no labelling keeps the hard rows."""
+"""Gap between bound and target that step lengths assume while no labelling keeps the hard rows, in nats."""
 
 ROUND_STEPS = 200
-"""Subgradient steps a round; the next round has the search's labelling as its target."""
+"""Subgradient steps a round; the target of the next round is the labelling that the search finds."""
 
 LEAST_STEP = 1e-4
-"""The least share s of Polyak's length that is worth a step."""
+"""Smallest fraction s of Polyak's length that is worth a step."""
 
 
 def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
-    """Improves the search's incumbent; returns nats that no labelling of its problem exceeds, −inf: infeasible.
+    """Improves the search's incumbent; returns an upper bound of all labellings in nats, −inf if there is none.
 
-    Twice: a bound, then a tree search of at most ``nodes`` nodes over the labels that it leaves. Ends where bound and
-    incumbent are within ``tolerance`` nats, or the budget is spent. Work: a unit a subgradient step or node.
+    It makes two rounds, each of a bound and a tree search of at most ``nodes`` nodes over the labels that the bound
+    leaves. It ends when bound and incumbent are within ``tolerance`` nats, or when the budget is spent. Work: a unit
+    for each subgradient step or node.
     """
     problem = search.problem
     allowed, bound = np.isfinite(problem.potentials.unary), search.top
@@ -73,7 +74,7 @@ def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
         dual = dual_bound(problem, allowed, search.labels, steps=ROUND_STEPS, tolerance=tolerance)
         search.work += dual.steps
         search.offer(dual.labels)
-        # What is not allowed any more scores no more than the labelling that ruled it out.
+        # Labellings that are not allowed any more score at most as much as the labelling that ruled them out.
         bound, allowed = min(bound, max(dual.bound, search.objective)), dual.allowed
         if bound - search.objective <= tolerance or search.spent:
             return bound
@@ -83,7 +84,9 @@ def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
 
 
 def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
-    """Searches the ``allowed`` labels (N, L); is the incumbent now proven to be the best of them?"""
+    """Searches the labellings with ``allowed`` (N, L) labels; returns whether the incumbent is proven as good as all of
+    them.
+    """
     p = search.problem.potentials
     left = replace(
         search.problem,
@@ -97,10 +100,13 @@ def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
 
 
 class DualBound(NamedTuple):
-    """``bound``: nats that no allowed labelling exceeds; ``allowed`` (N, L): labels of better labellings.
+    """An upper bound of labellings, and the labels that it leaves.
 
-    ``labels`` (N,) is the best labelling known, by `Problem.score`; ``steps`` how many were taken;
-    ``multipliers`` (R,) those of the bound.
+    ``bound``: nats; no allowed labelling scores more
+    ``allowed`` (N, L): mask of the labels that a better labelling may have
+    ``labels`` (N,): the best labelling known, by `Problem.score`
+    ``steps``: number of steps taken
+    ``multipliers`` (R,): the multipliers of the bound
     """
 
     bound: float
@@ -115,7 +121,7 @@ LEAST, LENGTH = range(2)
 
 
 class _Dual(NamedTuple):
-    """State of the bound, for R rows with M entries.
+    """State of the bound: R rows with M entries.
 
     ``chain``: the document's, with a matrix for each token; it carries the multipliers ``now``
     ``pointer`` (R + 1,), ``position`` (M,), ``previous`` (M,), ``label`` (M,), ``coefficient`` (M,): the rows' entries
@@ -145,11 +151,11 @@ class _Dual(NamedTuple):
 def dual_bound(
     problem: Problem, allowed: NDArray[np.bool_], labels: Labels, *, steps: int, tolerance: float, least: float = np.inf
 ) -> DualBound:
-    """Lowers the bound of labellings with ``allowed`` (N, L) labels by ``steps`` at most.
+    """An upper bound of labellings with ``allowed`` (N, L) labels, lowered by at most ``steps`` steps.
 
-    ``labels`` (N,) is the incumbent. Labels of labellings that score at least ``least`` nats stay
-    allowed, also where the incumbent is better. Ends early where bound and incumbent meet within
-    ``tolerance`` nats. Where the lattice is too large nothing is done: the bound is inf.
+    ``labels`` (N,) is the incumbent. Labels of labellings that score at least ``least`` nats stay allowed, even if the
+    incumbent is better. It ends early if bound and incumbent meet within ``tolerance`` nats. If there are no rows or no
+    tokens, or the chain is too large, nothing is done and the bound is inf.
     """
     count, width = allowed.shape
     if not len(problem.rows) or not count or count * width * width > MOST_CELLS:
@@ -191,7 +197,7 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
 
 
 def _best_with(dual: _Dual) -> Floats:
-    """(N, L) B(λ) of labellings with y_t = l, for the best λ."""
+    """(N, L) B(λ) of labellings with y_t = l in nats, for the best λ."""
     _move(dual, dual.best)
     through: Floats = dual.chain.unary + messages_before(dual.chain, BEST) + messages_after(dual.chain, BEST)
     top = through.max(axis=1, keepdims=True)
@@ -201,7 +207,7 @@ def _best_with(dual: _Dual) -> Floats:
 
 @kernel
 def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) -> None:
-    """Subgradient steps in place; ``found`` (N,) gets the labelling that costs least by rows alone."""
+    """Takes subgradient steps in place; ``found`` (N,) gets the best labelling met by local score and rows alone."""
     excess = np.empty(len(dual.limit))
     wanted = np.empty(len(dual.limit))
     best_value = -np.inf
@@ -246,7 +252,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
 
 @kernel_in_place
 def _move(dual: _Dual, wanted: Floats) -> None:
-    """Makes the multipliers ``wanted`` (R,)."""
+    """Changes the multipliers to ``wanted`` (R,), and the scores with them."""
     for r in range(len(wanted)):
         change = wanted[r] - dual.now[r]
         if change == 0.0:

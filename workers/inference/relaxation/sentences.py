@@ -1,15 +1,15 @@
 """Kernels of sentences over candidate spans: the best labelling under charges, and each span's max-marginal loss.
 
-A labelling of a sentence is a path through candidate spans and outside labels. With a charge θ_i on each span i and
-each outside label at a token, a semi-Markov Viterbi recursion (Sarawagi & Cohen 2004) over ends of spans gives the best
-charged score exactly:
+A labelling of a sentence is a path through candidate spans and outside labels. With a charge θ_i on each span i, and on
+the outside label at each token, a semi-Markov Viterbi recursion (Sarawagi & Cohen 2004) over ends of spans gives the
+best charged score exactly:
 
     reached[t, l] = max over spans i that end with label l at t: enter(start_i, opening_i) + inner_i − θ_i,
                     or, for an outside label l: enter(t, l) + unary[t, l] − θ_{t},
     enter(t, l)   = max over l' that l does not continue: reached[t − 1, l'] + transition[l', l]; 0 at a start.
 
-Invariant: reached[t, l] is the best charged score of the sentence's tokens up to t, of all paths on which no span
-crosses t + 1 and whose last label is l.
+Invariant: reached[t, l] is the best charged score of the sentence's tokens up to t, over all paths with last label l on
+which no span crosses t + 1.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ from concord.workers.inference.core.agreement import Codec
 class Chains(NamedTuple):
     """The sentences of a document with M candidate spans, ordered by start.
 
-    ``bounds`` (S + 1,) are the sentences' first tokens; the spans that start at t are ``first[t]:first[t + 1]`` (N +
-    1,). ``inner`` (M,) is the score in nats of a span's labels and the transitions between them, ``last`` (M,) its last
-    label.
+    ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats
+    ``codec``: the spans that labels encode
+    ``bounds`` (S + 1,): first token of each sentence, then N
+    ``first`` (N + 1,): the spans that start at t are ``first[t]:first[t + 1]``
+    ``start``, ``end``, ``kind`` (M,): start, exclusive end and type of each span
+    ``inner`` (M,): score of a span's labels and the transitions between them, in nats
+    ``last`` (M,): last label of each span
     """
 
     unary: Floats
@@ -46,10 +50,12 @@ class Chains(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Tables of the recursion: ``reached`` (N, L), and the choices behind it.
+    """Tables of the recursion.
 
-    ``from_span`` (N, L) is the span that ends there, −1 for an outside label, whose predecessor is ``from_label``
-    (N, L). ``entered`` (T,) holds enter(t, opening) of each type at the current token.
+    ``reached`` (N, L): the scores of the module's recursion, in nats
+    ``from_span`` (N, L): the span that ends there; −1 for an outside label
+    ``from_label`` (N, L): the label before an outside label
+    ``entered`` (T,): enter(t, opening) of each type at the current token, in nats
     """
 
     reached: Floats
@@ -62,7 +68,7 @@ class Lattice(NamedTuple):
 def inner_scores(
     unary: Floats, transition: Floats, codec: Codec, start: Ints, end: Ints, kind: Ints
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """(M,) nats of each span from its first label to its last, and (M,) that last label."""
+    """(M,) score of each span's labels and the transitions between them in nats, and (M,) its last label."""
     inner = np.empty(len(start))
     last = np.empty(len(start), np.int64)
     for i in range(len(start)):
@@ -78,7 +84,7 @@ def inner_scores(
 
 @kernel
 def lattice_for(chains: Chains) -> Lattice:
-    """Tables for all sentences, not filled."""
+    """Unfilled tables for all sentences."""
     shape = chains.unary.shape
     backward = np.empty(shape, np.int64), np.empty(shape, np.int64)
     return Lattice(np.empty(shape), *backward, np.empty(len(chains.codec.opening)))
@@ -86,9 +92,9 @@ def lattice_for(chains: Chains) -> Lattice:
 
 @kernel_in_place
 def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> float:
-    """The best charged score of sentence s in nats, −inf where no path exists; `trace_sentence` gives its labels.
+    """The best charged score of sentence s in nats, −inf if no path exists; `trace_sentence` gives its labels.
 
-    ``charge`` (M + N,) are the nats that each span, and an outside label at each token, is charged.
+    ``charge`` (M + N,) are the nats charged for each span, and for an outside label at each token.
     """
     reached = lattice.reached
     outside = chains.codec.outside
@@ -119,7 +125,7 @@ def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> 
 
 @kernel_in_place
 def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.bool_], labels: Labels) -> None:
-    """Marks spans and outside labels of the best labelling in ``taken`` (M + N,) and writes its labels (N,)."""
+    """Marks the spans and outside labels of the best labelling in ``taken`` (M + N,), and writes its labels (N,)."""
     t = chains.bounds[s + 1] - 1
     label = int(np.argmax(lattice.reached[t]))
     while t >= chains.bounds[s]:
@@ -153,9 +159,9 @@ def _enter(chains: Chains, reached: Floats, t: int, label: int) -> tuple[float, 
 
 @kernel
 def chain_losses(chains: Chains, charge: Floats) -> tuple[Floats, Floats]:
-    """(M,) nats that the best path of a sentence with each span is below the best path; (N, L) with each outside label.
+    """(M,) nats by which the best path with each span is below the best path; (N, L) the same with each outside label.
 
-    Charges are taken off on both sides. inf for labels that are not outside, and where there is no such path.
+    Both paths are charged. The loss is inf for labels that are not outside, and if there is no such path.
     """
     count, width = chains.unary.shape
     lattice, remaining = lattice_for(chains), np.zeros((count, width))

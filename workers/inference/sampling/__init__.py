@@ -1,1 +1,1 @@
-"""Gibbs sampling with annealing, and the settling of what it leaves."""
+"""Annealed Gibbs sampling, and the local search that closes a run."""

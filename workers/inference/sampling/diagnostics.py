@@ -1,4 +1,4 @@
-"""Has a Markov chain mixed? Split R̂ and effective sample size of sampled traces."""
+"""Convergence of Markov chains: split R̂ and effective sample size of sampled traces."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from concord.workers.inference.settings import GibbsSettings
 
 
 class Diagnostic(NamedTuple):
-    """Of several chains at one temperature, over the objective after each sweep.
+    """Convergence of several chains at one temperature, measured on the objective after each sweep.
 
-    ``split_rhat`` near 1 (below 1.05, say) means that halves of chains and different chains agree;
-    ``effective_samples`` is how many independent draws the sweeps are worth; ``flips`` is the mean
-    number of labels changed in a sweep, ``best`` the best objective seen, in nats. ``objective``
-    (chains, sweeps) is what the chains were at after each sweep, the first half included.
+    ``split_rhat``: potential scale reduction; near 1 (below 1.05, say), halves of chains and different chains agree
+    ``effective_samples``: number of independent draws that the sweeps are worth
+    ``flips``: mean number of labels changed in a sweep
+    ``best``: best objective seen, in nats
+    ``objective`` (chains, sweeps): objective of each chain after each sweep, in nats, the first half included
     """
 
     split_rhat: float
@@ -30,10 +31,10 @@ class Diagnostic(NamedTuple):
 
 
 def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, chains: int = 4) -> Diagnostic:
-    """Runs ``chains`` chains from random labellings without cooling, the first half being thrown away.
+    """Runs ``chains`` chains from random labellings at a constant temperature; their first halves are not measured.
 
-    The sweeps are those of `gibbs.solve`, which makes the costlier moves in some of them only. Raises
-    `ValueError` for fewer than eight sweeps.
+    The sweeps are those of `gibbs.solve`, which makes the costlier moves in some sweeps only. Raises `ValueError` for
+    fewer than eight sweeps.
     """
     prepared = Prepared.of(problem)
     steady = config.model_copy(update={"cooling": "none"})
@@ -50,9 +51,9 @@ def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generato
 
 
 def split_rhat(traces: Floats) -> float:
-    """Potential scale reduction of half chains; ``traces`` is (chains, sweeps). Gelman et al. (2013) §11.4.
+    """Potential scale reduction of the half chains of ``traces`` (chains, sweeps): Gelman et al. (2013) §11.4.
 
-    1 where nothing varies. Raises `ValueError` for fewer than four sweeps.
+    It is 1 if nothing varies. Raises `ValueError` for fewer than four sweeps.
     """
     half = traces.shape[1] // 2
     if half < 2:
@@ -66,7 +67,10 @@ def split_rhat(traces: Floats) -> float:
 
 
 def effective_samples(traces: Floats) -> float:
-    """Independent draws that (chains, sweeps) correlated ones are worth: Geyer (1992), initial positive pairs."""
+    """Number of independent draws that correlated ``traces`` (chains, sweeps) are worth.
+
+    The autocorrelations are summed over their initial positive pairs: Geyer (1992).
+    """
     chains, sweeps = traces.shape
     centred = traces - traces.mean(axis=1, keepdims=True)
     variance = float((centred**2).mean())

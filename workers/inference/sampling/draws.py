@@ -1,9 +1,9 @@
-"""Random draws of a Gibbs chain, most of which are decided by a bound before anything is computed.
+"""Random draws of a Gibbs chain; a bound decides most of them before any weight is computed.
 
-A site with the labels now (gain 0, weight 1) and other choices c of gain g_c nats, at temperature τ, keeps its labels
-with probability 1 / (1 + M), M = Σ_c exp(g_c / τ). If M ≤ B is known, then M / (1 + M) ≤ B / (1 + B), so a uniform draw
-U ≥ B / (1 + B) keeps them whatever M is. The labels now own the upper end of [0, 1), so that this is exact: the draw
-chooses the same with the bound as without it.
+A site keeps its labels (gain 0, weight 1) against other choices c with a gain of g_c nats, at temperature τ, with
+probability 1 / (1 + M), where M = Σ_c exp(g_c / τ). If M ≤ B is known, then M / (1 + M) ≤ B / (1 + B), so a uniform
+draw U ≥ B / (1 + B) keeps the labels, whatever M is. The present labels own the upper end of [0, 1), which makes this
+exact: a draw chooses the same with the bound as without it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.sampling.state import STATE
 
 CERTAIN_TEMPERATURES = 40.0
-"""Temperatures: a choice that is so far below the labels now is less likely than a 53-bit uniform can show."""
+"""Loss, in temperatures, from which a choice is taken as impossible: a 53-bit uniform cannot show its probability."""
 
 NEGLIGIBLE = np.exp(-CERTAIN_TEMPERATURES)
 
 LARGEST_EXPONENT = 600.0
-"""Keeps bounds on weights finite; no draw is above one of this size."""
+"""Largest exponent of a bound on weights, so that it stays finite; no draw is above a bound of this size."""
 
 
 @inner_in_place
 def uniform(counters: NDArray[np.uint64]) -> float:
-    """A uniform number in (0, 1): splitmix64 over the chain's own counter."""
+    """A uniform number in (0, 1), by splitmix64 over the chain's own counter."""
     counters[STATE] += np.uint64(0x9E3779B97F4A7C15)
     z = counters[STATE]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -37,12 +37,12 @@ def uniform(counters: NDArray[np.uint64]) -> float:
 
 @inner_in_place
 def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> float:
-    """A uniform draw in (0, 1), or 2 where the site keeps its labels for certain.
+    """A uniform draw in (0, 1), or 2 if the site keeps its labels for certain.
 
-    ``exponent`` bounds g_c / τ of every other choice c: its best local gain, plus all penalties that a change could
-    save, which are those of all rows and of the spans at the site, over the temperature. So the other choices
-    together have a mass of at most B = (choices − 1) · exp(exponent). Without a draw where B is below what a
-    uniform can show; a draw U ≥ B is 2 as well, since B ≥ B / (1 + B).
+    ``exponent`` is an upper bound on g_c / τ of every other choice c: the best local gain at the site, plus the
+    penalties that a change could save (those of all rows and of the spans at the site), over the temperature. So the
+    total weight of the other choices is at most B = (choices − 1) · exp(exponent). If B is smaller than a uniform can
+    show, nothing is drawn. A draw U ≥ B also returns 2, since B ≥ B / (1 + B).
     """
     if exponent < -CERTAIN_TEMPERATURES:
         return 2.0
@@ -54,20 +54,20 @@ def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> 
 
 @inner_in_place
 def decided(draw: float, mass: float) -> bool:
-    """Is ``draw`` ≥ B / (1 + B) for B = ``mass``, so that it keeps the labels now?"""
+    """Does ``draw`` keep the present labels, because it is at least B / (1 + B) for B = ``mass``?"""
     return draw * (1.0 + mass) >= mass
 
 
 @inner_in_place
 def weigh(gain: Floats, saved: float, temperature: float, weight: Floats) -> None:
-    """Writes exp((gain + saved) / τ): a bound on each option's weight if it saves at most ``saved`` nats."""
+    """Writes exp((gain + saved) / τ): an upper bound on each option's weight if it saves at most ``saved`` nats."""
     for c in range(len(gain)):
         weight[c] = np.exp(min((gain[c] + saved) / temperature, LARGEST_EXPONENT))
 
 
 @inner_in_place
 def likeliest(weight: Floats, tried: NDArray[np.bool_]) -> int:
-    """The option of most weight among those not tried, −1 where all are less likely than a uniform can show."""
+    """The untried option with the greatest weight; −1 if all of them are less likely than a uniform can show."""
     found, most = -1, NEGLIGIBLE
     for c in range(len(weight)):
         if not tried[c] and weight[c] > most:
@@ -77,9 +77,9 @@ def likeliest(weight: Floats, tried: NDArray[np.bool_]) -> int:
 
 @inner_in_place
 def choose(gain: Floats, tried: NDArray[np.bool_], current: int, draw: float, temperature: float) -> int:
-    """The option that a draw chooses among those that are tried, the current one included.
+    """The option that ``draw`` chooses among the tried ones, which include the current one.
 
-    The others own the lower part of [0, 1), so that a draw above the bound on their mass keeps the current one.
+    The other options own the lower part of [0, 1), so a draw above the bound on their mass keeps the current one.
     """
     top, mass, reached = gain[current], 0.0, 0.0
     for c in range(len(gain)):

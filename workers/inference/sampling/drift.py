@@ -1,4 +1,7 @@
-"""A chain's running sums against the score of its labels: a move that counts twice moves every draw after it."""
+"""A check of a chain's running sums against the score of its labels.
+
+A move that is counted wrongly once shifts every later draw, so a difference is an error of the sampler.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from concord.workers.inference.sampling.state import FLIPS, NOW, SUMMED, Chain
 
 
 class DriftError(RuntimeError):
-    """A chain lost count of what its labels score: a fault of the sampler, whatever the document."""
+    """A chain's running score is not the score of its labels: a fault of the sampler, not of the document."""
 
 
 def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: Score | None = None) -> None:
-    """Compares a chain's running score with `Problem.score` of its labels, ``hard_weight`` nats for infinite costs.
+    """Compares a chain's running score with the `Problem.score` of its labels.
 
-    ``known`` is the score of its labels where that is known. Raises `DriftError` where they differ by more than the
-    rounding of all that was summed.
+    Infinite costs count as ``hard_weight`` nats. ``known`` is the score of the labels, if it was computed before.
+    Raises `DriftError` if the two differ by more than the rounding errors of all sums.
     """
     if known is None or known.objective == -np.inf:
         known = problem.relaxed(hard_weight).score(chain.at.labels)
@@ -34,7 +37,7 @@ def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: S
 
 
 def _rounding(chain: Chain, rows: LinearRows) -> float:
-    """Nats that sums of floats may be off: a share of all that was added, terms of the chain and of rows included."""
+    """Largest rounding error of the running score, in nats: of its changes, of the chain's terms and of the rows."""
     at = chain.at
     passes = 1.0 + int(chain.counters[FLIPS]) / max(1, len(at.labels))
     by_rows = passes * float((chain.rows.weight * rows.slack)[~rows.summed_exactly].sum())

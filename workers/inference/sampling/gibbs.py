@@ -1,22 +1,22 @@
 """Annealed Gibbs sampling over a whole document: Finkel, Grenager & Manning (2005) §2 and §6.
 
-The chain's distribution is p(y) ∝ exp(objective(y) / τ) over labellings, τ falling linearly from the start temperature
+The chain's distribution is p(y) ∝ exp(objective(y) / τ) over labellings; τ falls linearly from the start temperature
 towards 0. One sweep visits every token and resamples
 
 - its label from p(y_t | all others) (eq. 1, 2, 4 and 7);
-- each slot that starts there (tokens that the local model could see as a span), over {no span, one span of each
-  type}: a span of several tokens cannot change its type one label at a time;
-- at some sweeps, it and its neighbour together: so the first token of a span moves, which it cannot alone, since what
-  follows would continue nothing;
+- each slot that starts there, over {no span, one span of each type}: a slot holds several tokens that the local model
+  could see as a span, and such a span cannot change its type one label at a time;
+- at some sweeps, the labels of the token and the next one together: so the first token of a span can move, which it
+  cannot do alone, because the next token would continue nothing;
 - at some sweeps, all occurrences of the same words over the types at once (`group_move`).
 
-Invariant: each step draws from p restricted to a set of labellings that depends only on what the step leaves as it is,
-so it is the same set from each of its members. Hence each step keeps p, at a constant τ. The answer is the best
-labelling seen; its bound is the local optimum V.
+Invariant: each step draws from p restricted to a set of labellings. This set depends only on the labels that the step
+leaves unchanged, so every member leads to the same set. Hence each step keeps p, at a constant τ. The answer is the
+best labelling seen; its bound is the local optimum V.
 
-Most sites are certain. The mass of all other labels is bounded from the local margin and from what the labels at the
-site cost now, which is cached until their words are labelled otherwise somewhere (`memory`); where a uniform draw falls
-above that bound nothing can change, and nothing more is computed (`draws`). This is exact, not an approximation.
+Most sites keep their labels. The weight of all other labels is bounded by the local margin and the present cost of the
+labels at the site, which is cached until the counts that it was read from change (`memory`). If a uniform draw falls
+above that bound, the labels stay and nothing else is computed (`draws`). This is exact, not an approximation.
 """
 
 from __future__ import annotations
@@ -46,11 +46,17 @@ from concord.workers.inference.sampling.sweep import anneal, random_labels
 from concord.workers.inference.settings import GibbsSettings
 
 STEPS_A_LOOK = 2_000_000
-"""Steps of work between looks at the clock: some tens of milliseconds."""
+"""Units of work between looks at the clock: some tens of milliseconds."""
 
 
 class Trace(NamedTuple):
-    """What a chain did: objective after each sweep (nats), labels flipped, best labels and score."""
+    """The course of one chain.
+
+    ``objective`` (sweeps,): objective after each sweep, in nats
+    ``flips``: number of labels changed
+    ``best`` (N,): best labels seen
+    ``best_objective``: objective of the best labels, in nats
+    """
 
     objective: Floats
     flips: int
@@ -66,12 +72,12 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Runs ``config.chains`` annealed chains; the best labelling any of them saw is settled and returned.
+    """The best labelling that ``config.chains`` annealed chains saw, settled by local search.
 
-    The first chain starts at ``incumbent``, or as ``config.start`` says; the others at random. Work
-    is counted in labels, spans and occurrences visited; where the budget sets no limit, ``config.work`` does.
-    The bound is the local optimum, so a labelling without penalty at that optimum is proven, and where
-    Viterbi's is that nothing is sampled. Raises `DriftError`, of whatever problem, where the sampler is at fault.
+    The first chain starts at ``incumbent``, or as ``config.start`` says; the others start at random. Work is the number
+    of labels, spans and occurrences visited; where the budget sets no limit, ``config.work`` does. The bound is the
+    local optimum V, so a labelling that scores V is proven; if the incumbent does at the start, nothing is sampled.
+    Raises `DriftError` if the sampler is at fault.
     """
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.closed:
@@ -88,14 +94,17 @@ def solve(
 
 
 def _first(search: Search, config: GibbsSettings, incumbent: Labels | None) -> Labels | None:
-    """Where the first chain starts; an incumbent that the potentials forbid has no score to start from."""
+    """The labels at which the first chain starts; None for random ones.
+
+    An incumbent that the potentials forbid is not used: it has no finite score to start from.
+    """
     if incumbent is not None and np.isfinite(search.problem.potentials.score(incumbent)):
         return incumbent
     return search.viterbi if config.start == "viterbi" else None
 
 
 def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
-    """All sweeps of a chain, or as many as the budget allows; offers the best labels seen. Raises `DriftError`."""
+    """Runs all sweeps of a chain, or as many as the budget allows, and offers the best labels. Raises `DriftError`."""
     before, sweep = search.work, 0
     while sweep < config.sweeps and not search.spent:
         last = min(config.sweeps, sweep - sweep % config.sweeps_a_check + config.sweeps_a_check)
@@ -109,7 +118,7 @@ def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
 
 
 def _known(search: Search, labels: Labels) -> Score | None:
-    """The score of labels (N,) that were scored already."""
+    """The score of ``labels`` (N,) if they are the incumbent or the Viterbi labels; otherwise None."""
     if np.array_equal(labels, search.labels):
         return search.score
     return search.problem.first if np.array_equal(labels, search.viterbi) else None
@@ -124,7 +133,7 @@ def _temperatures(config: GibbsSettings, steps: range) -> Floats:
 def new_chain(
     problem: Prepared, sites: Sites, *, hard_weight: float, rng: np.random.Generator, start: Labels | None
 ) -> Chain:
-    """A chain at ``start`` (N,), or at a random possible labelling where that is None.
+    """A chain at the labels ``start`` (N,), or at a random possible labelling if that is None.
 
     ``hard_weight`` nats stand for infinite costs.
     """
@@ -160,7 +169,7 @@ def new_chain(
 
 
 def _slots(places: Ints, count: int) -> Slots:
-    """Those of the ``places`` (M, 2) of a document of ``count`` tokens that no single label can fill."""
+    """The slots of a document of ``count`` tokens: those of ``places`` (M, 2) with several tokens."""
     longer = places[places[:, 1] - places[:, 0] > 1]
     return Slots(
         pointer=np.searchsorted(longer[:, 0], np.arange(count + 1)).astype(np.int64),
@@ -173,7 +182,10 @@ def _slots(places: Ints, count: int) -> Slots:
 def sample(
     problem: Problem, *, config: GibbsSettings, rng: np.random.Generator, start: Labels | None = None
 ) -> tuple[Trace, Floats]:
-    """One chain with its trace, and how often each token had each label after a sweep (N, L). Raises `DriftError`."""
+    """One chain: its trace, and how often each token had each label, as a fraction of the sweeps (N, L).
+
+    Raises `DriftError` if the sampler is at fault.
+    """
     prepared = Prepared.of(problem)
     sites = sites_of(prepared, config.slot_loss)
     chain = new_chain(prepared, sites, hard_weight=config.hard_weight, rng=rng, start=start)

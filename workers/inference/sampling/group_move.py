@@ -22,12 +22,13 @@ from concord.workers.inference.sampling.state import ROWS, SPANS, Chain, advance
 def resample_group(chain: Chain, group: int, temperature: float) -> None:
     """Resamples occurrences of the same words together: all get one type or, in some groups, all are left out.
 
-    A step takes all occurrences of the group, or a random half of them, and drops those that are neither one span nor,
-    where that is a choice, left out. If the rest agree now, it draws one of the joint choices (each type; left out)
-    from their conditional distribution given all other labels; otherwise it does nothing.
+    A step takes all occurrences of the group, or a random half of them, and passes over those that cannot join: an
+    occurrence has to be one span or, if the group may be left out, outside. If the others agree now, the step draws one
+    of the joint choices (each type; left out) from their conditional distribution given all other labels. Otherwise it
+    does nothing.
 
     Detailed balance: the random half does not depend on the labels, and occurrences that may be left out do not
-    overlap, so each of the joint choices, once made, gives the same set of choices again.
+    overlap. So each joint choice, once made, gives the same set of choices again.
     """
     at, numbers, scratch = chain.at, chain.numbers, chain.scratch
     count_work(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
@@ -75,11 +76,11 @@ def resample_group(chain: Chain, group: int, temperature: float) -> None:
 def _agreeing(
     at: Labelling, groups: Groups, group: int, counters: NDArray[np.uint64], members: Ints
 ) -> tuple[int, int]:
-    """Writes to ``members`` the occurrences that a step takes; returns their number, and the choice that they share.
+    """Writes the occurrences that a step takes to ``members``; returns their number and their common choice.
 
-    The choice is a type, or the number of types where all are left out; the number is 0 where they disagree. An
-    occurrence that is neither a span nor left out (part of a longer span, say), or is left out where the group may not
-    be, is passed over.
+    The choice is a type, or the number of types if all are left out. The number is 0 if the occurrences disagree. An
+    occurrence is passed over if it is neither one span nor left out (part of a longer span, say), or if it is left out
+    in a group that may not be.
     """
     type_of, types = at.codec.type_of, len(at.codec.opening)
     count, current = 0, -1
@@ -114,7 +115,7 @@ def _left_out(at: Labelling, first: int, last: int) -> bool:
 
 @inner_in_place
 def _write_group(rows: RowState, at: Labelling, members: Ints, choice: int, option: Labels) -> float:
-    """Makes all members spans of one type, or leaves them out; returns the growth of the rows' penalty in nats."""
+    """Makes each member a span of the chosen type, or leaves it out; returns the growth of the row penalty in nats."""
     codec = at.codec
     grown = 0.0
     for m in range(len(members)):
@@ -128,7 +129,7 @@ def _write_group(rows: RowState, at: Labelling, members: Ints, choice: int, opti
 
 @inner_in_place
 def _group_local(at: Labelling, members: Ints) -> float:
-    """Local score of the members as they are labelled now, transitions to what is beside them included."""
+    """Local score of the members' present labels in nats, with the transitions to their neighbours."""
     total, done = 0.0, -1
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]
@@ -143,7 +144,7 @@ def _group_local(at: Labelling, members: Ints) -> float:
 
 @inner_in_place
 def _count_group(spans: AgreementState, at: Labelling, members: Ints, change: int) -> None:
-    """Counts the members' labels in (``change`` 1) or out (−1)."""
+    """Adds the members' labels to the counts (``change`` 1) or takes them out (−1)."""
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]
         count_labels(spans, at.codec, at.labels, first, last, change)
@@ -151,14 +152,14 @@ def _count_group(spans: AgreementState, at: Labelling, members: Ints, change: in
 
 @inner_in_place
 def _forget_group(chain: Chain, members: Ints) -> None:
-    """Forgets every cached cost that was read from counts of the members as they are labelled now."""
+    """Forgets every cached cost that was read from counts of the members' present labels."""
     for m in range(len(members)):
         forget_readers(chain.readers, chain.spans, chain.at, chain.cost_bound, members[m, 0], members[m, 1])
 
 
 @inner_in_place
 def _group_cost(spans: AgreementState, at: Labelling, members: Ints) -> float:
-    """Nats that the members cost each other and what is counted; they themselves must not be, see `labels_cost`."""
+    """Nats that the uncounted members cost, with each other and with what is counted, see `labels_cost`."""
     total = 0.0
     for m in range(len(members)):
         first, last = members[m, 0], members[m, 1]

@@ -1,4 +1,4 @@
-"""The labels of a Gibbs chain as they are now: which spans they make, and what they score locally."""
+"""The present labels of a Gibbs chain: the spans that they make, and their local score."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from concord.workers.inference.core.agreement import Codec
 
 
 class Labelling(NamedTuple):
-    """The labels (N,) of a chain now, and what scores them locally."""
+    """The present labels of a chain, with the local scores.
+
+    ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats
+    ``labels`` (N,): the present labels
+    ``codec``: the spans that labels encode
+    """
 
     unary: Floats
     transition: Floats
@@ -21,7 +26,7 @@ class Labelling(NamedTuple):
 
 @inner_in_place
 def local_score(at: Labelling, first: int, last: int, option: Labels) -> float:
-    """Local score of ``option`` at ``first:last``, transitions to both neighbours included."""
+    """Local score of the labels ``option`` at ``first:last`` in nats, with the transitions to both neighbours."""
     total = 0.0
     for i in range(last - first):
         t = first + i
@@ -50,7 +55,7 @@ def is_span(at: Labelling, start: int, end: int) -> bool:
 
 @inner_in_place
 def region(at: Labelling, first: int, last: int) -> tuple[int, int]:
-    """The smallest part around ``first:last`` that no span crosses, whatever its labels."""
+    """The smallest range around ``first:last`` that no span crosses, whatever labels ``first:last`` gets."""
     codec, labels = at.codec, at.labels
     low = first
     if not codec.opens_sentence[low] and codec.type_of[labels[low - 1]] >= 0:

@@ -1,8 +1,9 @@
-"""Cache invalidation: which cached costs were computed from the counts of which keys.
+"""Invalidation of cached costs: each one is listed under the keys of the counts that it was computed from.
 
-A cost that is computed at a token is noted under every key whose counts it was read from, and is stale when one of
-these counts changes. Invariant: under a key stand exactly the tokens that read it since it last changed, for marking
-them stale removes them. So invalidation takes no more time than computing did, however often the words occur.
+A cost that is computed at a token is noted under every key whose counts were read, and becomes stale when one of these
+counts changes. Invariant: the tokens listed under a key are exactly those that read it since its count last changed,
+because marking them stale removes them. So invalidating takes no more time than computing did, however often the words
+occur.
 """
 
 from __future__ import annotations
@@ -22,17 +23,23 @@ from concord.workers.inference.sampling.labelling import Labelling, region
 UNKNOWN = np.inf
 
 LABELLED, AROUND = 0, 1
-"""What is read of a key: the count of spans that have it; that of longer spans around it and occurrences left out."""
+"""The two counts of a key: spans that have it (LABELLED); longer spans around it, and occurrences left out (AROUND)."""
 
 
 class Readers(NamedTuple):
-    """For G key tables, K keys of widths up to W and N tokens, the places where each key was read.
+    """The places where the counts of each key were read, for G key tables, K keys of widths up to W and N tokens.
 
-    The readers of count ``what`` of key k of table g are the first ``sizes[what, g, k]`` (2, G, K + 1) of
-    ``place[what, g, bounds[g, k]:]`` (2, G, P + N), as token · (W + 1) + width − 1. One key more stands for all keys
-    together, which `Relation.DIFFERENT` reads. ``known`` (2, G, N · (W + 1)) marks the places that are listed.
-    ``parts`` (G,) marks tables of which parts of spans are read, ``all`` (G,) those of which all spans together are.
-    The first ``stale_count`` (1,) of ``stale`` (N,) are tokens with a stale cost, which ``is_stale`` (N,) marks.
+    ``bounds`` (G, K + 1): start of each key's part of ``place``
+    ``place`` (2, G, P + N): the readers of each count, as token · (W + 1) + width − 1
+    ``sizes`` (2, G, K + 1): number of readers of each count
+    ``known`` (2, G, N · (W + 1)): mask of the places that are listed
+    ``parts`` (G,): mask of the tables for which parts of spans are compared
+    ``all`` (G,): mask of the tables for which spans with any key are compared
+    ``stale`` (N,): tokens with a stale cost, in the first ``stale_count`` (1,) places
+    ``is_stale`` (N,): mask of these tokens
+
+    The readers of count ``what`` of key k of table g are the first ``sizes[what, g, k]`` of ``place[what, g, bounds[g,
+    k]:]``. Key K stands for all keys together, which `Relation.DIFFERENT` reads.
     """
 
     bounds: Ints
@@ -47,7 +54,7 @@ class Readers(NamedTuple):
 
 
 def readers_for(state: AgreementState) -> Readers:
-    """Arrays large enough for all that may be read; nothing has been."""
+    """Empty arrays, large enough for everything that may be read."""
     tables, count, width = state.keys.shape
     ends = key_bounds(state)
     tops = ends.max(initial=0) + count
@@ -69,7 +76,7 @@ def readers_for(state: AgreementState) -> Readers:
 
 @inner_in_place
 def note_labels(readers: Readers, state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> None:
-    """Notes all keys from which the cost of ``labels[first:last]`` is read; no span may be cut."""
+    """Notes all keys whose counts give the cost of ``labels[first:last]``; no span may be cut."""
     t = first
     while t < last:
         end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
@@ -82,7 +89,7 @@ def note_labels(readers: Readers, state: AgreementState, codec: Codec, labels: L
 
 @inner_in_place
 def note_outside(readers: Readers, state: AgreementState, t: int) -> None:
-    """Notes what `outside_cost` reads."""
+    """Notes the keys whose counts `outside_cost` reads for token t."""
     for g in state.watched:
         for width in range(state.reach[g, t]):
             _note(readers, LABELLED, g, state.keys[g, t, width], _place(state, t, width))
@@ -90,7 +97,7 @@ def note_outside(readers: Readers, state: AgreementState, t: int) -> None:
 
 @inner_in_place
 def note_span(readers: Readers, state: AgreementState, start: int, end: int) -> None:
-    """Notes what `span_cost` reads."""
+    """Notes the keys whose counts `span_cost` reads for a span."""
     length, widest = end - start, state.keys.shape[2]
     for g in range(len(state.keys) if length <= widest else 0):
         key, place = state.keys[g, start, length - 1], _place(state, start, length - 1)
@@ -119,7 +126,7 @@ def _note(readers: Readers, what: int, g: int, key: int, place: int) -> None:
 
 @inner_in_place
 def mark_stale(readers: Readers, state: AgreementState, codec: Codec, labels: Labels, first: int, last: int) -> None:
-    """Lists in ``stale`` the readers of all counts that ``labels[first:last]`` are part of; no span may be cut."""
+    """Adds to ``stale`` the readers of all counts that ``labels[first:last]`` take part in; no span may be cut."""
     t = first
     while t < last:
         end = item_end(codec.continues, codec.opens_sentence, labels, t, last)
@@ -157,7 +164,7 @@ def _mark_key(readers: Readers, what: int, g: int, key: int) -> None:
 def forget_readers(
     readers: Readers, state: AgreementState, at: Labelling, cost_bound: Floats, first: int, last: int
 ) -> None:
-    """Forgets every cost that was read from counts that the labels at ``first:last`` are part of."""
+    """Forgets every cost that was read from counts that the labels at ``first:last`` take part in."""
     mark_stale(readers, state, at.codec, at.labels, first, last)
     for i in range(readers.stale_count[0]):
         readers.is_stale[readers.stale[i]] = False
@@ -167,6 +174,6 @@ def forget_readers(
 
 @inner_in_place
 def forget_around(at: Labelling, cost_bound: Floats, first: int, last: int) -> None:
-    """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach it or stand beside it."""
+    """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach into it or stand beside it."""
     low, high = region(at, first, last)
     cost_bound[max(0, low - 1) : high + 1] = UNKNOWN

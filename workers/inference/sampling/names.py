@@ -1,4 +1,4 @@
-"""Where a sampler may change several labels at once: places of spans, and occurrences of the same words as a group."""
+"""The places where a sampler changes several labels at once: spans, and occurrences of the same words as a group."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from concord.workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, membe
 
 
 class Groups(NamedTuple):
-    """The groups' occurrences, (P, 2) start and end; those of group q are ``pointer[q]:pointer[q + 1]`` (Q + 1,).
+    """Groups of occurrences of the same words.
 
-    ``may_leave`` (Q,) says in which groups all occurrences may be left outside.
+    ``places`` (P, 2): start and end of each occurrence
+    ``pointer`` (Q + 1,): the occurrences of group q are ``pointer[q]:pointer[q + 1]``
+    ``may_leave`` (Q,): mask of the groups whose occurrences may all be left outside
     """
 
     places: NDArray[np.int64]
@@ -26,11 +28,15 @@ class Groups(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """The spans that the local model could see, their ``places`` (M, 2), start and end, ordered, each once, and groups.
+    """The places of one document where a sampler changes several labels at once.
 
-    In a plain label set every run of a label is a span, and single labels can move its ends: there
-    whole spans matter only where they are compared. Loose labels write a span in two ways, of which a place holds one:
-    they have no places, and labels change alone.
+    ``spans``: the spans that the local model could see
+    ``places`` (M, 2): their distinct starts and ends, in order
+    ``groups``: occurrences of the same words
+
+    Which spans are listed depends on the label scheme. BIO: all of them. In a plain label set every run of a label is a
+    span, so single labels can move its ends: spans are listed only if the problem has agreements. Loose labels write a
+    span in two ways, of which a slot could hold only one: no spans are listed, and labels change alone.
     """
 
     spans: CandidateSpans
@@ -39,7 +45,7 @@ class Sites(NamedTuple):
 
 
 def sites_of(problem: Prepared, most_loss: float) -> Sites:
-    """The sites of a document; spans are those that lose at most ``most_loss`` nats."""
+    """The sites of a document; its spans are those that lose at most ``most_loss`` nats."""
     scheme = problem.labels.scheme
     matters = scheme is Scheme.BIO or (scheme is Scheme.PLAIN and bool(problem.agreements))
     spans = candidate_spans(problem, most_loss) if matters else CandidateSpans.none()
@@ -48,9 +54,11 @@ def sites_of(problem: Prepared, most_loss: float) -> Sites:
 
 
 def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
-    """A group for each key that occurs several times and, where longer ``places`` (M, 2) contain it, one with these.
+    """Two groups of ``places`` (M, 2) for a key: its occurrences, and these with the longer places that contain it.
 
-    The former may be left out. None outside BIO: only there can spans of any types stand side by side.
+    There is a group of the first kind if the key occurs several times; it may be left out. There is one of the second
+    kind if a longer place contains the key. There are none outside BIO: only there can spans of any types stand side by
+    side.
     """
     if problem.labels.scheme is not Scheme.BIO:
         return Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
@@ -75,9 +83,10 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
 
 
 def _clear(group: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:
-    """(M,) which places begin where all before them in their group, ordered by start, have ended.
+    """(M,) mask of the places that begin after all earlier ones of their group have ended; groups are sorted by start.
 
-    The others are left alone: left out together with those they overlap they could not all be labelled again.
+    The other places stay as they are: if overlapping places were left out together, they could not all be labelled
+    again.
     """
     if not len(group):
         return np.zeros(0, np.bool_)
@@ -89,5 +98,5 @@ def _clear(group: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:
 
 
 def _bounds(names: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bounds of the runs of equal names (M,) in an ordered array."""
+    """Start of each run of equal ``names`` (M,) in an ordered array, with M at the end."""
     return np.append(np.unique(names, return_index=True)[1], len(names)).astype(np.int64)

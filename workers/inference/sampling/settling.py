@@ -1,10 +1,10 @@
 """Settling: the local search that closes a sampler's run.
 
-A sampler seldom changes all mentions of a name at once, least of all when their spans have to change with that
-("Washington" in "MaliVai Washington"). So all sentences are improved by block descent
-(`workers.inference.relaxation.block_descent`), and then each name whose mentions differ is tried under each type: a
-trial gives all of them that type, runs block descent on the sentences whose charges that changed, and is taken back
-unless it is the best. It takes time in the sentences that it reaches, not in the document's length.
+A sampler seldom changes all mentions of a name at once, least of all if their spans have to change as well
+("Washington" in "MaliVai Washington"). So block descent (`workers.inference.relaxation.block_descent`) first improves
+all sentences. Then each name whose mentions differ is tried under each type: a trial gives all of them that type, runs
+block descent on the sentences whose charges change, and is taken back unless it is the best. The time grows with the
+sentences that a trial reaches, not with the length of the document.
 
 Invariant: the labels between trials are the best labelling met, so the objective never falls. It proves nothing.
 """
@@ -41,7 +41,7 @@ from concord.workers.inference.sampling.trials import (
 def settle(search: Search, sites: Sites, *, hard_weight: float) -> None:
     """Offers the best labelling that trials reach from the incumbent, with the spans of ``sites``.
 
-    Trials are led by scores and agreement alone; what they reach is kept only if it is better with the rows, too.
+    Trials are guided by local scores and agreement alone; their result is kept only if it is better with the rows, too.
     ``hard_weight`` nats stand for infinite costs. The search's work grows by the labels and spans visited, and its
     budget ends the trials.
     """
@@ -63,7 +63,7 @@ class _Settling:
         self.is_exact = _is_exact(problem)
 
     def run(self) -> None:
-        """All sentences, then all groups, as long as the budget lasts."""
+        """Descends over all sentences, then tries all groups, as long as the budget lasts."""
         better_all(self.descent, self.trial)
         self._count()
         is_better = self._is_better()
@@ -77,7 +77,7 @@ class _Settling:
             self._try(self.groups.places[first:last])
 
     def _try(self, places: Ints) -> None:
-        """Tries the spans at these places (P, 2) under each type, if they have several types now; takes the best."""
+        """Tries each type at the spans of ``places`` (P, 2), if they have several types now, and takes the best."""
         kinds = types_at(self.descent, self.trial, places)
         labelled = kinds >= 0
         self._count()
@@ -93,7 +93,10 @@ class _Settling:
         take_best(self.descent, self.trial)
 
     def _is_better(self) -> bool:
-        """Do the labels now score more than the best so far? The descent counts no rows: its value bounds the score."""
+        """Do the present labels score more than the best so far?
+
+        The descent counts no rows, so its value is an upper bound of the score: most labels need no scoring.
+        """
         reached = float(value(self.descent, self.trial))
         if reached <= self.objective + ROUNDING:
             return False
@@ -111,5 +114,5 @@ class _Settling:
 
 
 def _is_exact(problem: Problem) -> bool:
-    """Does a descent count all that a labelling costs: are there no rows and no hard agreements?"""
+    """Does a descent count the whole penalty of a labelling: are there no rows and no hard agreements?"""
     return not len(problem.rows) and all(np.isfinite(agreement.cost).all() for agreement in problem.agreements)

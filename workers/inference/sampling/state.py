@@ -1,4 +1,4 @@
-"""The state of a Gibbs chain, and what all its moves are made of."""
+"""The state of a Gibbs chain, and the steps that all its moves share."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ NOW, BEST, ROWS, SPANS, SUMMED = range(5)
 class Slots(NamedTuple):
     """Places of several tokens where a span could be, ordered by start.
 
-    Those of token t are ``pointer[t]:pointer[t + 1]`` of ``end`` and ``gain`` (the best local gain, or
-    `UNKNOWN`); ``reach`` (1,) is how long the longest is.
+    ``pointer`` (N + 1,): the slots that start at token t are ``pointer[t]:pointer[t + 1]``
+    ``end``: exclusive end of each slot
+    ``gain``: best local gain of other labels in the slot, in nats, or `UNKNOWN`
+    ``reach`` (1,): length of the longest slot, in tokens
     """
 
     pointer: Ints
@@ -37,12 +39,16 @@ class Slots(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays for one choice: the labels to choose among, and what each choice gains and costs.
+    """Arrays for one choice: the labels to choose among, and the gain and cost of each of at most C choices.
 
-    One label is chosen from ``single`` (L, 1), two from ``pairs`` (L², 2), those of a slot from ``slot`` (T + 1, N). Of
-    C choices at most, ``gain`` (C,) are nats gained over the labels now: locally, and with all penalties where
-    ``tried`` (C,). ``weight`` (C,) bounds exp(gain / τ), ``row_growth`` and ``span_growth`` (C,) are by how many nats
-    penalties grow. ``members`` (P, 2) are occurrences of one group.
+    ``single`` (L, 1): the choices for one label
+    ``pairs`` (L², 2): the choices for two neighbours
+    ``slot`` (T + 1, N): room for the choices of a slot
+    ``gain`` (C,): nats gained over the present labels: locally, and with all penalties where ``tried``
+    ``weight`` (C,): upper bound of exp(gain / τ)
+    ``row_growth``, ``span_growth`` (C,): growth of the penalties of rows and of spans, in nats
+    ``tried`` (C,): mask of the choices that were scored with all penalties
+    ``members`` (P, 2): occurrences of one group
     """
 
     single: Labels
@@ -59,13 +65,21 @@ class Scratch(NamedTuple):
 class Chain(NamedTuple):
     """One Markov chain over labellings: all arrays that the kernels read and write.
 
-    ``best`` (N,) is the best labelling seen; the first ``counters[DIRTY]`` of ``dirty`` (N,) are the tokens at which it
-    may differ from the labels now, which ``is_dirty`` (N,) marks. ``margin`` (N,) is the best local gain in nats of any
-    other label at a token, ``pair_gain`` (N,) that of other labels at t and t + 1 together. ``cost_bound`` (N,) bounds
-    the nats of agreement that a change at the token can save: what its labels, and the spans next to it, cost now.
-    `UNKNOWN` stands where a value has to be computed again. ``numbers`` (5,): objective now, best objective, penalty of
-    rows and of spans now, in nats, and the magnitude of all that was summed up to these. ``counters`` (5,): random
-    state, length of ``dirty``, labels changed, work, and the token at which the sweep goes on.
+    ``at``: the present labels
+    ``best`` (N,): the best labelling seen
+    ``dirty`` (N,): tokens at which ``best`` may differ from the present labels; the first ``counters[DIRTY]`` are valid
+    ``is_dirty`` (N,): mask of these tokens
+    ``margin`` (N,): best local gain of any other label at a token, in nats
+    ``cost_bound`` (N,): upper bound of the agreement cost that a change at the token can save, in nats
+    ``readers``: the counts from which ``cost_bound`` was computed
+    ``pair_gain`` (N,): best local gain of other labels at t and t + 1 together, in nats
+    ``slots``, ``groups``: places of several tokens, and occurrences of the same words
+    ``numbers`` (5,): objective, best objective, penalty of rows, penalty of spans, sum of magnitudes; all in nats
+    ``counters`` (5,): random state, length of ``dirty``, labels changed, work, token at which the sweep goes on
+    ``spans``, ``rows``: the counts of labelled spans, and the activities of rows
+
+    ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN` stands for a value
+    that has to be computed again. The sum of magnitudes is that of all terms that were added up, for `check_drift`.
     """
 
     at: Labelling
@@ -86,7 +100,7 @@ class Chain(NamedTuple):
 
 
 def scratch_for(labels: LabelSet, count: int, groups: Groups) -> Scratch:
-    """Scratch of a document of ``count`` tokens."""
+    """Scratch arrays for a document of ``count`` tokens."""
     width, types = len(labels), len(labels.types)
     choices = max(width * width, types + 1)
     return Scratch(
@@ -104,7 +118,7 @@ def scratch_for(labels: LabelSet, count: int, groups: Groups) -> Scratch:
 
 @inner_in_place
 def write(rows: RowState, labels: Labels, first: int, last: int, option: Labels) -> float:
-    """Sets labels and row sums; returns the growth of the rows' penalty in nats."""
+    """Sets the labels ``first:last`` and the row sums; returns the growth of the rows' penalty in nats."""
     grown = 0.0
     for i in range(last - first):
         if len(rows.bound):
@@ -122,7 +136,7 @@ def count_work(counters: NDArray[np.uint64], steps: int) -> None:
 
 @inner_in_place
 def touch(chain: Chain, first: int, last: int) -> None:
-    """Follows a change of ``first:last``: recomputes margins, and forgets all that was read from these labels."""
+    """Follows a change of the labels ``first:last``: updates margins, and forgets the values read from these labels."""
     count, slots = len(chain.best), chain.slots
     chain.counters[FLIPS] += np.uint64(last - first)
     set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
@@ -142,7 +156,7 @@ def touch(chain: Chain, first: int, last: int) -> None:
 
 @inner_in_place
 def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) -> None:
-    """Updates the objective and the penalties after a change, and ``best`` if the labels now are better."""
+    """Adds a change to the objective and the penalties, in nats; updates ``best`` if the present labels are better."""
     numbers = chain.numbers
     numbers[SUMMED] += abs(numbers[NOW]) + abs(gain) + abs(row_growth) + abs(span_growth)
     numbers[NOW] += gain
@@ -160,7 +174,7 @@ def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) ->
 
 @kernel_in_place
 def set_margins(at: Labelling, margin: Floats, first: int, last: int) -> None:
-    """Updates ``margin`` after labels next to ``first:last``, or there, changed."""
+    """Computes ``margin`` at ``first:last``, after labels there or next to it changed."""
     unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
     for t in range(first, last):
         now, other = 0.0, -np.inf

@@ -1,7 +1,7 @@
 """Kernels of the Gibbs sampler: sweeps over tokens, neighbours and spans.
 
-A call passes every field of every array of a tuple: what is called often takes the parts it reads, not the
-chain. Nothing here but a random start makes an array.
+A call passes every field of every array of a tuple, so a function that is called often takes the parts it reads instead
+of the chain. Only a random start allocates an array here.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from concord.workers.inference.sampling.memory import UNKNOWN, Readers, forget_r
 from concord.workers.inference.sampling.state import NEXT, ROWS, WORK, Chain, advance, count_work, touch, write
 
 SWEEPS_A_PAIR = 20
-"""Two neighbours are resampled together at every twentieth sweep: a pair has L² labellings to weigh."""
+"""Sweeps from one resampling of neighbouring pairs to the next: a pair is costly, with L² labellings to weigh."""
 
 SWEEPS_A_GROUP = 20
-"""Places of the same words change together at every twentieth sweep: what that misses is settled afterwards."""
+"""Sweeps from one group move to the next: settling finds later what rare moves miss."""
 
 
 @kernel_in_place
 def anneal(chain: Chain, temperatures: Floats, done: int, limit: int) -> int:
-    """One sweep over the document a temperature (> 0), in place; ``done`` sweeps came before.
+    """Sweeps over the document in place, one for each of ``temperatures`` (> 0); ``done`` sweeps came before.
 
-    Returns how many sweeps are whole. Stops where the chain's work reaches ``limit``; the next call goes on there.
+    Returns the number of complete sweeps. It stops when the chain's work reaches ``limit``; the next call goes on
+    there.
     """
     count, counters = len(chain.best), chain.counters
     for sweep in range(done, done + len(temperatures)):
@@ -55,7 +56,7 @@ def anneal(chain: Chain, temperatures: Floats, done: int, limit: int) -> int:
 
 @inner_in_place
 def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int) -> int:
-    """Resamples every token from ``first`` on, alone, with the next, and in its slots; returns where it stopped."""
+    """Resamples every token from ``first`` on: alone, with the next one, and in its slots; returns where it stopped."""
     count, width = chain.at.unary.shape
     types, scratch = len(chain.at.codec.opening), chain.scratch
     opens_sentence, pair_gain = chain.at.codec.opens_sentence, chain.pair_gain
@@ -99,7 +100,7 @@ def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int)
 def _remember(
     readers: Readers, spans: AgreementState, at: Labelling, t: int, cost_bound: Floats, counters: NDArray[np.uint64]
 ) -> None:
-    """Computes ``cost_bound[t]``, and notes every key whose counts it was read from."""
+    """Computes ``cost_bound[t]``, and notes every key whose counts were read."""
     low, high = region(at, t, t + 1)
     count_work(counters, high - low)
     note_labels(readers, spans, at.codec, at.labels, low, high)
@@ -108,7 +109,10 @@ def _remember(
 
 @inner_in_place
 def _cost_now(spans: AgreementState, at: Labelling, first: int, last: int) -> float:
-    """An upper bound in nats on what the labels at ``first:last``, and spans next to it, cost: pairs count twice."""
+    """Upper bound of the present cost of the labels at ``first:last`` and the spans next to them, in nats.
+
+    Pairs of spans among them count twice.
+    """
     low, high = region(at, first, last)
     total, t = ROUNDING, low
     while t < high:
@@ -121,11 +125,11 @@ def _cost_now(spans: AgreementState, at: Labelling, first: int, last: int) -> fl
 
 @inner_in_place
 def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float, temperature: float) -> None:
-    """Resamples ``first:last`` among ``options``; its labels now must be one of them.
+    """Resamples ``first:last`` among ``options``; the present labels must be one of them.
 
-    The weight of each option is bounded by its local gain and all that it could save. Options are scored exactly one by
-    one, the likeliest first, until the draw is decided: either it keeps the labels now by the bound on all others
-    (`decided`), or none is left whose weight a draw could show.
+    The weight of each option is bounded by its local gain and the most that it could save. Options are scored exactly
+    one by one, the likeliest first, until the draw is decided: either it keeps the present labels by the bound on all
+    others (`decided`), or no unscored option has a weight that a draw could show.
     """
     at, spans, numbers, count = chain.at, chain.spans, chain.numbers, len(options)
     low, high = region(at, first, last)
@@ -169,7 +173,7 @@ def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float,
 
 @inner_in_place
 def _local_gains(at: Labelling, first: int, last: int, options: Labels, gain: Floats) -> int:
-    """Writes what each option gains locally over the labels now; returns which of them these are."""
+    """Writes the local gain of each option over the present labels in nats; returns the index of the present labels."""
     before, current = local_score(at, first, last, at.labels[first:last]), 0
     for c in range(len(options)):
         gain[c] = local_score(at, first, last, options[c]) - before
@@ -183,7 +187,7 @@ def _local_gains(at: Labelling, first: int, last: int, options: Labels, gain: Fl
 
 @inner_in_place
 def _best_pair(at: Labelling, t: int) -> float:
-    """The best local gain of other labels for tokens t and t + 1 together."""
+    """The best local gain of other labels for tokens t and t + 1 together, in nats."""
     unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
     now, best = 0.0, -np.inf
     for one in range(unary.shape[1]):
@@ -203,11 +207,10 @@ def _best_pair(at: Labelling, t: int) -> float:
 
 @inner_in_place
 def _slot_options(at: Labelling, start: int, end: int, options: Labels) -> tuple[int, float]:
-    """Writes what the slot ``start:end`` can hold; returns how many, and the best local gain.
+    """Writes the labels that the slot ``start:end`` can hold; returns their number and the best local gain in nats.
 
-    A slot holds one span of any type that stays apart from its neighbours, or, where the label
-    set has an outside label, no span at all. While anything else stands there (a part of a longer
-    span, say) it can hold nothing, and 0 is returned.
+    A slot can hold no span, if the label set has an outside label, or one span of any type that stays apart from its
+    neighbours. While it holds anything else now (a part of a longer span, say) it is not resampled: the number is 0.
     """
     codec, labels = at.codec, at.labels
     length = end - start
@@ -239,7 +242,7 @@ def _slot_options(at: Labelling, start: int, end: int, options: Labels) -> tuple
 def random_labels(
     unary: Floats, transition: Floats, backward: Floats, opens_sentence: NDArray[np.bool_], seed: np.uint64
 ) -> Labels:
-    """Label by label, uniform among those from which the sentence can still be finished."""
+    """Random labels (N,), one by one: uniform among the labels from which the sentence can still be finished."""
     count, width = unary.shape
     counters = np.array([seed])
     labels = np.zeros(count, np.int32)

@@ -1,7 +1,7 @@
 """Kernels of `settling`: a block descent that solves only sentences whose charges changed, and can be taken back.
 
-Invariant: a sentence that is not in the heap was last solved under the charges that it has now, or has no choice. So
-the descent is over when the heap is empty, as if it had passed over all sentences.
+Invariant: a sentence that is not in the heap was last solved under its present charges, or has no choice. So the
+descent is over when the heap is empty, as if it had passed over all sentences.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ LOCAL, WORK = 0, 1
 
 
 class SentenceSet(NamedTuple):
-    """A set of sentences: the first ``length`` (1,) of ``items`` (S,), which ``held`` (S,) marks."""
+    """A set of sentences, out of S.
+
+    ``items`` (S,): the sentences, in the first ``length`` (1,) places
+    ``held`` (S,): mask of the sentences in the set
+    """
 
     items: Ints
     length: Ints
@@ -40,13 +44,20 @@ class SentenceSet(NamedTuple):
 
 
 class DescentTrial(NamedTuple):
-    """What a descent changes, so that it can be taken back; N tokens, S sentences, M candidate spans.
+    """The record of a descent's changes, by which they can be taken back; N tokens, S sentences, M candidate spans.
 
-    ``readers`` say which tokens read which counts. The first ``size`` (1,) of ``heap`` (S,) are the sentences to solve,
-    as pass · S + sentence; ``waiting`` (S,) marks them. ``base`` (N,) are the labels before the trial, ``changed`` the
-    sentences that differ from them, and ``looked`` those solved since, whose ``seen`` charges of before are in ``seen``
-    (M + N,). ``best`` (N,) are the best labels tried, in the ``better`` sentences. ``old`` (N,) is scratch,
-    ``sentence`` (N,) is each token's. ``numbers`` (2,): the labels' local score in nats, and work.
+    ``readers``: the counts that each token's charges were read from
+    ``heap`` (S,): sentences to solve, as pass · S + sentence, in the first ``size`` (1,) places
+    ``waiting`` (S,): mask of the sentences in the heap
+    ``base`` (N,): the labels before the trial
+    ``changed``: the sentences that may differ from ``base``
+    ``looked``: the sentences whose charges were read or reset since the trial began
+    ``seen`` (M + N,): charges of the sentences in ``looked`` from before the trial, in nats
+    ``best`` (N,): the best labels tried, valid in the sentences of ``better``
+    ``better``: the sentences in which the best labels tried may differ from ``base``
+    ``old`` (N,): scratch for labels
+    ``sentence`` (N,): the sentence of each token
+    ``numbers`` (2,): local score of the present labels in nats, and work
     """
 
     readers: Readers
@@ -92,7 +103,7 @@ def _listed(count: int) -> SentenceSet:
 
 
 def types_at(descent: Descent, trial: DescentTrial, places: Ints) -> NDArray[np.int32]:
-    """(P,) the type of the span labelled at each place (P, 2), −1 where none is."""
+    """(P,) the type of the span labelled at each of ``places`` (P, 2); −1 if there is none."""
     kinds = np.full(len(places), -1, np.int32)
     _types_at(descent, trial, places, kinds)
     return kinds
@@ -100,13 +111,16 @@ def types_at(descent: Descent, trial: DescentTrial, places: Ints) -> NDArray[np.
 
 @kernel_in_place
 def value(descent: Descent, trial: DescentTrial) -> float:
-    """The objective of the labels now, in nats, without rows."""
+    """The objective of the present labels without rows, in nats."""
     return float(trial.numbers[LOCAL] - descent.penalty[0])
 
 
 @kernel_in_place
 def better_all(descent: Descent, trial: DescentTrial) -> None:
-    """Solves every sentence in the heap, and those whose charges that changes, until the heap is empty."""
+    """Solves every sentence in the heap, and each one whose charges change by that, until the heap is empty.
+
+    After `MOST_PASSES` passes, what is left in the heap is put off to the next descent.
+    """
     sentences = len(trial.heap)
     while trial.size[0] > 0:
         code = _next(trial)
@@ -125,7 +139,7 @@ def better_all(descent: Descent, trial: DescentTrial) -> None:
 
 @kernel_in_place
 def retype(descent: Descent, trial: DescentTrial, places: Ints, kind: int) -> None:
-    """Makes the places (P, 2) spans of one type, then solves all sentences whose charges that changes."""
+    """Makes each of ``places`` (P, 2) a span of type ``kind``, then solves all sentences whose charges that changes."""
     codec, wanted = descent.chains.codec, trial.old
     for m in range(len(places)):
         s = trial.sentence[places[m, 0]]
@@ -143,7 +157,10 @@ def retype(descent: Descent, trial: DescentTrial, places: Ints, kind: int) -> No
 
 @kernel_in_place
 def keep_if(is_better: bool, descent: Descent, trial: DescentTrial) -> None:  # noqa: FBT001 — a kernel takes no keywords
-    """Keeps the labels now as the best tried, if ``is_better``. Called always, so that any document compiles it."""
+    """Keeps the present labels as the best tried, if ``is_better``.
+
+    It is always called, so that any document compiles it.
+    """
     if not is_better:
         return
     _clear(trial.better)
@@ -163,14 +180,14 @@ def undo(descent: Descent, trial: DescentTrial) -> None:
 
 @kernel_in_place
 def undo_looks(descent: Descent, trial: DescentTrial) -> None:
-    """Restores the charges seen before the trial: with the labels of then they are right again."""
+    """Restores the charges from before the trial, which are right again once the labels are restored."""
     for i in range(trial.looked.length[0]):
         _copy_seen(descent.chains, trial.looked.items[i], trial.seen, descent.seen)
 
 
 @kernel_in_place
 def take_best(descent: Descent, trial: DescentTrial) -> None:
-    """Changes the labels to the best tried, from which further trials start."""
+    """Changes the labels to the best tried; later trials start from them."""
     for i in range(trial.better.length[0]):
         s = trial.better.items[i]
         first, last = descent.chains.bounds[s], descent.chains.bounds[s + 1]
@@ -182,7 +199,7 @@ def take_best(descent: Descent, trial: DescentTrial) -> None:
 
 @kernel_in_place
 def close(trial: DescentTrial) -> None:
-    """Ends a trial: nothing has changed since."""
+    """Ends a trial: the sets of changed and looked-at sentences become empty."""
     _clear(trial.changed)
     _clear(trial.looked)
 
@@ -210,7 +227,7 @@ def _types_at(descent: Descent, trial: DescentTrial, places: Ints, kinds: Labels
 
 @inner_in_place
 def _relabel(descent: Descent, trial: DescentTrial, s: int, wanted: Labels) -> None:
-    """Changes the labels of a sentence to those of ``wanted`` (N,), and puts it in the heap."""
+    """Changes the labels of sentence s to those of ``wanted`` (N,), and puts it in the heap."""
     chains, labels = descent.chains, descent.labels
     first, last = chains.bounds[s], chains.bounds[s + 1]
     differs = False
@@ -231,7 +248,7 @@ def _relabel(descent: Descent, trial: DescentTrial, s: int, wanted: Labels) -> N
 
 @inner_in_place
 def _moved(descent: Descent, trial: DescentTrial, s: int, number: int) -> None:
-    """Notes that a sentence whose labels were ``trial.old`` got better ones in pass ``number``."""
+    """Notes that sentence s, whose labels were ``trial.old``, got better ones in pass ``number``."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _mark_readers(descent, trial, s, trial.old, descent.labels, number)
@@ -242,9 +259,10 @@ def _moved(descent: Descent, trial: DescentTrial, s: int, number: int) -> None:
 
 @inner_in_place
 def _mark_readers(descent: Descent, trial: DescentTrial, s: int, old: Labels, new: Labels, number: int) -> None:
-    """Puts all sentences in the heap that read counts which the change of sentence s from ``old`` to ``new`` changes.
+    """Puts all sentences in the heap whose charges change with the labels of sentence s, from ``old`` to ``new``.
 
-    Those after s come in this pass, ``number``, those before it in the next. −1 is no pass: all come in the first.
+    Sentences after s come in this pass, ``number``, those before it in the next. With ``number`` −1 all come in the
+    first.
     """
     chains, readers = descent.chains, trial.readers
     first, last = _changed_part(chains.codec, old, new, chains.bounds[s], chains.bounds[s + 1])
@@ -277,7 +295,7 @@ def _changed_part(codec: Codec, old: Labels, new: Labels, first: int, last: int)
 
 @inner_in_place
 def _read(descent: Descent, trial: DescentTrial, s: int) -> None:
-    """Notes which counts the charges of a sentence are read from, and keeps the charges seen before."""
+    """Notes the counts that the charges of sentence s are read from, and saves the charges seen before."""
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _remember_seen(descent, trial, s)
@@ -320,7 +338,7 @@ def _clear(listed: SentenceSet) -> None:
 
 @inner_in_place
 def _wait(chains: Chains, trial: DescentTrial, s: int, number: int) -> None:
-    """Puts a sentence that has a candidate span into the heap, once."""
+    """Puts sentence s into the heap, once, if it has a candidate span."""
     if trial.waiting[s] or chains.first[chains.bounds[s]] == chains.first[chains.bounds[s + 1]]:
         return
     trial.waiting[s] = True
@@ -339,7 +357,7 @@ def _push(trial: DescentTrial, code: int) -> None:
 
 @inner_in_place
 def _next(trial: DescentTrial) -> int:
-    """Takes the first sentence of the first pass out of the heap."""
+    """Takes the next sentence out of the heap: the first one of the earliest pass."""
     heap = trial.heap
     code = heap[0]
     trial.size[0] -= 1
@@ -359,7 +377,7 @@ def _next(trial: DescentTrial) -> int:
 
 @inner_in_place
 def _put_off(trial: DescentTrial, s: int) -> None:
-    """Leaves sentence s, and all others in the heap, to the first pass of the next descent."""
+    """Moves sentence s, and all others in the heap, to the first pass of the next descent."""
     size, sentences = trial.size[0], len(trial.heap)
     trial.size[0] = 0
     for i in range(size):
