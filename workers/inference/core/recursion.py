@@ -7,7 +7,7 @@ Each exact method on chains here repeats one step,
 where ⊕ is the maximum (`BEST`: Viterbi, max-marginals) or the log-sum (`SUM`: partition functions, marginals); the
 algebra is that of semiring parsing (Goodman 1999). First-order chains take a step a token, with one matrix for all
 tokens or one for each; second-order chains a step for each label of a token; semi-Markov chains a step at each end of
-a segment. The messages after a token are those before it in the reversed chain.
+a segment. Messages after a token are the same, from the end of its sentence and with transposed matrices.
 
 Three recursions are apart from it: training sums probabilities scaled token by token, which takes no logarithm an edge;
 lists of the K best merge sorted lists; windows have states that depend on the token.
@@ -26,6 +26,9 @@ from concord.workers.compiling.kernel import inner_in_place, kernel
 
 BEST, SUM = 0, 1
 """Semirings: the best labelling, or the log-sum over all labellings."""
+
+FORWARD, BACKWARD = 0, 1
+"""Directions of messages."""
 
 FAINT = 45.0
 """Nats: terms this far below the largest are left out of a log-sum; a million of them would change no digit."""
@@ -54,27 +57,28 @@ def sentence_bounds(potentials: Potentials) -> Ints:
     return np.append(potentials.sentence_starts, len(potentials)).astype(np.int64)
 
 
-def turned(chain: Chain) -> Chain:
-    """The chain read from its end: token t becomes token N − 1 − t."""
-    # The matrix into token t + 1 becomes, transposed, the one into token t's new place.
-    edge = np.roll(chain.edge[::-1], 1, axis=0).transpose(0, 2, 1)
-    bounds = len(chain.unary) - chain.bounds[::-1]
-    return Chain(np.ascontiguousarray(chain.unary[::-1]), np.ascontiguousarray(edge), bounds)
+def messages_before(chain: Chain, way: int) -> Floats:
+    """Messages (N, L) of everything before a token in its sentence, given its label, in nats; 0 at the start."""
+    messages: Floats = _messages(chain, way, FORWARD)
+    return messages
 
 
 def messages_after(chain: Chain, way: int) -> Floats:
     """Messages (N, L) of everything after a token in its sentence, given its label, in nats; 0 at the end."""
-    after: Floats = np.ascontiguousarray(messages_before(turned(chain), way)[::-1])
-    return after
+    turned = chain._replace(edge=np.ascontiguousarray(chain.edge.transpose(0, 2, 1)))
+    messages: Floats = _messages(turned, way, BACKWARD)
+    return messages
 
 
 @kernel
-def messages_before(chain: Chain, way: int) -> Floats:
-    """Messages (N, L) of everything before a token in its sentence, given its label, in nats; 0 at the start."""
-    before, own = np.empty(chain.unary.shape), np.empty(chain.unary.shape[1])
+def _messages(chain: Chain, way: int, by: int) -> Floats:
+    messages, own = np.empty(chain.unary.shape), np.empty(chain.unary.shape[1])
     for s in range(len(chain.bounds) - 1):
-        pass_sentence(chain.unary, chain.edge, chain.bounds[s], chain.bounds[s + 1], way, before, own)
-    return before
+        first, last = chain.bounds[s], chain.bounds[s + 1] - 1
+        if by == BACKWARD:
+            first, last = last, first
+        pass_sentence(chain.unary, chain.edge, first, last, way, messages, own)
+    return messages
 
 
 @kernel
@@ -86,35 +90,37 @@ def best_path(chain: Chain) -> tuple[Labels, Floats]:
     before, own = np.empty(chain.unary.shape), np.empty(chain.unary.shape[1])
     labels, scores = np.zeros(len(before), np.int32), np.zeros(len(chain.bounds) - 1)
     for s in range(len(scores)):
-        first, end = chain.bounds[s], chain.bounds[s + 1]
-        pass_sentence(chain.unary, chain.edge, first, end, BEST, before, own)
-        scores[s] = trace_sentence(chain.unary, chain.edge, first, end, before, labels)
+        first, last = chain.bounds[s], chain.bounds[s + 1] - 1
+        pass_sentence(chain.unary, chain.edge, first, last, BEST, before, own)
+        scores[s] = trace_sentence(chain.unary, chain.edge, first, last, before, labels)
     return labels, scores
 
 
 @inner_in_place
-def pass_sentence(unary: Floats, edge: Floats, first: int, end: int, way: int, before: Floats, own: Floats) -> None:
-    """Fills ``before`` (N, L) with the messages before each token from ``first`` to ``end`` (exclusive).
+def pass_sentence(unary: Floats, edge: Floats, first: int, last: int, way: int, messages: Floats, own: Floats) -> None:
+    """Fills ``messages`` (N, L) from the token ``first`` on to the token ``last``, which may come before it.
 
+    ``edge`` (E, L, L): matrices into the later of two tokens, from the token passed first (row) to the other
     ``own`` (L,): scratch
     """
-    step = 0 if len(edge) == 1 else 1
-    before[first, :] = 0.0
-    for t in range(first + 1, end):
+    step, by = 0 if len(edge) == 1 else 1, 1 if first <= last else -1
+    messages[first, :] = 0.0
+    for t in range(first, last, by):
         for a in range(len(own)):
-            own[a] = before[t - 1, a] + unary[t - 1, a]
-        absorb(own, edge[t * step], way, before[t])
+            own[a] = messages[t, a] + unary[t, a]
+        absorb(own, edge[max(t, t + by) * step], way, messages[t + by])
 
 
 @inner_in_place
-def trace_sentence(unary: Floats, edge: Floats, first: int, end: int, before: Floats, labels: Labels) -> float:
-    """Writes the best ``labels`` (N,) of a sentence; ``before`` (N, L) are its `BEST` messages. Returns their score.
+def trace_sentence(unary: Floats, edge: Floats, first: int, last: int, before: Floats, labels: Labels) -> float:
+    """Writes the best ``labels`` (N,) of the tokens ``first`` to ``last`` and returns their score in nats.
+
+    ``before`` (N, L): `BEST` messages
 
     There are no back pointers: the label before is found again by comparing all L candidates. So the forward pass has
     no branch and runs in vector instructions.
     """
     step = 0 if len(edge) == 1 else 1
-    last = end - 1
     top, label = float(before[last, 0] + unary[last, 0]), 0
     for b in range(1, unary.shape[1]):
         value = before[last, b] + unary[last, b]

@@ -85,8 +85,8 @@ def _pass(
     for s in order:
         first, last = gold.bounds[s], gold.bounds[s + 1]
         score_tokens(features, weights.now.states, first, last, room.scores)
-        pass_sentence(room.scores, edge, 0, last - first, BEST, room.before, room.own)
-        trace_sentence(room.scores, edge, 0, last - first, room.before, room.answer)
+        pass_sentence(room.scores, edge, 0, last - first - 1, BEST, room.before, room.own)
+        trace_sentence(room.scores, edge, 0, last - first - 1, room.before, room.answer)
         wrong += correct(features, gold.labels, room.answer, first, last, allowed, weights, seen)
         seen += 1
     return wrong
