@@ -12,7 +12,7 @@ import numpy as np
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place, kernel
-from concord.workers.inference.core.recursion import BEST, absorb
+from concord.workers.inference.core.recursion import BEST, absorb, strongest
 
 
 class Earlier(NamedTuple):
@@ -106,10 +106,5 @@ def _trace(reached: Floats, into: Floats, labels: Labels) -> float:
         labels[t] = before
         if t == 0:
             break
-        best, source = reached[t, before, 0] + into[before, 0, here], 0
-        for a in range(1, width):
-            value = reached[t, before, a] + into[before, a, here]
-            if value > best:
-                best, source = value, a
-        here, before = before, source
+        here, before = before, strongest(reached[t, before], into[before], here)
     return top

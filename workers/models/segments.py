@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
-from concord.workers.inference.core.recursion import BEST, FAINT, SUM, absorb
+from concord.workers.inference.core.recursion import BEST, FAINT, SUM, absorb, strongest
 
 Whole = NDArray[np.int32]
 
@@ -336,7 +336,7 @@ def _find_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Se
             for t in range(start + e, start + e + size):
                 found.kind[t] = label
             if e > 0:
-                label = _best_before(scores, e, label, room)
+                label = strongest(room.ended[e], scores.transition, label)
 
 
 @inner_in_place
@@ -351,17 +351,6 @@ def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: Segm
         if value > top:
             top, size = value, n + 1
     return size
-
-
-@inner_in_place
-def _best_before(scores: SegmentScores, e: int, label: int, room: SegmentRoom) -> int:
-    """Best label of the segment that ends at place e, given the label of the next."""
-    top, found = -np.inf, 0
-    for x in range(len(scores.transition)):
-        value = room.ended[e, x] + scores.transition[x, label]
-        if value > top:
-            top, found = value, x
-    return found
 
 
 @kernel_in_place

@@ -92,7 +92,7 @@ def best_path(chain: Chain) -> tuple[Labels, Floats]:
     for s in range(len(scores)):
         first, last = chain.bounds[s], chain.bounds[s + 1] - 1
         pass_sentence(chain.unary, chain.edge, first, last, BEST, before, own)
-        scores[s] = trace_sentence(chain.unary, chain.edge, first, last, before, labels)
+        scores[s] = trace_sentence(chain.unary, chain.edge, first, last, before, own, labels)
     return labels, scores
 
 
@@ -112,10 +112,13 @@ def pass_sentence(unary: Floats, edge: Floats, first: int, last: int, way: int, 
 
 
 @inner_in_place
-def trace_sentence(unary: Floats, edge: Floats, first: int, last: int, before: Floats, labels: Labels) -> float:
+def trace_sentence(
+    unary: Floats, edge: Floats, first: int, last: int, before: Floats, own: Floats, labels: Labels
+) -> float:
     """Writes the best ``labels`` (N,) of the tokens ``first`` to ``last`` and returns their score in nats.
 
     ``before`` (N, L): `BEST` messages
+    ``own`` (L,): scratch
 
     There are no back pointers: the label before is found again by comparing all L candidates. So the forward pass has
     no branch and runs in vector instructions.
@@ -128,15 +131,22 @@ def trace_sentence(unary: Floats, edge: Floats, first: int, last: int, before: F
             top, label = value, b
     labels[last] = label
     for t in range(last - 1, first - 1, -1):
-        into = edge[(t + 1) * step]
-        best, source = before[t, 0] + unary[t, 0] + into[0, label], 0
-        for a in range(1, unary.shape[1]):
-            value = before[t, a] + unary[t, a] + into[a, label]
-            if value > best:
-                best, source = value, a
-        label = source
+        for a in range(len(own)):
+            own[a] = before[t, a] + unary[t, a]
+        label = strongest(own, edge[(t + 1) * step], label)
         labels[t] = label
     return top
+
+
+@inner_in_place
+def strongest(before: Floats, edge: Floats, label: int) -> int:
+    """The label before (row of ``edge``) that reaches ``label`` with the best score; ties go to the lowest id."""
+    best, source = before[0] + edge[0, label], 0
+    for a in range(1, len(before)):
+        value = before[a] + edge[a, label]
+        if value > best:
+            best, source = value, a
+    return source
 
 
 @inner_in_place

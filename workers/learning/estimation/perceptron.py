@@ -86,7 +86,7 @@ def _pass(
         first, last = gold.bounds[s], gold.bounds[s + 1]
         score_tokens(features, weights.now.states, first, last, room.scores)
         pass_sentence(room.scores, edge, 0, last - first - 1, BEST, room.before, room.own)
-        trace_sentence(room.scores, edge, 0, last - first - 1, room.before, room.answer)
+        trace_sentence(room.scores, edge, 0, last - first - 1, room.before, room.own, room.answer)
         wrong += correct(features, gold.labels, room.answer, first, last, allowed, weights, seen)
         seen += 1
     return wrong
