@@ -76,9 +76,7 @@ def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
 
 
 def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
-    """Searches the labellings with ``allowed`` (N, L) labels; returns whether the incumbent is proven as good as all of
-    them.
-    """
+    """Searches the labellings with ``allowed`` (N, L) labels; returns whether the incumbent is proven to be best."""
     p = search.problem.potentials
     left = replace(
         search.problem,
