@@ -190,9 +190,7 @@ class IntegerProblem:
         return left
 
     def narrowed(self, alive: Alive, prices: RolePrices, limit: int) -> tuple[int, Alive]:
-        """Upper bound of all labellings of the items ``alive``, in units; and the items that labellings above ``limit``
-        can have.
-        """
+        """Upper bound of labellings of the items ``alive``, and the items that one above ``limit`` can have."""
         (unary, edges, total), (_, groups) = self._charged(prices[0]), prices
         priced = [(group, [m for m in group.members if self.cells(alive, m.item).any()]) for group in groups.values()]
         cost = [np.zeros(own.shape, object) for own in alive]
