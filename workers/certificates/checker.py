@@ -159,8 +159,8 @@ class IntegerProblem:
         self.first = np.append(labels.first_labels.T.ravel(), outside)
         self.later = np.append(np.tile(labels.inside, self.ways), outside)
         self.begin = np.repeat(p.sentence_starts, np.diff(p.sentence_starts, append=len(problem)))
-        self.length = (np.arange(len(problem)) - self.begin + 1).tolist()  # of the sentence up to each token
-        # Its last n rows: the label at the last of n tokens, by first token and kind of the item.
+        self.length = (np.arange(len(problem)) - self.begin + 1).tolist()  # tokens of the sentence up to each one
+        # The last n rows hold the label at the last of n tokens, by first token and kind of the item.
         self.given = np.vstack([*[self.later] * max(self.length, default=0), self.first])
         self.everything: Alive = [np.ones((n, len(self.first)), np.bool_) for n in self.length]
         self.tables = problem.key_tables.tables
@@ -218,8 +218,8 @@ class IntegerProblem:
         for r, multiplier in multipliers.items():
             entries, limit = range(rows.pointer[r], rows.pointer[r + 1]), Fraction(float(rows.bound[r]))
             coefficients = [Fraction(float(rows.coefficient[e])) for e in entries]
-            # A row exceeded by its slack holds, and the score sums in floats, which are off by less than another one.
-            # Multiples of 2⁻²⁰ that are not too large are summed exactly, and not exceeded by so little.
+            # A row exceeded by its slack holds, and the score's sum of floats is off by less than one more slack.
+            # Multiples of 2⁻²⁰ that are not too large are summed exactly: no excess is that small.
             total += math.ceil(multiplier * (limit if rows.summed_exactly[r] else limit + 2 * Fraction(rows.slack[r])))
             for e, coefficient in zip(entries, coefficients, strict=True):
                 t, before = rows.position[e], rows.previous[e]
@@ -229,7 +229,7 @@ class IntegerProblem:
 
     def _solved(self, unary: Units, edges: Units, cost: list[Units], alive: Alive) -> tuple[int, list[Units]]:
         """The best score of all sentences, and the loss with each item, by a forward and a backward pass; in units."""
-        # Items of a sentence follow each other where the second does not continue the first.
+        # An item can follow another one in its sentence if it does not continue it.
         joint = np.where(self.problem.labels.continues, -math.inf, edges)
         enter, leave, reach = np.zeros_like(unary), np.zeros_like(unary), np.full_like(unary, -math.inf)
         scores, inner = list[Units](), np.zeros((0, len(self.first)), object)
@@ -247,7 +247,7 @@ class IntegerProblem:
             starting[:] = np.maximum(starting, scores[i])
             if n > 1:
                 leave[i - 1] = (joint[i][:, self.first] + begun[i]).max(axis=1)
-        best = begun[self.begin].max(axis=1, initial=-(MOST**2))  # a number where nothing is alive, too
+        best = begun[self.begin].max(axis=1, initial=-(MOST**2))  # a number even if no item is left
         losses = [best[i] - (enter[i + 1 - n : i + 1, self.first] + scores[i]) for i, n in enumerate(self.length)]
         return sum(best[self.problem.potentials.sentence_starts]), losses
 

@@ -201,7 +201,7 @@ def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> 
 
 
 def _end_to_end(arrays: Sequence[NDArray[Number]], kind: type[Number]) -> NDArray[Number]:
-    # Rows without any part leave no array at all.
+    # If no row has a part, there is no array to join.
     return np.concatenate([np.zeros(0, kind), *arrays])
 
 

@@ -325,7 +325,7 @@ def _rival(problem: Problem, labels: Labels, spans: Spans, place: int) -> float:
     return problem.score(other).objective
 
 
-# The next best labellings
+# The list of the best labellings
 
 
 def _check_ranking(row: Row, problem: Problem, promises: Promises, labels: Labels) -> None:

@@ -45,7 +45,7 @@ def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int,
     """
     first, last = next((a, b) for a, b in _sentences(potentials) if a <= start < b)
     unary, width = potentials.unary, len(labels)
-    score = np.full((2, width), FORBIDDEN)  # on the track, off it
+    score = np.full((2, width), FORBIDDEN)  # of labellings that agree with the span, and of those that do not
     on = labels.type_of == kind if start == first else np.ones(width, np.bool_)
     score[0, on], score[1, ~on] = unary[first, on], unary[first, ~on]
     steps = []

@@ -118,7 +118,7 @@ class Linear(RowTemplate):
         fits = np.stack([site.mask(term.tokens) for term in self.terms], axis=1)
         fits[site.batch.sentence_starts] &= [term.previous is None for term in self.terms]
         parts: list[Part] = []
-        # Tokens that the same terms apply to have the same edges: terms that overlap add up there.
+        # Tokens with the same terms have the same edges, at which overlapping terms add up.
         groups, group = np.unique(fits, axis=0, return_inverse=True)
         for i, held in enumerate(groups):
             at = np.flatnonzero(group == i)

@@ -1,7 +1,7 @@
 """Number of runs, and places where labels may change: Chang et al. (2008) table 1, Stokman (2011) tables 2 and 4, §5.3.
 
-A run is defined in `workers.constraints.templates.template`. Each count below is a sum over edges, so all rows have
-linear size.
+A run is defined in `workers.constraints.templates.template`. Each count below is a sum over edges, so the size of a row
+is linear in its scope.
 """
 
 from __future__ import annotations

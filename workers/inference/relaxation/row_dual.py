@@ -95,7 +95,7 @@ class DualBound(NamedTuple):
     ``bound``: nats; no allowed labelling scores more
     ``allowed`` (N, L): mask of the labels that a better labelling may have
     ``labels`` (N,): the best labelling known, by `Problem.score`
-    ``steps``: number of steps taken
+    ``steps``: number of steps taken, in whole rounds of `ROUND`
     ``multipliers`` (R,): the multipliers of the bound
     """
 
@@ -184,7 +184,7 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
         rows.previous,
         rows.label,
         rows.coefficient,
-        # A multiplier must not charge for what holds within the tolerance.
+        # A multiplier must not charge for an excess within the tolerance.
         rows.bound + rows.slack,
         rows.slack,
         rows.weight,
@@ -238,7 +238,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
                 dual.numbers[LENGTH] *= 0.5
         goal = max(target, best_value)
         for r in range(len(excess)):
-            # Multipliers at the edge of their range that would leave it do not move.
+            # A multiplier at the edge of its range does not move if it would leave it.
             held = (excess[r] < 0.0 and dual.now[r] <= 0.0) or (excess[r] > 0.0 and dual.now[r] >= dual.weight[r])
             if not held:
                 length += excess[r] * excess[r]
