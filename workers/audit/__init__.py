@@ -1,1 +1,1 @@
-"""What constraints do on a corpus and in one document."""
+"""The effects of constraints, on a corpus and in one document."""

@@ -1,4 +1,4 @@
-"""What constraints do on a corpus and in one document: `concord constraints check` and `explain`."""
+"""The effects of constraints on a corpus and in one document: `concord constraints check` and `explain`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,18 @@ from concord.workers.inference.registry import Decoder
 from concord.workers.models.model import LocalScores, Model, local_scores
 
 CONFLICT_DOCUMENTS = 50
-"""Documents that are searched for conflicts: a question or more to CP-SAT each."""
+"""Number of documents that are searched for conflicts: each takes one or more questions to CP-SAT."""
 
 
 @dataclass
 class _Tally:
-    """Counts of one constraint; the two labellings' breaches are (bearing, documents, places, degree, penalty)."""
+    """Counts of one constraint.
+
+    ``documents``: number of documents with a place for it
+    ``places``: number of its places
+    ``gold``: bearing rows, documents, places, degree and penalty of its breaches in gold labels
+    ``model``: the same in the model's output
+    """
 
     documents: int = 0
     places: int = 0
@@ -53,12 +59,12 @@ def check(
     conflict_documents: int = CONFLICT_DOCUMENTS,
     progress: Callable[[int], None] | None = None,
 ) -> CheckReport:
-    """How often each constraint applies, holds and is broken in gold and in the model's output.
+    """Report on how often each constraint applies, holds and is broken, in gold labels and in the model's output.
 
-    The model's output is Viterbi's, or ``decoder``'s under the constraints. The first
-    ``conflict_documents`` documents are searched for constraints that cannot all hold. ``progress``
-    is called with the documents of each batch. Raises `ConstraintError` for labels or columns that
-    do not fit, `LabelError` for gold labels that ``labels`` does not know.
+    The model's output is Viterbi's, or ``decoder``'s under the constraints. The first ``conflict_documents`` documents
+    are searched for constraints that cannot all hold. ``progress`` is called with the number of documents of each
+    batch. Raises `ConstraintError` for labels or columns that do not fit, `LabelError` for gold labels that ``labels``
+    does not know.
     """
     constraints.bind(labels)
     tallies = [_Tally() for _ in constraints.names]
@@ -105,9 +111,9 @@ def check(
 def explain(
     document: Document, scores: LocalScores, constraints: Separable, labels: LabelSet, *, decoder: Decoder
 ) -> Explanation:
-    """A document's labels with all constraints and without each: what each changes and costs.
+    """A document's labels with all constraints and without each of them: its changes and its cost.
 
-    ``scores`` are the model's, without legality. One decoding an entry, and two more.
+    ``scores`` are the model's, without legality. It takes one decoding for each entry, and two more.
     """
     batch = Batch.of([document])
     plain, problem = (next(scores.problems(batch, labels, under)) for under in (Unconstrained(), constraints))
@@ -143,7 +149,7 @@ def explain(
 
 
 def _local(batch: Batch, i: int, scores: LocalScores | None, labels: LabelSet) -> LocalScores:
-    """Document i's local scores; flat ones where there is no model."""
+    """Document i's local scores; flat ones if there is no model."""
     if scores is not None:
         return scores.document(batch, i)
     size, document = len(labels), batch.document(i)
@@ -157,7 +163,7 @@ def _count_places(tallies: Sequence[_Tally], problem: Problem) -> None:
 
 
 def _places(problem: Problem, constraint: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """(K,) how often each constraint is that of one of these rows, or of an agreement with anything to compare."""
+    """(K,) number of each constraint's entries in ``constraint``, and of its agreements with anything to compare."""
     places = np.bincount(constraint, minlength=count)
     for agreement in problem.agreements:
         places[agreement.constraint] += bool((agreement.key >= 0).any())
@@ -165,7 +171,7 @@ def _places(problem: Problem, constraint: NDArray[np.int32], count: int) -> NDAr
 
 
 def _count_breaches(tallies: Sequence[list[float]], problem: Problem, antecedents: LinearRows, labels: Labels) -> None:
-    """Adds bearing rows, documents, places, degree and penalty of a labelling."""
+    """Adds the bearing rows, documents, places, degree and penalty of a labelling to the tallies."""
     score = problem.score(labels)
     bearing = _places(problem, problem.rows.constraint[antecedents.degree(labels) > 0], len(tallies))
     broken = problem.rows.constraint[problem.rows.degree(labels) > 0]

@@ -20,18 +20,25 @@ from concord.workers.inference.registry import Decoder
 
 ENGINE = "cpsat"
 CONFLICT_WORK = 2_000
-"""Milliseconds of CP-SAT's deterministic time that one question may cost."""
+"""Largest work of one question of feasibility, in milliseconds of CP-SAT's deterministic time."""
 MOST_CONFLICTS = 20
-"""Different conflicting sets that are looked for."""
+"""Largest number of different conflicting sets that are looked for."""
 
 
 class UndecidedError(RuntimeError):
-    """The limit of work was met before it was known whether constraints can hold together."""
+    """The limit of work was reached before it was known whether constraints can hold together."""
 
 
 @dataclass
 class Conflicts:
-    """Conflicting sets found so far, over documents seen one after the other.
+    """The conflicting sets found so far, over documents seen one after the other.
+
+    ``constraints``: the constraints
+    ``labels``: the label set
+    ``hard``: names of the hard constraints
+    ``found``: ids of the documents with each conflicting set, by the names in it
+    ``searched``: number of documents searched
+    ``undecided``: number of documents in which the limit of work was reached
 
     Every constraint is taken as hard: two soft ones that can never both hold are worth knowing too.
     """
@@ -44,7 +51,7 @@ class Conflicts:
     undecided: int = 0
 
     def look_at(self, document: Document) -> None:
-        """Notes the document's conflicts: among the hard constraints, and otherwise among all."""
+        """Adds a conflict of the document, if there is one: among the hard constraints, or else among all."""
         self.searched += 1
         problem = strict_problem(document, self.labels, self.constraints)
         everything = list(range(len(self.constraints.names)))
@@ -57,7 +64,7 @@ class Conflicts:
             self.undecided += 1
 
     def report(self) -> tuple[Conflict, ...]:
-        """Conflicts, hard ones first, then by how many documents have them."""
+        """The conflicts: hard ones first, then by the number of documents that have them."""
         conflicts = [
             Conflict(constraints=names, hard=set(names) <= self.hard, documents=len(ids), doc_id=ids[0])
             for names, ids in self.found.items()
@@ -111,9 +118,9 @@ def feasible(problem: Problem, group: Iterable[int], doc_id: str) -> bool:
 
 
 def smallest_conflict(problem: Problem, group: Sequence[int], doc_id: str) -> list[int]:
-    """A part of an infeasible group that is feasible without any one of its members (deletion-based).
+    """A part of an infeasible group that becomes feasible without any one of its members (deletion-based).
 
-    One question a member. Raises `UndecidedError`.
+    It takes one question of feasibility for each member. Raises `UndecidedError`.
     """
     kept = list(group)
     for k in group:

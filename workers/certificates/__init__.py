@@ -1,1 +1,1 @@
-"""Certificates: what makes a document's bound checkable, how it is written, and the checker that reads it."""
+"""Certificates: proofs of a document's bound, their writer, and the checker that reads them."""

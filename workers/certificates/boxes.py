@@ -1,7 +1,7 @@
-"""Boxes of counts and charges of roles that bound what a group gains: how the writer finds them.
+"""Boxes of role counts, with charges of roles, that bound the gain of a group: the search of the certificate writer.
 
-Branch and bound on the counts of roles; see `workers.certificates.checker` for the bound of a box. In each
-the charges come from the counts that it needs at least, or from subgradient steps of Polyak's length.
+It is a branch and bound over the counts of roles; see `workers.certificates.checker` for the bound of a box. The
+charges of a box come from its least counts, or from subgradient steps of Polyak's length.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ from concord.workers.inference.core.effort import Effort
 
 BOX_STEPS = 25
 STEP_WORK = 5_000
-"""Units of work that a step takes however little it looks at."""
+"""Units of work of a step, in addition to the cells that it visits."""
 MOST_PROOF_BOXES = 400
-"""Boxes a group is split into at most; the last of them are left as they are."""
+"""Number of boxes of a group after which no box is split."""
 CLOSE = 256.0
-"""Units (2⁻⁴⁰ nats) that a group's bound may be above what it really gains."""
+"""Largest difference between a group's bound and its true gain at which a box is not split, in units of 2⁻⁴⁰ nats."""
 BEYOND = 1 << 50
 """A charge that no price exceeds."""
 
 
 @dataclass(eq=False)
 class Boxes:
-    """``prices`` (P, R) of slots by role, −inf where a slot has no such item; ``pairs`` (R, R), symmetric, 0 of a role
-    with itself; all in units.
+    """The boxes of one group with P slots and R roles, all numbers in units of 2⁻⁴⁰ nats.
 
-    ``effort`` counts the slots and corners of boxes. ``gained`` is the most that an assignment met so far gains;
-    ``found`` the boxes as a proof has them.
+    ``prices`` (P, R): price of each slot by role, −inf if the slot has no such item
+    ``pairs`` (R, R): cost of a pair of roles, symmetric, 0 on the diagonal
+    ``effort``: counts the slots and corners of boxes
+    ``gained``: greatest gain of an assignment met so far
+    ``found``: the boxes as a proof has them
+    ``tried``: number of boxes so far
     """
 
     prices: Floats
@@ -43,7 +46,7 @@ class Boxes:
     tried: int = 0
 
     def split(self) -> list[int]:
-        """Boxes whose bounds are as low as they get, in the order of a proof."""
+        """The boxes with the lowest bounds found, in the order of a proof."""
         held = np.isfinite(self.prices).sum(axis=0)
         waiting = [(np.zeros(len(held), np.int64), held.astype(np.int64))]
         while waiting:
@@ -62,12 +65,12 @@ class Boxes:
         return self.found
 
     def _widest(self, low: Ints, high: Ints) -> int:
-        """The role to split by: the one that clashes most with what else may be there; −1 where none does."""
+        """The role to split by: the one with the greatest conflicts with possible other roles; −1 if none has any."""
         clash = (self.pairs * high).sum(axis=1) * (high > low)
         return int(clash.argmax()) if len(clash) and clash.max() > 0 else -1
 
     def _charged(self, low: Ints, high: Ints) -> tuple[Floats, float]:
-        """The best charges found in a box, and its bound."""
+        """The best charges found for a box, and its bound."""
         corners = np.array(list(itertools.product(*({int(a), int(b)} for a, b in zip(low, high, strict=True)))))
         corners = corners.reshape(len(corners), len(low)).astype(np.float64)
         penalties = (corners @ self.pairs * corners).sum(axis=1) / 2
@@ -89,7 +92,7 @@ class Boxes:
         return best, least
 
     def _value(self, charge: Floats, corners: Floats, penalties: Floats) -> tuple[float, Floats]:
-        """The bound of a box under charges, and a subgradient; notes what its assignment really gains."""
+        """The bound of a box under charges, and a subgradient; updates ``gained`` by the gain of its assignment."""
         left = self.prices - charge
         role = left.argmax(axis=1)
         best = left[np.arange(len(left)), role]

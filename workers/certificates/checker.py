@@ -1,22 +1,23 @@
-"""Checks the proof that no labelling of a document scores more than its bound: small, slow, plain, and exact.
+"""Checker of the proof that no labelling of a document scores more than its bound: small, slow, plain and exact.
 
-All numbers are integers of 2⁻⁴⁰ nats: potentials are rounded up and penalties down. A labelling is made of *items*:
-spans of a type, whichever label opens them, and outside labels at a token. For any prices of items in *groups* (a key
-of a key table), and any multipliers 0 ≤ λ ≤ weight of linear rows, a labelling y scores no more than
+All numbers are integers, in units of 2⁻⁴⁰ nats: potentials are rounded up, penalties down. A labelling is made of
+*items*: spans of a type, whichever label opens them, and outside labels at a token. For any prices of items in *groups*
+(a key of a key table), and any multipliers 0 ≤ λ ≤ weight of linear rows, a labelling y scores no more than
 
     Σ_sentences max_y [local(y) − prices of y's items − λ · row entries of y]
     + Σ_groups max_u [prices of the items u that it is given − penalty of u] + Σ_r λ_r · bound_r:
 
-with y and its items in place of both maxima the prices cancel, and a row costs at least λ · (entries − bound). An item
-with which a maximum loses more than is left above the limit is struck out before the next prices.
+with y and its items in place of both maxima the prices cancel, and a row costs at least λ · (entries − bound). If the
+bound with an item forced is at most the limit, the item is struck out before the next prices.
 
-In a group every slot (a token that all its items share, so that one of them is used at most) takes a role (a type of
-a span of these words, or around them, or left outside); n and m of two roles cost n·m times the price of their pair.
-With charges c of the roles, counts n in a box gain no more than Σ_slots max(0, price − c) + max_n [c·n − penalty(n)],
-whose last part is linear in every count: a corner has it. What is left out, as pairs of one role, only raises that.
+In a group every slot (a token that all its items share, so at most one of them is used) takes a role (a type of a span
+of these words, a type of a span around them, or left outside). With n and m slots of two roles, their pairs cost n·m
+times the price of a pair. With charges c of the roles, counts n in a box gain no more than Σ_slots max(0, price − c) +
+max_n [c·n − penalty(n)]. The last part is linear in every count, so its maximum is at a corner. Penalties that are left
+out, as for pairs of one role, only raise this bound.
 
-A proof is one list of integers, read strictly and from left to right. Prices hold until they are set anew, and in
-both branches; ``type`` is −1 for an outside label; a box has a charge for each role that its group's items have.
+A proof is one list of integers, read strictly and from left to right. Prices hold until they are set anew, and in both
+branches; ``type`` is −1 for an outside label; a box has a charge for each role that its group's items have.
 
     node   = stages stage* branch
     stage  = rows (row multiplier)* groups group*
@@ -42,30 +43,48 @@ from concord.schemas.errors import InputError
 from concord.schemas.problem import ANY, Problem, Relation
 
 BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14
-"""Of a nat's fraction; what ends a node or a box; nats, and share of scores, that a bound is confirmed to within."""
+"""Constants of a proof and its check.
+
+``BITS``: binary digits of a nat's fraction
+``LEAF``: number that ends a node or a box
+``TOLERANCE``: nats by which a bound may be exceeded
+``ROUNDING``: fraction of the scores by which it may be exceeded in addition
+"""
 MOST, MOST_ROLES, HARD = 1 << 60, 12, 256.0
-"""What a number of a proof may come to; roles that a group may have, as a box has 2¹² corners then; nats for ∞."""
+"""Limits of the numbers.
+
+``MOST``: largest number of a proof
+``MOST_ROLES``: most roles of a group, with up to 2¹² corners of a box
+``HARD``: nats that stand for an infinite cost
+"""
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
-"""Of an item to spans of its group's words: it is one as well, it is around such words, it leaves them outside."""
+"""Relations of an item to its group's words: it is a span of them, is a span around them, or leaves them outside."""
 
 Units = NDArray[np.object_]
-"""Integers without limit, or −inf for what is impossible."""
+"""Array of integers without limit, or −inf for what is impossible."""
 Alive = list[NDArray[np.bool_]]
-"""By last token i, (n, K) items that end there: by first token, i − n + 1 to i, and kind.
+"""Masks (n, K) of the items that are left: for each last token i, by first token, i − n + 1 to i, and kind.
 
-Kinds are the types, in the order of the first labels that a span of them can have, and then the outside labels."""
+Kinds are the types, once for each way to open a span, and then the outside labels.
+"""
 Item = tuple[int, int, int]
-"""Start and end (exclusive), tokens, and type of a span; type −1: any outside label at a token."""
+"""An item: start, exclusive end, and type of a span; or type −1 for any outside label at a token."""
 RolePrices = tuple[dict[int, int], dict[tuple[int, int], "RoleGroup"]]
-"""Multipliers of rows, and groups by key table and key."""
+"""Multipliers by row, and groups by key table and key."""
 
 
 class CertificateError(InputError):
-    """A certificate that proves nothing: says where it is malformed, or by how much it fails."""
+    """A certificate that proves nothing; the message says where it is malformed, or by how much it fails."""
 
 
 class Member(NamedTuple):
-    """An item of a group, its price, its slot (a token), and its role's place among the group's."""
+    """An item of a group.
+
+    ``item``: the item
+    ``price``: units
+    ``slot``: a token
+    ``role``: index among the group's roles
+    """
 
     item: Item
     price: int
@@ -74,7 +93,12 @@ class Member(NamedTuple):
 
 
 class RoleGroup(NamedTuple):
-    """Members, (R, R) what pairs of roles cost, and boxes: least and largest counts, and charges."""
+    """A group of items with R roles.
+
+    ``members``: its items
+    ``pairs`` (R, R): cost of a pair of roles, in units
+    ``boxes``: the least counts, the largest counts and the charges of each box
+    """
 
     members: list[Member]
     pairs: Units
@@ -82,13 +106,13 @@ class RoleGroup(NamedTuple):
 
 
 class ProofReader:
-    """Takes a proof's integers one by one."""
+    """A proof whose integers are taken one by one."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.numbers, self.at = numbers, 0
 
     def take(self, low: int = 0, high: int = MOST) -> int:
-        """The next integer. Raises `CertificateError` where there is none, or none from ``low`` to ``high``."""
+        """The next integer. Raises `CertificateError` if there is none, or if it is not from ``low`` to ``high``."""
         require(self.at < len(self.numbers), f"the proof ends after {self.at} numbers")
         value, self.at = int(self.numbers[self.at]), self.at + 1
         require(low <= value <= high, f"number {self.at} of the proof is {value}, not one of {low} to {high}")
@@ -96,13 +120,16 @@ class ProofReader:
 
 
 def require(holds: object, fault: str) -> None:
-    """Raises `CertificateError`, which says the fault, unless it ``holds``."""
+    """Raises `CertificateError` with the message ``fault`` unless it ``holds``."""
     if not holds:
         raise CertificateError(fault)
 
 
 def check(problem: Problem, bound: float, proof: Sequence[int]) -> None:
-    """Raises `CertificateError` unless it proves that none scores above `IntegerProblem.limit` of ``bound`` nats."""
+    """Checks the proof that no labelling scores above `IntegerProblem.limit` of ``bound`` nats.
+
+    Raises `CertificateError` if it does not prove that.
+    """
     ground, reader = IntegerProblem(problem), ProofReader(proof)
     limit = ground.limit(bound)
     waiting: list[tuple[Alive, RolePrices]] = [(ground.everything, ({}, {}))]
@@ -121,19 +148,19 @@ def check(problem: Problem, bound: float, proof: Sequence[int]) -> None:
 
 
 class IntegerProblem:
-    """A problem in integers. Raises `CertificateError` for one that does not fit, or that the bound does not cover."""
+    """A problem in integers. Raises `CertificateError` if it does not fit, or if the bound cannot cover it."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, p, labels, rows = problem, problem.potentials, problem.labels, problem.rows
         self.unary, self.transition = _units(p.unary, math.ceil), _units(p.transition, math.ceil)
         (self.types, self.ways), outside = labels.first_labels.shape, np.flatnonzero(labels.type_of < 0)
         self.spans = self.types * self.ways  # kinds that are spans: loose labels open each type in two ways
-        # By kind of item: the label of its first token, and of those that follow.
+        # By kind of item: the label of its first token, and that of its other tokens.
         self.first = np.append(labels.first_labels.T.ravel(), outside)
         self.later = np.append(np.tile(labels.inside, self.ways), outside)
         self.begin = np.repeat(p.sentence_starts, np.diff(p.sentence_starts, append=len(problem)))
-        self.length = (np.arange(len(problem)) - self.begin + 1).tolist()  # of the sentence up to each token
-        # Its last n rows: the label at the last of n tokens, by first token and kind of the item.
+        self.length = (np.arange(len(problem)) - self.begin + 1).tolist()  # tokens of the sentence up to each one
+        # The last n rows hold the label at the last of n tokens, by first token and kind of the item.
         self.given = np.vstack([*[self.later] * max(self.length, default=0), self.first])
         self.everything: Alive = [np.ones((n, len(self.first)), np.bool_) for n in self.length]
         self.tables = problem.key_tables.tables
@@ -144,10 +171,10 @@ class IntegerProblem:
         require(all((scores == -np.inf).all() for scores in illegal), "it allows what the label set forbids")
 
     def limit(self, bound: float) -> int:
-        """Units that no labelling may exceed: the bound, `TOLERANCE`, and what bound and score may be off as sums of
-        floats: `ROUNDING` of the magnitude of what is summed, which is 1e-8 nats of a million.
+        """Units that no labelling may exceed: ``bound`` nats and a tolerance.
 
-        Raises `CertificateError` for a bound that is no number of nats.
+        The tolerance is `TOLERANCE`, and for the rounding errors of bound and score as sums of floats `ROUNDING` of
+        their magnitude, which is 1e-8 nats of a million. Raises `CertificateError` if the bound is no number of nats.
         """
         require(abs(bound) <= MOST, f"a bound of {bound} nats")
         scores = [np.where(scores == -math.inf, 0, np.abs(scores)) for scores in (self.unary, self.transition)]
@@ -156,14 +183,14 @@ class IntegerProblem:
         return math.floor(stated + Fraction(TOLERANCE) * (1 << BITS) + Fraction(ROUNDING) * (abs(stated) + largest))
 
     def branched(self, alive: Alive, token: int, label: int, *, has: bool) -> Alive:
-        """Without the items that give the token that label, or without all others there."""
+        """The items that are left if the token has the label or, without ``has``, if it has another one."""
         left, n = [own.copy() for own in alive], self.length[token]
         for last in np.flatnonzero(self.begin == self.begin[token])[n - 1 :]:
             left[last][:n] &= (self.given[-n:] == label) == has
         return left
 
     def narrowed(self, alive: Alive, prices: RolePrices, limit: int) -> tuple[int, Alive]:
-        """What no labelling of what is alive exceeds, and what is alive of those above ``limit``."""
+        """Upper bound of labellings of the items ``alive``, and the items that one above ``limit`` can have."""
         (unary, edges, total), (_, groups) = self._charged(prices[0]), prices
         priced = [(group, [m for m in group.members if self.cells(alive, m.item).any()]) for group in groups.values()]
         cost = [np.zeros(own.shape, object) for own in alive]
@@ -179,21 +206,20 @@ class IntegerProblem:
         return total + best, [own & (loss < excess) for own, loss in zip(alive, losses, strict=True)]
 
     def cells(self, arrays: Sequence[NDArray[Any]], item: Item) -> NDArray[Any]:
-        """What arrays like `Alive` hold of an item, to be read and written: a cell for each label that opens it, or for
-        each outside label."""
+        """View of an item's cells in arrays like `Alive`: one for each label that opens it, or each outside label."""
         start, end, kind = item
         own: NDArray[Any] = arrays[end - 1][start - self.begin[start]]
         return own[kind : self.spans : self.types] if kind >= 0 else own[self.spans :]
 
     def _charged(self, multipliers: dict[int, int]) -> tuple[Units, Units, int]:
-        """Labels (N, L), and labels before and at each token (N, L, L), less what rows charge; Σ_r λ_r · bound_r."""
+        """Scores less the charges of rows, in units: of labels (N, L) and edges (N, L, L); and Σ_r λ_r · bound_r."""
         rows, total = self.problem.rows, 0
         unary, edges = self.unary.copy(), np.repeat(self.transition[None], len(self.unary), axis=0)
         for r, multiplier in multipliers.items():
             entries, limit = range(rows.pointer[r], rows.pointer[r + 1]), Fraction(float(rows.bound[r]))
             coefficients = [Fraction(float(rows.coefficient[e])) for e in entries]
-            # A row exceeded by its slack holds, and the score sums in floats, which are off by less than another one.
-            # Multiples of 2⁻²⁰ that are not too large are summed exactly, and not exceeded by so little.
+            # A row exceeded by its slack holds, and the score's sum of floats is off by less than one more slack.
+            # Multiples of 2⁻²⁰ that are not too large are summed exactly: no excess is that small.
             total += math.ceil(multiplier * (limit if rows.summed_exactly[r] else limit + 2 * Fraction(rows.slack[r])))
             for e, coefficient in zip(entries, coefficients, strict=True):
                 t, before = rows.position[e], rows.previous[e]
@@ -202,8 +228,8 @@ class IntegerProblem:
         return unary, edges, total
 
     def _solved(self, unary: Units, edges: Units, cost: list[Units], alive: Alive) -> tuple[int, list[Units]]:
-        """The best score of all sentences, and how much less it is with each item: forward and backward."""
-        # Items of a sentence follow each other where the second does not continue the first.
+        """The best score of all sentences, and the loss with each item, by a forward and a backward pass; in units."""
+        # An item can follow another one in its sentence if it does not continue it.
         joint = np.where(self.problem.labels.continues, -math.inf, edges)
         enter, leave, reach = np.zeros_like(unary), np.zeros_like(unary), np.full_like(unary, -math.inf)
         scores, inner = list[Units](), np.zeros((0, len(self.first)), object)
@@ -221,12 +247,12 @@ class IntegerProblem:
             starting[:] = np.maximum(starting, scores[i])
             if n > 1:
                 leave[i - 1] = (joint[i][:, self.first] + begun[i]).max(axis=1)
-        best = begun[self.begin].max(axis=1, initial=-(MOST**2))  # a number where nothing is alive, too
+        best = begun[self.begin].max(axis=1, initial=-(MOST**2))  # a number even if no item is left
         losses = [best[i] - (enter[i + 1 - n : i + 1, self.first] + scores[i]) for i, n in enumerate(self.length)]
         return sum(best[self.problem.potentials.sentence_starts]), losses
 
     def repriced(self, reader: ProofReader, old: RolePrices) -> RolePrices:
-        """The old prices with those that the next stage sets."""
+        """The old prices, updated by those that the next stage sets."""
         rows, groups, weight = dict(old[0]), dict(old[1]), self.problem.rows.weight
         for _ in range(reader.take()):
             r = reader.take(0, len(weight) - 1)
@@ -238,7 +264,7 @@ class IntegerProblem:
         return rows, groups
 
     def group(self, reader: ProofReader, table: int, key: int) -> RoleGroup:
-        """The next group."""
+        """Reads the next group."""
         placed: dict[Item, tuple[int, int, int]] = {}
         for _ in range(reader.take()):
             item = reader.take(), reader.take(), reader.take(-1)
@@ -251,7 +277,10 @@ class IntegerProblem:
         return RoleGroup(members, self._pairs(table, width)[np.ix_(roles, roles)], _boxes(reader, len(roles)))
 
     def role(self, table: int, key: int, item: Item) -> tuple[int, int]:
-        """A group's item's slot and role (type + T · place in `RELATIONS`). Raises `CertificateError` for others."""
+        """Slot of an item in a group, and its role: type + T · place in `RELATIONS`.
+
+        Raises `CertificateError` if the item has no part in the group.
+        """
         (start, end, kind), keys, fault = item, self.tables[table], f"{item} has no part in group {key}"
         require(start < end <= len(keys) and kind < self.types and self.begin[start] == self.begin[end - 1], fault)
         require(end - start <= (keys.shape[1] if kind >= 0 else 1), fault)
@@ -262,7 +291,7 @@ class IntegerProblem:
         return inside[0][0], labelled if kind >= 0 else 2 * self.types
 
     def _pairs(self, table: int, width: int) -> Units:
-        """What pairs of roles, the lower first, cost at least in a group of ``width`` or more tokens."""
+        """Least cost of each pair of roles, the lower role first, in a group of ``width`` or more tokens; in units."""
         costs = np.zeros((2 * self.types + 1, 2 * self.types + 1), object)
         for a in self.problem.agreements:
             if a.key is self.tables[table] and a.relation in RELATIONS:
@@ -274,7 +303,7 @@ class IntegerProblem:
 
 
 def _boxes(reader: ProofReader, roles: int) -> list[tuple[list[int], list[int], list[int]]]:
-    """The boxes that a group's counts are split into, one role after the other: together they hold all counts."""
+    """Reads the boxes into which the counts of a group are split, role by role: together they hold all counts."""
     boxes, waiting = [], [([0] * roles, [MOST] * roles)]
     while waiting:
         low, high = waiting.pop()
@@ -289,7 +318,10 @@ def _boxes(reader: ProofReader, roles: int) -> list[tuple[list[int], list[int], 
 
 
 def _gain(group: RoleGroup, members: list[Member]) -> tuple[int, list[float]]:
-    """What members of a group gain at most, by the largest bound of its boxes; how much less it is with each."""
+    """Upper bound of the gain of a group's members, and the loss of this bound with each member; in units.
+
+    It is the largest bound of the group's boxes.
+    """
     most, having = 0, [-math.inf] * len(members)
     held = Counter(role for _, role in {(m.slot, m.role) for m in members})
     for low, limit, charge in group.boxes:
@@ -309,7 +341,7 @@ def _gain(group: RoleGroup, members: list[Member]) -> tuple[int, list[float]]:
 
 
 def _units(nats: Floats, rounded: Callable[[float], int]) -> Units:
-    """(…) units; −inf stays."""
+    """Units of an array of nats, each ``rounded``; −inf stays."""
     require((np.abs(nats[nats > -np.inf]) <= 1e9).all(), "potentials that are no numbers, or too large")
     units = [x if x == -math.inf else rounded(math.ldexp(x, BITS)) for x in nats.ravel().tolist()]
     return np.array(units, object).reshape(nats.shape)

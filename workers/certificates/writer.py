@@ -1,8 +1,8 @@
-"""Writes certificates: multipliers and prices that the relaxations learn, in integers, and branching for the rest.
+"""Writer of certificates: multipliers and prices that the relaxations learn, as integers, with branching for the rest.
 
 Rows come first (`inference.relaxation.row_dual`): agreement is priced on the chain that carries their multipliers.
 
-Nothing here has to be believed: what is written is looked at with the checker's own eyes until it closes.
+Nothing here has to be trusted: the checker's own code evaluates every stage until the proof closes.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, dual_bound
 
 NOTHING_NEW = [0, 0]
-"""A stage that sets no price: one more look at what the last one left."""
+"""A stage that sets no price: the checker looks once more at the items that are left."""
 MOST_PRICE = 1 << 48
-"""Units that a price or a multiplier is cut at: 256 nats."""
+"""Largest price or multiplier in units, to which greater ones are cut: 256 nats."""
 MOST_TRIES = 4
-"""Times that prices are learned anew on what the last ones left."""
+"""Most times that prices are learned anew, on the items that the last ones left."""
 MOST_WORK = 20_000_000_000
 """Units of work, as `relax` counts them, after which a document gets no certificate."""
 LOOK_WORK = 200
-"""Units of work for each item that a look with the checker's eyes is at."""
+"""Units of work for each item in an evaluation by the checker's code."""
 
 
 NameKey = tuple[int, int]
-"""Of a group: the place of its key table, and its key."""
+"""A group: index of its key table, and its key."""
 
 
 class _Multipliers(NamedTuple):
-    """Units of the rows' multipliers, and prices; None: those in force."""
+    """Multipliers of rows in units, and prices; None stands for the prices in force."""
 
     rows: dict[int, int]
     prices: Learned | None
 
 
 def prove(problem: Problem, labels: Labels, bound: float, *, nodes: int) -> list[int] | None:
-    """A proof, as `workers.certificates.checker` describes it, that no labelling scores more than ``bound`` nats.
+    """A proof that no labelling scores more than ``bound`` nats, in the form of `workers.certificates.checker`.
 
-    ``labels`` (N,) is the best labelling known. None where ``nodes`` or `MOST_WORK` do not do, the numbers do not
-    fit, or there is no labelling.
+    ``labels`` (N,) is the best labelling known. The result is None if ``nodes`` or `MOST_WORK` are not enough, the
+    numbers do not fit, or there is no labelling.
     """
     if not np.isfinite([bound, problem.score(labels).objective]).all():
         return None
@@ -79,7 +79,14 @@ def prove(problem: Problem, labels: Labels, bound: float, *, nodes: int) -> list
 
 @dataclass(eq=False)
 class _ProofDraft:
-    """A proof in the making: ``numbers`` holds the nodes that are done, ``nodes`` how many more there may be."""
+    """A proof in the making.
+
+    ``ground``: the problem in integers
+    ``labels`` (N,): the best labelling known
+    ``bound``: nats
+    ``nodes``: number of nodes that may still be written
+    ``numbers``: the nodes that are done
+    """
 
     ground: IntegerProblem
     labels: Labels
@@ -93,7 +100,7 @@ class _ProofDraft:
         self.effort = Effort(Budget(None, MOST_WORK))
 
     def closes(self) -> bool:
-        """Writes the nodes, depth first; False where there would be too many, or the effort is spent."""
+        """Writes the nodes, depth first; False if there would be too many, or if the effort is spent."""
         waiting: list[tuple[Alive, RolePrices]] = [(self.ground.everything, ({}, {}))]
         while waiting:
             alive, prices = waiting.pop()
@@ -111,7 +118,7 @@ class _ProofDraft:
         return True
 
     def _priced(self, alive: Alive, prices: RolePrices) -> tuple[list[list[int]], Alive, RolePrices, bool]:
-        """The stages of a node, what they leave alive, the prices last set, and whether they close it."""
+        """The stages of a node, the items that they leave, the prices last set, and whether they close the node."""
         total, alive = self._looked(alive, prices)
         if total <= self.limit:
             return [], alive, prices, True
@@ -136,25 +143,25 @@ class _ProofDraft:
         return stages, alive, prices, False
 
     def _looked(self, alive: Alive, prices: RolePrices) -> tuple[int, Alive]:
-        """What the checker will see: the bound, and what it leaves alive."""
+        """The checker's view of the prices: the bound, and the items that are left."""
         self.effort.work += LOOK_WORK * sum(own.size for own in alive)
         return self.ground.narrowed(alive, prices, self.limit)
 
     def _shortest(
         self, alive: Alive, prices: RolePrices, step: _Multipliers, stages: list[list[int]]
     ) -> list[list[int]]:
-        """The last step alone where it does, else all ``stages``."""
+        """The last step alone, if it closes the node; otherwise all ``stages``."""
         stage = self._stage(step, prices, alive)
         total, _ = self._looked(alive, self.ground.repriced(ProofReader(stage), prices))
         return [stage] if total <= self.limit else stages
 
     def _learned(self, alive: Alive, old: RolePrices) -> Iterator[_Multipliers]:
-        """Multipliers for what is alive, also where they are all 0 and the old ones are not; then prices by rounds."""
+        """Multipliers for the items that are left, unless old and new ones are all 0; then the prices of each round."""
         p = self.problem.potentials
         allowed = _possible(self.ground, alive) & np.isfinite(p.unary)
         left = Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts)
         if viterbi_score(left) == -np.inf:
-            return  # nothing is left: one more look closes the node
+            return  # no labelling is left: one more look closes the node
         dual = dual_bound(self.problem, allowed, self.labels, steps=ROUND_STEPS, tolerance=0.0)
         self.effort.work += dual.steps * p.unary.size
         units = _units(dual.multipliers)
@@ -162,7 +169,7 @@ class _ProofDraft:
         if rows or any(old[0].values()):
             yield _Multipliers(rows, None)
         if self.problem.labels.scheme is Scheme.LOOSE:
-            return  # the relaxation knows spans that open in one way, and no constraint compares those of loose labels
+            return  # the relaxation knows one label that opens a span, and no constraint compares loose spans
         unary = left.unary - self._charges(dual.multipliers)
         chain = replace(left, unary=unary)
         charged = Prepared.of(replace(self.problem, potentials=chain, rows=LinearRows.none()))
@@ -174,7 +181,10 @@ class _ProofDraft:
             last = prices
 
     def _charges(self, multipliers: Floats) -> Floats:
-        """(N, L) what rows charge for labels; prices are learned as if they charged nothing for pairs of labels."""
+        """(N, L) charges of rows for labels, in nats.
+
+        Prices are learned as if rows charged nothing for pairs of labels.
+        """
         rows = self.problem.rows
         charges = np.zeros(self.problem.potentials.unary.shape)
         of_label = rows.previous == ANY
@@ -183,13 +193,13 @@ class _ProofDraft:
         return charges
 
     def _stage(self, step: _Multipliers, old: RolePrices, alive: Alive) -> list[int]:
-        """The stage that sets what a step has; what is no longer there ends."""
+        """The stage that sets the multipliers and prices of a step, and ends those that it no longer has."""
         rows = dict.fromkeys(old[0], 0) | step.rows
         new = [n for r, units in rows.items() if units != old[0].get(r, 0) for n in (r, units)]
         return [len(new) // 2, *new, *(self._groups(step.prices, old, alive) if step.prices else [0])]
 
     def _groups(self, learned: Learned, old: RolePrices, alive: Alive) -> list[int]:
-        """The groups of a stage with the prices learned; those that are no longer there end."""
+        """The groups of a stage with the learned prices; groups that are no longer there end."""
         sure = self._left_out(alive)
         prices = self._prices(learned, alive, sure)
         written = {name: self._group(name, items, sure[name]) for name, items in prices.items()}
@@ -213,7 +223,7 @@ class _ProofDraft:
     def _prices(
         self, learned: Learned, alive: Alive, sure: Mapping[NameKey, list[int]]
     ) -> dict[NameKey, dict[Item, int]]:
-        """The prices above 0 of items that are alive in their groups, and 0 where places left out for sure charge."""
+        """The prices of items by group: those above 0, and 0 for spans whose words are always left out somewhere."""
         found: defaultdict[NameKey, dict[Item, int]] = defaultdict(dict)
         known = zip(learned.names.tolist(), learned.items.tolist(), _units(learned.prices).tolist(), strict=True)
         for (table, key), (start, end, kind), price in sorted(known):
@@ -236,10 +246,11 @@ class _ProofDraft:
         return True
 
     def _group(self, name: NameKey, prices: Mapping[Item, int], sure: Sequence[int]) -> list[int]:
-        """A group as a proof has it; empty where it has too many roles.
+        """A group as a proof has it; empty if it has too many roles.
 
-        S places left out for sure have a price P that the others are not worth together, so they are left out in the
-        group, too. What each item pays them is added to its price: its sentence pays that, whatever the group takes.
+        The S places that are always left out have a price P above the sum of all others, so they are left out in the
+        group, too. The cost of an item with them is added to its price, because its sentence pays it whatever the group
+        takes.
         """
         items = dict(prices) | {(token, token + 1, -1): 0 for token in sure}
         roles = len({self.ground.role(*name, item)[1] for item in items})
@@ -264,9 +275,9 @@ class _ProofDraft:
         return [*name, len(items), *(n for item, price in items.items() for n in (*item, price)), *boxes]
 
     def _branch(self, alive: Alive, prices: RolePrices) -> tuple[int, int] | None:
-        """A token and a label to branch on: where most is paid, on the label of the best labelling known.
+        """A token and a label to branch on, or None if every token has one label left.
 
-        None where every token has one label left.
+        It is the token with the greatest payments, and the label of the best labelling known if that is left.
         """
         possible = _possible(self.ground, alive)
         paid = np.zeros(len(possible))
@@ -285,7 +296,7 @@ class _ProofDraft:
 
 
 def _beside(boxes: Sequence[int], owed: Sequence[int], places: int, price: int) -> list[int]:
-    """Boxes with as many more ``places`` in the last role, of that ``price``, to which each role owes so much."""
+    """The boxes with ``places`` more slots of the last role, at ``price``; each role is charged ``owed`` for them."""
     numbers, made = iter(boxes), list[int]()
     for split in numbers:
         if split == LEAF:
@@ -297,7 +308,7 @@ def _beside(boxes: Sequence[int], owed: Sequence[int], places: int, price: int) 
 
 
 def _units(nats: Floats) -> Ints:
-    """Whole units of multipliers or prices, of which nothing has to be exact."""
+    """Prices or multipliers in whole units; they need not be exact."""
     return np.minimum(np.ldexp(nats, BITS), MOST_PRICE).astype(np.int64)
 
 
@@ -306,7 +317,7 @@ def _size(alive: Alive) -> int:
 
 
 def _spans(ground: IntegerProblem, alive: Alive) -> Iterator[Item]:
-    """All spans that are alive."""
+    """All spans that are left."""
     for last, own in enumerate(alive):
         by_type = own[:, : ground.spans].reshape(len(own), ground.ways, ground.types).any(axis=1)
         for row, kind in np.argwhere(by_type).tolist():
@@ -314,7 +325,7 @@ def _spans(ground: IntegerProblem, alive: Alive) -> Iterator[Item]:
 
 
 def _possible(ground: IntegerProblem, alive: Alive) -> NDArray[np.bool_]:
-    """(N, L) labels that some item gives that is alive."""
+    """(N, L) mask of the labels that some item gives that is left."""
     possible = np.zeros(ground.unary.shape, np.bool_)
     reaching = np.zeros((0, len(ground.first)), np.bool_)
     for last, own in reversed([*enumerate(alive)]):

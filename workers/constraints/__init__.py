@@ -1,1 +1,1 @@
-"""Constraint templates: documents → linear rows and span agreements. They know no engine."""
+"""Constraint templates, which turn documents into linear rows and span agreements. They know no engine."""

@@ -1,25 +1,25 @@
 """Label consistency of a document: Finkel, Grenager & Manning (2005) §5.1, with learned costs.
 
-Two violation types over pairs of labelled spans (eq. 5, in nats: cost = −log θ), and one of ours:
+There are two types of violation over pairs of labelled spans (eq. 5, in nats: cost = −log θ), and one of ours:
 
-* *exact*: two spans of the same words with types a ≠ b cost
-  ½ (−log P(b | a) − log P(a | b)) a token of the span: the paper multiplies the square roots of
-  both estimates, once for each token.
-* *subsequence*: a span of type b whose words are a proper part of another span's, of type a ≠ b,
-  costs −log P(a | b) a token of the shorter span.
-* *unlabelled*: a span of type a whose words also stand at a place that begins outside all spans costs
-  −log P(unlabelled | a) a token, for each such place. The paper compares labelled spans alone, so a
-  name that is found here and overlooked there costs it nothing.
+- *exact*: two spans of the same words with types a ≠ b cost ½ (−log P(b | a) − log P(a | b)) for each token of the
+  span: the paper multiplies the square roots of both estimates, once for each token.
+- *subsequence*: a span of type b whose words are a proper part of another span's, of type a ≠ b, costs −log P(a | b)
+  for each token of the shorter span.
+- *unlabelled*: a span of type a costs −log P(unlabelled | a) for each token and each other place of its words that
+  begins outside all spans. The paper compares labelled spans alone, so a name that is found here and overlooked there
+  costs nothing in it.
 
-Estimates come from pair counts in training documents (tables 3 and 4), a count of 0 taken as 1.
-The paper normalises the exact table by the type's row of the symmetric table, diagonal included
-(5/3151 for PER and ORG is 5/(3141 + 4 + 5 + 1)). Unlabelled places are one more column of that
-table. How it normalises table 4 is not said, and the printed example (2/842) fits no row or column
-as printed; the nearest is the shorter span's column (2 + 6 + 819 + 7 = 834), so that is what is done
-here: P(the longer one is an a | the shorter one is a b). A part that occurs twice inside one longer
-span counts once. Pairs of equal types cost nothing. The paper compares words as they are written;
-here letter case may be folded instead (``fold_case``), so that a name in a headline in capitals meets
-itself in the text. Which of the two is better for a corpus is tuned with the scales.
+Estimates come from pair counts in training documents (tables 3 and 4); a count of 0 is taken as 1. The paper normalises
+the exact table by the type's row of the symmetric table, diagonal included (5/3151 for PER and ORG is 5/(3141 + 4 + 5 +
+1)). Unlabelled places are one more column of that table. The paper does not say how it normalises table 4, and the
+printed example (2/842) fits no row or column as printed. The nearest is the shorter span's column (2 + 6 + 819 + 7 =
+834), so this is used here: P(the longer one is an a | the shorter one is a b). A part that occurs twice inside one
+longer span counts once. Pairs of equal types cost nothing.
+
+The paper compares words as they are written. Here letter case may be folded (``fold_case``), so that a name in a
+headline in capitals matches the same name in the text. The better choice for a corpus is tuned together with the
+scales.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from concord.workers.compiling.kernel import kernel
 from concord.workers.constraints.constraint_set import GroundConstraints
 
 LONGEST_NAME = 12
-"""Spans longer than this many tokens are not compared: names are shorter (testa's longest: 10)."""
+"""Longest span that is compared, in tokens: names are shorter (longest in testa: 10)."""
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
-"""Fibonacci hashing: spreads consecutive ids over the table."""
+"""Factor of Fibonacci hashing: it spreads consecutive ids over the table."""
 
 EXACT, SUBSEQUENCE, UNLABELLED = "consistent", "consistent_subsequence", "consistent_unlabelled"
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 
 def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], width: int) -> NDArray[np.int32]:
-    """(N, width) key of the span of w tokens at t in column w − 1, see `SpanAgreement.key`.
+    """(N, width) keys: that of the span of w tokens at t in column w − 1, see `SpanAgreement.key`.
 
-    ``tokens`` (N,) are interned words. Spans of one document have equal keys exactly when they
-    have the same words. Cost is linear in the spans that repeat.
+    ``tokens`` (N,) are interned words. Two spans of one document have the same key exactly if they have the same words.
+    Time is linear in the number of spans that repeat.
     """
     count = len(tokens)
     bounds = np.append(sentence_starts, count)
@@ -66,7 +66,7 @@ def span_keys(tokens: NDArray[np.int32], sentence_starts: NDArray[np.int64], wid
 
 @kernel
 def _span_keys(tokens: Ints, room: Ints, width: int) -> NDArray[np.int32]:
-    # A span can repeat only where its first w − 1 tokens do: each round looks at what is left.
+    # A span can repeat only if its first w − 1 tokens do: each round looks at the spans that are left.
     count = len(tokens)
     keys = np.full((count, width), NO_KEY, np.int32)
     size = 16
@@ -109,11 +109,13 @@ def _span_keys(tokens: Ints, room: Ints, width: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Pairs of labelled spans seen in documents, by type; counts of parts of a corpus add up.
+    """Pairs of labelled spans in documents, by type; the counts of parts of a corpus add up.
 
-    ``exact`` (T, T) is symmetric with each unordered pair of a ≠ b in both halves and pairs of one
-    type on the diagonal (table 3); ``subsequence`` (T, T): row the longer span's type (table 4);
-    ``unlabelled`` (T,): spans of a type and unlabelled places of their words.
+    ``types``: the T span types
+    ``exact`` (T, T): pairs of the same words (table 3), symmetric: each unordered pair of a ≠ b is in both halves
+    ``subsequence`` (T, T): pairs of a span and a part of it, by the longer span's type, then the shorter's (table 4)
+    ``unlabelled`` (T,): pairs of a span and an unlabelled place of its words
+    ``fold_case``: are words compared without letter case?
     """
 
     types: tuple[str, ...]
@@ -124,7 +126,7 @@ class PairCounts:
 
     @classmethod
     def of(cls, documents: Iterable[Document], labels: LabelSet, *, fold_case: bool = False) -> PairCounts:
-        """Counts over gold labels. Raises `ValueError` for a document that has none."""
+        """Counts over gold labels. Raises `ValueError` if a document has none."""
         size = len(labels.types)
         exact, subsequence, unlabelled = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, 1))
         for document in documents:
@@ -151,7 +153,7 @@ class PairCounts:
         )
 
     def exact_cost(self) -> Floats:
-        """(T, T) nats a token; symmetric, zero on the diagonal."""
+        """(T, T) nats for each token; symmetric, zero on the diagonal."""
         estimate = np.maximum(self.exact, 1)
         conditional = np.log(estimate / estimate.sum(axis=1, keepdims=True))
         cost: Floats = -(conditional + conditional.T) / 2.0
@@ -159,21 +161,21 @@ class PairCounts:
         return cost
 
     def subsequence_cost(self) -> Floats:
-        """(T, T) nats a token, row the longer span's type; zero on the diagonal."""
+        """(T, T) nats for each token, by the longer span's type, then the shorter's; zero on the diagonal."""
         estimate = np.maximum(self.subsequence, 1)
         cost: Floats = -np.log(estimate / estimate.sum(axis=0, keepdims=True))
         np.fill_diagonal(cost, 0.0)
         return cost
 
     def unlabelled_cost(self) -> Floats:
-        """(T, 1) nats a token."""
+        """(T, 1) nats for each token."""
         estimate = np.maximum(self.unlabelled, 1)
         cost: Floats = -np.log(estimate / (np.maximum(self.exact, 1).sum(axis=1) + estimate))
         return cost[:, None]
 
 
 class Scales(NamedTuple):
-    """What the costs of each family are multiplied by: 1 leaves them as counted, 0 switches a family off."""
+    """Factors of the costs of each family: 1 leaves them as counted, 0 switches a family off."""
 
     exact: float = 1.0
     subsequence: float = 1.0
@@ -185,7 +187,7 @@ AS_COUNTED = Scales()
 
 @dataclass(frozen=True, eq=False)
 class LabelConsistency:
-    """The families as a `ConstraintSet`: counts from training, and a scale for each, tuned.
+    """The families as a `ConstraintSet`: counts from training documents, with a tuned scale for each family.
 
     Scales (1, 1, 0) are the paper's model.
     """
@@ -200,7 +202,7 @@ class LabelConsistency:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The words alone."""
+        """The token columns that are read: only the words."""
         return (TOKENS,)
 
     @property
@@ -209,7 +211,7 @@ class LabelConsistency:
         return tuple(name for name, scale in zip(self.names, self.scales, strict=True) if scale > 0)
 
     def without(self, title: str) -> LabelConsistency:
-        """The same with one family switched off. Raises `KeyError` for a family that is not on."""
+        """The same set with one family switched off. Raises `KeyError` if that family is not on."""
         if title not in self.titles:
             raise KeyError(title)
         kept = (0.0 if name == title else scale for name, scale in zip(self.names, self.scales, strict=True))
@@ -231,7 +233,7 @@ class LabelConsistency:
         return tuple(scale * cost for scale, cost in zip(self.scales, costs, strict=True))
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """Agreements over each document's words. Raises `ValueError` for other types than counted."""
+        """The agreements of each document. Raises `ValueError` if the label set has other types than were counted."""
         if labels.types != self.counts.types:
             raise ValueError(f"consistency was counted for types {self.counts.types}, the model has {labels.types}")
         return [self._on(document) for document in batch]
@@ -243,18 +245,18 @@ class LabelConsistency:
         return GroundConstraints(LinearRows.none(), agreements)
 
     def with_costs(self, problem: Problem) -> Problem:
-        """A problem that a `LabelConsistency` grounded, under this one's costs; the keys are kept."""
+        """A problem that a `LabelConsistency` grounded, with the costs of this one; the keys stay."""
         agreements = tuple(replace(a, cost=self._costs[a.constraint]) for a in problem.agreements)
         return replace(problem, agreements=agreements)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The potentials as they are."""
+        """The potentials, unchanged."""
         del batch, labels
         return potentials
 
 
 def document_keys(document: Document, *, fold_case: bool = False) -> NDArray[np.int32]:
-    """(N, `LONGEST_NAME`) the span keys of a document's words, as written or with letter case folded."""
+    """(N, `LONGEST_NAME`) span keys of a document's words, as written or with letter case folded."""
     column = document.columns[TOKENS]
     codes = column.codes
     if fold_case and len(codes):

@@ -1,4 +1,4 @@
-"""Constraint files: YAML, one list of entries, every mistake told with its line.
+"""Constraint files: YAML with one list of entries; every mistake is reported with its line.
 
     constraints:
       - template: starts_with
@@ -10,9 +10,8 @@
         labels: tech
         weight: 2.5
 
-``template`` is a key of `TEMPLATES`, the other keys are its fields; ``weight`` is ``hard`` or nats.
-All scalars are read as plain strings first, so that a label called ``no`` or a time like ``3:30``
-stays what it looks like.
+``template`` is a key of `TEMPLATES`, the other keys are its fields; ``weight`` is ``hard`` or nats. All scalars are
+read as plain strings first, so that a label ``no`` or a time like ``3:30`` stays as it is written.
 """
 
 from __future__ import annotations
@@ -37,22 +36,21 @@ ROOT = "constraints"
 
 MOST_FILE_BYTES = 10_000_000
 MOST_REPEATED = 10_000
-"""Values that aliases may repeat, in a whole file."""
+"""Most values that aliases may repeat in a whole file."""
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
-"""What YAML can write with escapes, and neither Arrow nor a terminal can take."""
+"""Characters that YAML can write as escapes, but that neither Arrow nor a terminal can take."""
 
 
 class ConstraintFileError(ConstraintError):
-    """A file that declares no usable constraints; the message has one line a mistake: file:line: what."""
+    """A file that declares no usable constraints; the message has one line for each mistake, as file:line: mistake."""
 
 
 def load_constraints(path: Path | str) -> DeclaredConstraints:
     """The constraints of a YAML file.
 
-    Raises `ConstraintFileError` with every mistake's file, line and entry and the nearest right
-    name, and `OSError` where the file cannot be read. Labels are checked by
-    `DeclaredConstraints.bind`, once a label set is known.
+    Raises `ConstraintFileError` with file, line, entry and nearest right name of every mistake, and `OSError` if the
+    file cannot be read. Labels are checked by `DeclaredConstraints.bind`, once a label set is known.
     """
     with naming(Path(path)), Path(path).open("rb") as file:
         data = file.read(MOST_FILE_BYTES + 1)
@@ -123,13 +121,13 @@ def _composed(text: str, file: str) -> yaml.Node | None:
 
 
 def shown(value: object) -> str:
-    """A value of the file as a message repeats it: on one line, and not all of a long one."""
+    """A value of the file as a message repeats it: on one line, and cut if it is long."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 class _Reader:
-    """Turns nodes into strings, lists and dicts; notes the line of every part."""
+    """Converter of YAML nodes into strings, lists and dicts, which notes the line of every part."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -138,17 +136,17 @@ class _Reader:
         self._repeated = 0
 
     def error(self, node: yaml.Node, what: str) -> ConstraintFileError:
-        """A mistake at a node."""
+        """The error of a mistake at a node."""
         return ConstraintFileError(f"{self.file}:{_line(node)}: {what}")
 
     def key(self, node: yaml.Node) -> str:
-        """The name that a key is. Raises `ConstraintFileError` where it is a list or a mapping."""
+        """The name in a key. Raises `ConstraintFileError` if it is a list or a mapping."""
         if not isinstance(node, yaml.ScalarNode):
             raise self.error(node, "a key is a plain name, not a list or a mapping")
         return self._text(node)
 
     def plain(self, node: yaml.Node, place: Location, lines: dict[Location, int]) -> Any:
-        """What a node says, and in ``lines`` where. Raises `ConstraintFileError`."""
+        """The content of a node; its lines are written to ``lines``. Raises `ConstraintFileError`."""
         lines[place] = _line(node)
         if isinstance(node, yaml.ScalarNode):
             self._count(node)
@@ -177,7 +175,10 @@ class _Reader:
         return content
 
     def _count(self, node: yaml.Node) -> None:
-        """Keeps aliases inside aliases from growing without end."""
+        """Counts repeated values, so that aliases inside aliases cannot grow without end.
+
+        Raises `ConstraintFileError` for more than `MOST_REPEATED`.
+        """
         self._repeated += id(node) in self._seen
         self._seen.add(id(node))
         if self._repeated > MOST_REPEATED:
@@ -225,7 +226,7 @@ def _given(value: object) -> str:
 
 
 def _fields_around(template: type[Template], place: Location) -> list[str]:
-    """Fields of the settings class that the last key of ``place`` stands in."""
+    """Fields of the settings class to which the last key of ``place`` belongs."""
     inner: Any = template
     for part in place[:-1]:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""From documents and a set of constraints to the ground problems."""
+"""Ground problems, made of documents and a set of constraints."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from concord.schemas.problem import LinearRows, Problem, SpanAgreement
 from concord.workers.constraints.rows import ConstraintError
 
 GROUND_TOKENS = 8_192
-"""Tokens grounded at once: enough that what each constraint costs a batch is nothing a document, and few
-enough that the rows of all of them fit into memory."""
+"""Tokens grounded at once: enough that the fixed cost of a constraint hardly counts, and few enough for memory."""
 LOOSE_SPANS = (
     "constraints compare spans, which a model of loose labels can write in several ways; train it with "
     "--set legality=bio, or leave label consistency out"
@@ -22,17 +21,19 @@ LOOSE_SPANS = (
 
 
 class GroundConstraints(NamedTuple):
-    """What constraints come to on one document."""
+    """The rows and agreements of constraints on one document."""
 
     rows: LinearRows
     agreements: tuple[SpanAgreement, ...]
 
 
 class ConstraintSet(Protocol):
-    """Anything that grounds on documents.
+    """A set of constraints that can be grounded on documents.
 
-    ``names`` (K,) are the constraints, in the order of every report; ``digest`` is a hex digest
-    of all that decides the grounding. What a document grounds to does not depend on its batch.
+    ``names`` (K,): the constraints, in the order of every report
+    ``digest``: hex digest of everything that decides the grounding
+
+    The rows and agreements of a document do not depend on its batch.
     """
 
     @property
@@ -42,7 +43,7 @@ class ConstraintSet(Protocol):
 
     @property
     def digest(self) -> str:
-        """Equal digests ground alike."""
+        """Hex digest; sets with equal digests ground alike."""
         ...
 
     @property
@@ -51,30 +52,30 @@ class ConstraintSet(Protocol):
         ...
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """Each document's linear rows and span agreements."""
+        """The linear rows and span agreements of each document."""
         ...
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The batch's potentials with declared local features added; the same object where there are none."""
+        """The batch's potentials with declared local features added; the same object if there are none."""
         ...
 
 
 class Separable(ConstraintSet, Protocol):
-    """A constraint set whose entries can be left out one by one, to see what each does."""
+    """A constraint set whose entries can be left out one by one, to see the effect of each."""
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """What can be left out: constraints of ``names``, and local features, which are no constraints."""
+        """The entries that can be left out: the constraints of ``names``, and local features."""
         ...
 
     def without(self, title: str) -> Separable:
-        """The set without one entry. Raises `KeyError` where there is none of that title."""
+        """The set without one entry. Raises `KeyError` if no entry has that title."""
         ...
 
 
 @dataclass(frozen=True)
 class Unconstrained:
-    """No constraint but the label set's legality."""
+    """The empty set of constraints: nothing but the label set's legality."""
 
     names: tuple[str, ...] = ()
     digest: str = "none"
@@ -82,22 +83,22 @@ class Unconstrained:
     titles: tuple[str, ...] = ()
 
     def without(self, title: str) -> Unconstrained:
-        """There is nothing to leave out: raises `KeyError`."""
+        """Raises `KeyError`, as there is no entry to leave out."""
         raise KeyError(title)
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """Nothing."""
+        """No rows and no agreements, for each document."""
         del labels
         return [GroundConstraints(LinearRows.none(), ())] * len(batch)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The potentials as they are."""
+        """The potentials, unchanged."""
         del batch, labels
         return potentials
 
 
 def build_problem(document: Document, potentials: Potentials, labels: LabelSet, constraints: ConstraintSet) -> Problem:
-    """The ground problem of one document; the label set's legality is part of it."""
+    """The ground problem of one document, with the label set's legality."""
     (problem,) = build_problems(Batch.of([document]), potentials, labels, constraints)
     return problem
 
@@ -108,7 +109,7 @@ def build_problems(
     """The ground problem of each document, in order; ``potentials`` are those of the whole batch.
 
     About `GROUND_TOKENS` tokens are grounded at a time, when the first of their problems is asked for. Raises
-    `ConstraintError` where constraints compare spans of loose labels.
+    `ConstraintError` if constraints compare spans of loose labels.
     """
     for first, last in batch.runs(GROUND_TOKENS):
         part = batch.part(first, last)

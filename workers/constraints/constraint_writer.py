@@ -1,4 +1,4 @@
-"""Constraint files written by machine: what `constraint_file` reads back as the same constraints."""
+"""Writer of constraint files, which `constraint_file` reads back as the same constraints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from concord.workers.constraints.templates.template import HARD_NAMES, Template
 
 
 def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, str], remarks: Sequence[str] = ()) -> str:
-    """The constraints as YAML, each by name and under its comment, one line, where it has one; remarks stand above."""
+    """The constraints as YAML, each with its name.
+
+    ``comments`` are lines above the constraints, by name; ``remarks`` are lines above all of them.
+    """
     entries = zip(constraints.titles, constraints.templates, strict=True)
     above = "".join(f"{_commented(remark)}\n" for remark in remarks)
     written = "\n".join(_entry(title, template, comments.get(title)) for title, template in entries)
@@ -33,5 +36,5 @@ def _entry(title: str, template: Template, comment: str | None) -> str:
 
 
 def _commented(text: str) -> str:
-    """A line of YAML; names may hold characters that no comment can."""
+    """Text as a comment line of YAML; a name may hold characters that a comment cannot, and these are escaped."""
     return f"# {text if text.isprintable() else ascii(text)}"

@@ -1,4 +1,4 @@
-"""Constraint sets made of declared templates, as Python objects or from a file."""
+"""Constraint sets of declared templates, which are Python objects or entries of a file."""
 
 from __future__ import annotations
 
@@ -35,14 +35,19 @@ from concord.workers.constraints.templates.template import (
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an entry was declared: file, place in its list (from 1), and the line of each part."""
+    """The place where an entry was declared.
+
+    ``file``: the file
+    ``entry``: number of the entry in its list, from 1
+    ``lines``: line of each part of the entry
+    """
 
     file: str
     entry: int
     lines: Mapping[Location, int]
 
     def at(self, place: Location, kind: str) -> str:
-        """``file:line: constraint 3 (lexicon)``, of the deepest part of ``place`` that has a line."""
+        """``file:line: constraint 3 (lexicon)``, with the line of the deepest part of ``place`` that has one."""
         parts = (place[:i] for i in range(len(place), -1, -1))
         line = next(self.lines[part] for part in parts if part in self.lines)
         return f"{self.file}:{line}: constraint {self.entry} ({kind})"
@@ -52,8 +57,10 @@ class Origin:
 class DeclaredConstraints:
     """Templates with their weights, as a `ConstraintSet`.
 
-    ``origins`` (one a template, or none) are for messages only. Raises `ConstraintError` for two
-    entries of one name or of one content.
+    ``templates``: the entries
+    ``origins``: one for each template, or none; for messages only
+
+    Raises `ConstraintError` for two entries with one name or with the same content.
     """
 
     templates: tuple[Template, ...]
@@ -70,9 +77,9 @@ class DeclaredConstraints:
 
     @cached_property
     def titles(self) -> tuple[str, ...]:
-        """The name of every template, local features too: the declared one, or one made of its content.
+        """The name of every template, local features included: the declared one, or one made from its content.
 
-        A made name depends on nothing but the entry and the entries that would be called the same.
+        A made name depends only on the entry and on the entries that would get the same name.
         """
         short = [t.name or _short_name(t) for t in self.templates]
         times = Counter(short)
@@ -81,25 +88,24 @@ class DeclaredConstraints:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """(K,) names of the constraints; local features are none."""
+        """(K,) the names of the constraints; local features are not among them."""
         return tuple(self.titles[i] for i, _ in self._constraints)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The token columns that the entries' tests look at, sorted."""
+        """The token columns that the entries' tests read, sorted."""
         return tuple(sorted({test.column for template in self.templates for test in template.token_tests()}))
 
     @cached_property
     def digest(self) -> str:
-        """Hex digest of all entries and their names, in their order."""
+        """Hex digest of all entries and their names, in order."""
         content = [(title, content_digest(t)) for t, title in zip(self.templates, self.titles, strict=True)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def bind(self, labels: LabelSet) -> DeclaredConstraints:
         """This set, after a check that every label in it is one of ``labels``.
 
-        Raises `ConstraintError` naming file, line and entry of all that are not, with the nearest
-        right name.
+        Raises `ConstraintError` with file, line, entry and nearest right name of each label that is not.
         """
         problems = [
             f"{self._at(i, place)}: {problem}"
@@ -111,23 +117,23 @@ class DeclaredConstraints:
         return self
 
     def without(self, title: str) -> DeclaredConstraints:
-        """The set without one entry. Raises `KeyError` where there is none of that title."""
+        """The set without one entry. Raises `KeyError` if no entry has that title."""
         if title not in self.titles:
             raise KeyError(f"no constraint {title!r}; there are {', '.join(self.titles)}")
         return self.only([t for t in self.titles if t != title])
 
     def only(self, titles: Iterable[str]) -> DeclaredConstraints:
-        """The set of these entries alone, in their old order and with their old names."""
+        """The set of these entries alone, in their order and with their present names."""
         wanted = set(titles)
         kept = [i for i, title in enumerate(self.titles) if title in wanted]
         named = tuple(self.templates[i].model_copy(update={"name": self.titles[i]}) for i in kept)
         return DeclaredConstraints(named, tuple(self.origins[i] for i in kept) if self.origins else ())
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """Each document's rows and agreements.
+        """The rows and agreements of each document.
 
-        Raises `ConstraintError` naming the entry that does not fit the corpus, `DocumentError` naming entry
-        and document where it has too many entries there.
+        Raises `ConstraintError` with the entry that does not fit the corpus, and `DocumentError` with entry and
+        document if the entry is too large there.
         """
         site = Site(batch, labels)
         rows = self._laid_out(site, lambda template: template.rows(site))
@@ -141,17 +147,18 @@ class DeclaredConstraints:
         return [GroundConstraints(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
 
     def antecedents(self, batch: Batch, labels: LabelSet) -> list[LinearRows]:
-        """For each row of `ground` one that a labelling exceeds where it has what the row speaks of. Raises the same.
+        """For each row of `ground`, a row that a labelling exceeds exactly if it has the antecedent.
 
-        See `RowTemplate.antecedent`: a row that holds for want of it says nothing.
+        A row that holds only for want of its antecedent is no evidence, see `RowTemplate.antecedent`. Raises the same
+        errors as `ground`.
         """
         site = Site(batch, labels)
         return self._laid_out(site, lambda template: template.antecedent(site))
 
     def too_large(self, batch: Batch, labels: LabelSet) -> dict[str, TooLarge]:
-        """By title the constraints that `ground` and `antecedents` refuse, as they have too many entries in a document.
+        """The constraints that `ground` and `antecedents` refuse because of too many entries in a document, by title.
 
-        Each with the document in which it has most, the first of equals. Raises `ConstraintError` as they do.
+        Each has the document with most entries, the first of equals. Raises `ConstraintError` as they do.
         """
         site, found = Site(batch, labels), dict[str, TooLarge]()
         for i, template in self._constraints:
@@ -174,12 +181,12 @@ class DeclaredConstraints:
 
     @cached_property
     def _constraints(self) -> list[tuple[int, Template]]:
-        """The place among the entries and the template of each of the K constraints."""
+        """Index among the entries, and template, of each of the K constraints."""
         return [(i, template) for i, template in enumerate(self.templates) if not isinstance(template, FeatureTemplate)]
 
     @contextmanager
     def _naming(self, i: int) -> Iterator[None]:
-        """Errors of a template say which entry it is."""
+        """Adds the entry to errors that its template raises."""
         try:
             yield
         except ConstraintError as error:
@@ -192,7 +199,7 @@ class DeclaredConstraints:
         return any(isinstance(template, AgreementTemplate) for template in self.templates)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The potentials with the declared local features added; the same object where there are none."""
+        """The potentials with the declared local features added; the same object if there are none."""
         site = Site(batch, labels)
         for i, template in enumerate(self.templates):
             if isinstance(template, FeatureTemplate):
@@ -207,9 +214,9 @@ class DeclaredConstraints:
 
 @dataclass(frozen=True, eq=False)
 class JoinedConstraints:
-    """Several constraint sets as one, their constraints in the order of the parts.
+    """Several constraint sets as one, with their constraints in the order of the parts.
 
-    Raises `ConstraintError` where two parts use one name.
+    Raises `ConstraintError` if two parts use one name.
     """
 
     parts: tuple[Separable, ...]
@@ -221,16 +228,16 @@ class JoinedConstraints:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """(K,) names of all parts."""
+        """(K,) the names of all parts."""
         return tuple(name for part in self.parts for name in part.names)
 
     @cached_property
     def titles(self) -> tuple[str, ...]:
-        """Those of all parts."""
+        """The titles of all parts."""
         return tuple(title for part in self.parts for title in part.titles)
 
     def without(self, title: str) -> JoinedConstraints:
-        """The parts, the first that has the entry without it. Raises `KeyError` where none has."""
+        """The set without one entry, which the first part with that title loses. Raises `KeyError` if none has it."""
         if title not in self.titles:
             raise KeyError(title)
         place = next(i for i, part in enumerate(self.parts) if title in part.titles)
@@ -247,7 +254,7 @@ class JoinedConstraints:
         return hashlib.sha256(json.dumps([part.digest for part in self.parts]).encode()).hexdigest()
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """Rows and agreements of all parts."""
+        """The rows and agreements of all parts, for each document."""
         shifts = itertools.accumulate((len(part.names) for part in self.parts), initial=0)
         grounds = [
             [_shifted(ground, shift) for ground in part.ground(batch, labels)]
@@ -263,7 +270,7 @@ class JoinedConstraints:
 
 
 def _shifted(ground: GroundConstraints, shift: int) -> GroundConstraints:
-    """The same with ``shift`` added to the index of every constraint."""
+    """The same constraints with ``shift`` added to the index of each."""
     rows = replace(ground.rows, constraint=ground.rows.constraint + np.int32(shift))
     return GroundConstraints(
         rows, tuple(replace(pair, constraint=pair.constraint + shift) for pair in ground.agreements)
@@ -271,7 +278,7 @@ def _shifted(ground: GroundConstraints, shift: int) -> GroundConstraints:
 
 
 def _together(grounds: Sequence[GroundConstraints]) -> GroundConstraints:
-    """What one document has of several sets."""
+    """The constraints of several sets on one document."""
     rows = LinearRows.join([ground.rows for ground in grounds])
     return GroundConstraints(rows, tuple(pair for ground in grounds for pair in ground.agreements))
 

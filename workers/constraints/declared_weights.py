@@ -1,4 +1,4 @@
-"""Weights of declared constraints, in nats: what they are, and the same constraints with others."""
+"""Weights of declared constraints, in nats, and copies of the constraints with other weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import AgreementTemplate, RowTemplate
 
 WEIGHED = RowTemplate, AgreementTemplate
-"""Templates that have a weight; others adjust local scores."""
+"""Templates with a weight; the others adjust local scores."""
 
 
 def row_weights(constraints: DeclaredConstraints) -> Iterator[tuple[str, float]]:
@@ -27,7 +27,7 @@ def declared_weights(constraints: DeclaredConstraints) -> Iterator[tuple[str, fl
 
 
 def with_weights(constraints: DeclaredConstraints, weights: Mapping[str, float]) -> DeclaredConstraints:
-    """The same constraints with other weights in nats, by name; those not named and hard ones keep theirs."""
+    """The same constraints with other ``weights`` in nats, by name; hard ones and those not named keep theirs."""
     named = zip(constraints.templates, constraints.titles, strict=True)
     templates = tuple(
         t.model_copy(update={"name": title, "weight": weights[title]})

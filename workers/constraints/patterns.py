@@ -1,9 +1,9 @@
-"""Patterns for whole tokens: Python's notation and meaning, RE2's running time.
+"""Patterns for whole tokens: Python's notation and meaning, with the running time of RE2.
 
-Python's own matcher may take exponential time, whatever limit a run has; RE2, which pyarrow brings along,
-takes time linear in the token. A pattern has to be valid for both. What the two read in different ways is
-translated: ``\\d``, ``\\w`` and ``\\s`` are Unicode's as in Python, ``\\Z`` is the end, ``{,n}`` starts from 0.
-Look-around and back-references have no linear-time matcher; ``\\b`` is ASCII's alone in RE2 and is refused as well.
+Python's own matcher may take exponential time, whatever the limits of a run; RE2, which pyarrow contains, takes time
+linear in the token. A pattern has to be valid for both. Notation that the two read differently is translated: ``\\d``,
+``\\w`` and ``\\s`` are Unicode's as in Python, ``\\Z`` is the end, ``{,n}`` starts from 0. Look-around and
+back-references have no linear-time matcher and are refused, and so is ``\\b``, which knows only ASCII in RE2.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from numpy.typing import NDArray
 
 LAST_ASCII, LAST_CODE_POINT = 0x7F, 0x10FFFF
 LONGEST_SHOWN = 80
-"""Characters of a pattern that a message repeats."""
+"""Most characters of a pattern that a message repeats."""
 
 PIECE = re.compile(r"\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.|\[\^?\]?|\{,(?=\d+\})|.", re.DOTALL)
-"""An escape, the start of a class with the bracket that may be its first member, a count from nothing, a character."""
+"""A piece of a pattern: an escape, the start of a class, a count from nothing, or a single character.
+
+The start of a class includes a bracket that is its first member.
+"""
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -35,15 +38,18 @@ CLASSES: dict[str, Callable[[Characters], NDArray[np.bool_]]] = {
     "w": lambda characters: np.strings.isalnum(characters) | (characters == "_"),
     "s": np.strings.isspace,
 }
-"""What Python's classes hold, by its own definition."""
+"""The members of Python's classes, by its own definition."""
 
 
 class PatternError(ValueError):
-    """A pattern that is no regular expression, or none that can be matched in linear time."""
+    """A pattern that is no regular expression, or cannot be matched in linear time."""
 
 
 class Pattern(NamedTuple):
-    """A pattern as RE2 reads it, for whole strings: for those of ASCII alone, and for all.
+    """A pattern for whole strings in RE2's notation.
+
+    ``ascii``: for strings of ASCII alone
+    ``full``: for all strings
 
     RE2 compiles a pattern whenever it is used, and Unicode's classes take it milliseconds.
     """
@@ -53,7 +59,12 @@ class Pattern(NamedTuple):
 
 
 class Strings(NamedTuple):
-    """Strings (V,) as `matches` takes them: which are ASCII, and the strings of both kinds."""
+    """Strings (V,) as `matches` takes them.
+
+    ``is_ascii`` (V,): mask of the strings of ASCII alone
+    ``ascii``: these strings
+    ``others``: the other strings
+    """
 
     is_ascii: NDArray[np.bool_]
     ascii: pa.LargeStringArray
@@ -61,7 +72,7 @@ class Strings(NamedTuple):
 
     @classmethod
     def of(cls, strings: Sequence[str]) -> Strings:
-        """A lone surrogate is U+FFFD here."""
+        """The strings; a lone surrogate becomes U+FFFD."""
         is_ascii = np.fromiter(map(str.isascii, strings), np.bool_, len(strings))
         others = [SURROGATES.sub("\ufffd", s) for s in strings if not s.isascii()]
         plain = [s for s in strings if s.isascii()] if others else strings
@@ -69,11 +80,11 @@ class Strings(NamedTuple):
 
 
 def translated(pattern: str, *, ignore_case: bool) -> Pattern:
-    """The pattern for RE2. Raises `PatternError` that names the pattern."""
+    """The pattern for RE2. Raises `PatternError`, with the pattern in its message."""
     named = repr(pattern if len(pattern) <= LONGEST_SHOWN else pattern[:LONGEST_SHOWN] + "…")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # of sets that a later Python will read otherwise
+            warnings.simplefilter("error", FutureWarning)  # about sets that a later Python will read otherwise
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError, FutureWarning) as error:
         raise PatternError(f"pattern {named} is no regular expression: {error}") from None
@@ -90,7 +101,7 @@ def translated(pattern: str, *, ignore_case: bool) -> Pattern:
 
 
 def matches(pattern: Pattern, strings: Strings) -> NDArray[np.bool_]:
-    """(V,) which of the strings the pattern matches."""
+    """(V,) mask of the strings that the pattern matches."""
     held = np.zeros(len(strings.is_ascii), np.bool_)
     held[strings.is_ascii] = pc.match_substring_regex(strings.ascii, pattern.ascii)
     if len(strings.others):
@@ -134,7 +145,7 @@ def _escape(piece: str, last: int, *, in_class: bool) -> str:
 
 @cache
 def _members(letter: str, last: int) -> str:
-    """The ranges of a class as RE2 writes them; of an upper-case letter, those of all other characters."""
+    """The ranges of a class as RE2 writes them; for an upper-case letter those of all other characters."""
     characters = np.arange(last + 1, dtype=np.uint32).view("U1")
     inside = CLASSES[letter.lower()](characters) ^ letter.isupper()
     edges = np.flatnonzero(np.diff(inside, prepend=False, append=False))

@@ -1,8 +1,8 @@
-"""Building `LinearRows` from whole arrays of positions: the only code that lays out entries.
+"""Building of `LinearRows` from whole arrays of positions: only this module lays out entries.
 
-A template drafts its rows for a batch of documents at once, and `laid_out` writes the rows of all
-templates document by document. Every helper below works on M places (a row and a position) at once.
-A *pair mask* (L, L) says which edges 1[y_{t−1} = a ∧ y_t = b] count, a *label mask* (L,) which labels.
+A template drafts its rows for a batch of documents at once, and `laid_out` writes the rows of all templates document by
+document. Every helper below works on M places at once; a place is a row and a position. A *pair mask* (L, L) marks the
+edges 1[y_{t−1} = a ∧ y_t = b] that count, a *label mask* (L,) the labels that count.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ class ConstraintError(InputError):
 
 
 NO_ROWS = LinearRows.none()
-"""What a document without rows has: one object for all of them."""
+"""The rows of a document without any: one object for all such documents."""
 
 
 class Part(NamedTuple):
-    """A share of some rows: for each of M places, the same P edges with the place's own coefficient.
+    """Entries of some rows: the same P edges at each of M places, with the place's own coefficient.
 
-    ``row``, ``position`` (in the batch) and ``coefficient`` are (M,), ``before`` (`ANY` for a token
-    label), ``after`` and ``sign`` (P,); an entry's coefficient is the place's times the edge's sign.
+    ``row`` (M,): row of each place
+    ``position`` (M,): token in the batch
+    ``coefficient`` (M,): coefficient of the place
+    ``before`` (P,): label before each edge, or `ANY` for a token label
+    ``after`` (P,): label after each edge
+    ``sign`` (P,): factor of each edge; the coefficient of an entry is the place's times this
     """
 
     row: Ints
@@ -46,9 +50,13 @@ class Part(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """R rows Σ ≤ ``bound`` (R,) of a batch: their ``parts``, and ``home`` (R,), a token of each row's document.
+    """R rows Σ ≤ bound of a batch.
 
-    Entries of one row keep the order of the parts; no edge may occur twice in a row.
+    ``home`` (R,): a token of each row's document
+    ``bound`` (R,): bound of each row
+    ``parts``: the entries
+
+    The entries of one row keep the order of the parts. No edge may occur twice in a row.
     """
 
     home: Ints
@@ -57,7 +65,12 @@ class Draft(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """A draft at ``weight`` nats (inf: hard) a unit of degree, of constraint ``constraint``."""
+    """A draft with its weight.
+
+    ``draft``: the rows
+    ``weight``: nats for each unit of degree; inf: hard
+    ``constraint``: index of the constraint
+    """
 
     draft: Draft
     weight: float
@@ -65,17 +78,17 @@ class Weighed(NamedTuple):
 
 
 def tokens_in(row: Ints, position: Ints, labels: Mask, coefficient: float | Ints | Floats = 1.0) -> Part:
-    """coefficient · Σ_{l ∈ labels} 1[y_position = l] for each of the M places; coefficient scalar or (M,)."""
+    """coefficient · Σ_{l ∈ labels} 1[y_position = l] at each of the M places; the coefficient is a scalar or (M,)."""
     after = np.flatnonzero(labels)
     any_label, plus = np.full(len(after), ANY, np.int64), np.ones(len(after), np.int64)
     return Part(row, position, _spread(coefficient, len(position)), any_label, after, plus)
 
 
 def edges_in(row: Ints, position: Ints, pairs: Mask, coefficient: float | Ints | Floats = 1.0) -> Part:
-    """coefficient · Σ_{(a, b) ∈ pairs} 1[y_{position−1} = a ∧ y_position = b] for each of the M places.
+    """coefficient · Σ_{(a, b) ∈ pairs} 1[y_{position−1} = a ∧ y_position = b] at each of the M places.
 
-    Written with as few entries as possible: a label b that counts after most labels becomes an `ANY`
-    entry, less those after which it does not. No position may start a sentence.
+    It is written with as few entries as possible: a label b that counts after most labels becomes an `ANY` entry, minus
+    entries for the labels after which it does not. No position may start a sentence.
     """
     times = pairs.sum(axis=0)
     mostly = times > 1 + len(pairs) - times
@@ -98,9 +111,9 @@ def _spread(coefficient: float | Ints | Floats, count: int) -> Floats:
 
 
 def forbidden_labels(position: Ints, labels: Mask) -> Draft:
-    """One row a position: Σ_{l ∈ labels} 1[y_t = l] ≤ 0, written with as few entries as possible.
+    """One row for each position: Σ_{l ∈ labels} 1[y_t = l] ≤ 0, written with as few entries as possible.
 
-    Of more than half the labels the row is 1 − Σ_{l ∉ labels} 1[y_t = l] ≤ 0: the same degree.
+    With more than half of the labels the row is 1 − Σ_{l ∉ labels} 1[y_t = l] ≤ 0, which has the same degree.
     """
     row = np.arange(len(position))
     if 2 * labels.sum() > len(labels):
@@ -109,7 +122,7 @@ def forbidden_labels(position: Ints, labels: Mask) -> Draft:
 
 
 def forbidden_edges(position: Ints, pairs: Mask) -> Draft:
-    """One row a position: Σ_{(a, b) ∈ pairs} 1[y_{t−1} = a ∧ y_t = b] ≤ 0, in the shorter form."""
+    """One row for each position: Σ_{(a, b) ∈ pairs} 1[y_{t−1} = a ∧ y_t = b] ≤ 0, in the shorter form."""
     row = np.arange(len(position))
     if 2 * pairs.sum() > pairs.size:
         return Draft(position, np.full(len(position), -1.0), (edges_in(row, position, ~pairs, -1.0),))
@@ -117,17 +130,17 @@ def forbidden_edges(position: Ints, pairs: Mask) -> Draft:
 
 
 def always(home: Ints) -> Draft:
-    """An antecedent that every labelling has, for rows with these homes (R,)."""
+    """Antecedents that every labelling has, for rows with these homes (R,)."""
     return Draft(home, np.full(len(home), -1.0), ())
 
 
 def wherever(home: Ints, parts: Sequence[Part]) -> Draft:
-    """An antecedent for rows with these homes (R,): what a labelling has where its sum over the parts is above 0."""
+    """Antecedents for rows with these homes (R,): a labelling has one if its sum over the parts is above 0."""
     return Draft(home, np.zeros(len(home)), tuple(parts))
 
 
 def joined(drafts: Sequence[Draft]) -> Draft:
-    """All rows of the drafts as one, in their order."""
+    """All rows of the drafts as one draft, in their order."""
     parts: list[Part] = []
     shift = 0
     for draft in drafts:
@@ -138,10 +151,10 @@ def joined(drafts: Sequence[Draft]) -> Draft:
 
 
 def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> list[LinearRows]:
-    """The rows of all drafts for each of D documents, positions counted from the document's first token.
+    """The rows of all drafts for each of D documents, with positions counted from the document's first token.
 
-    ``document_of`` (N,) is the document of each token of the batch, ``doc_starts`` (D + 1,) where they
-    start. A document's rows keep the order of the drafts, and of the rows in each.
+    ``document_of`` (N,) is the document of each token of the batch; ``doc_starts`` (D + 1,) are the first tokens of
+    documents, then N. A document's rows keep the order of the drafts, and the order within each.
     """
     full = [weighed for weighed in drafts if len(weighed.draft.home)]
     if not full:
@@ -192,7 +205,7 @@ def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> 
 
 
 def _end_to_end(arrays: Sequence[NDArray[Number]], kind: type[Number]) -> NDArray[Number]:
-    # Rows without any part leave no array at all.
+    # If no row has a part, there is no array to join.
     return np.concatenate([np.zeros(0, kind), *arrays])
 
 
@@ -232,7 +245,7 @@ class PartEdges(NamedTuple):
 def _laid_out(
     document: Ints, doc_starts: Ints, places: PartPlaces, edges: PartEdges
 ) -> tuple[Ints, Ints, Ints, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Floats]:
-    """Rows sorted by document: (R,) their numbers, (D,) where documents end, (R + 1,) pointers, and entries."""
+    """Rows sorted by document: their numbers (R,), the ends of documents (D,), pointers (R + 1,), and entries."""
     place_end, shift, row, position, times = places
     edge_end, before, after, sign = edges
     count = len(document)
@@ -275,7 +288,7 @@ def _laid_out(
 
 
 def selected(rows: LinearRows, chosen: Mask) -> LinearRows:
-    """The rows where ``chosen`` (R,) holds."""
+    """The rows that ``chosen`` (R,) marks."""
     entries = chosen[rows.row_of_entry]
     lengths = np.diff(rows.pointer)[chosen]
     return LinearRows(

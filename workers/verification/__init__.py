@@ -1,1 +1,3 @@
-"""What a finished run says, recomputed: by numpy and plain Python, no engine and no compiled kernel."""
+"""Verification of a finished run: its claims recomputed by numpy and plain Python, with no engine and no compiled
+kernel.
+"""

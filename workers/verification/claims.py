@@ -1,8 +1,8 @@
-"""What a run says of one document, compared with what follows from its problem.
+"""Claims of a run about one document, compared with the results that follow from its problem.
 
-A row of the predictions holds numbers that anybody can recompute from the document's problem and its labels, and a
-bound that needs a proof. Here all of the first kind are, and of the second as much as can be: a certificate is checked;
-a bound that is the local optimum needs none, since penalties are never negative; no bound may lie below the score of
+A row of the predictions holds numbers that can be recomputed from the document's problem and its labels, and a bound
+that needs a proof. The numbers are all recomputed here. The bound is checked as far as possible: by its certificate;
+or, if it is the local optimum, without one, since penalties are never negative; and no bound may lie below the score of
 any labelling at hand.
 """
 
@@ -38,16 +38,16 @@ from concord.workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITER
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 
 CLAIM_TOLERANCE = 1e-6
-"""Nats, or units of degree, within which what is recomputed is what was written."""
+"""Largest difference between a written and a recomputed number, in nats or units of degree."""
 RELATIVE = 1e-12
-"""And the share of a number: sums of many large terms in another order."""
+"""The same as a fraction of the number: many large terms may be summed in another order."""
 CLOSED = (Status.OPTIMAL, Status.BY_SOLVER)
 
 Row = Mapping[str, Any]
 
 
 class ClaimError(Exception):
-    """A field that is not what follows from the document."""
+    """A field with another value than follows from the document."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -55,22 +55,22 @@ class ClaimError(Exception):
 
 
 class Standing(StrEnum):
-    """What stands of an answer whose every number is right."""
+    """Degree of confirmation of an answer whose numbers are all right."""
 
     OPTIMAL = "optimal"
-    """Its bound is confirmed, and closes the gap."""
+    """Its bound is confirmed and closes the gap."""
     BOUNDED = "bounded"
-    """Its bound is confirmed, and leaves a gap."""
+    """Its bound is confirmed and leaves a gap."""
     BY_ENGINE = "by_engine"
-    """Optimal, or without any possible labelling, by the word of the engine."""
+    """It is optimal, or there is no possible labelling, by the word of the engine."""
     BY_SOLVER = "by_solver"
-    """Optimal by the word of CP-SAT."""
+    """It is optimal by the word of CP-SAT."""
     OPEN = "open"
-    """Nothing is said but a bound, by the word of the engine."""
+    """It claims no more than a bound, by the word of the engine."""
 
 
 class Promises(NamedTuple):
-    """What a run's engine and settings promise of every answer; the fields are those of `Solver`."""
+    """Promises of a run's engine and settings about every answer; the fields are those of `Solver`."""
 
     settings: RunSettings
     tolerance: float
@@ -81,7 +81,12 @@ class Promises(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """A row of the predictions, the document that it is of, alone in a batch, and its certificate."""
+    """The claims about one document.
+
+    ``row``: its row of the predictions
+    ``document``: the document, alone in a batch
+    ``proof``: its certificate, or None
+    """
 
     row: Row
     document: Batch
@@ -89,7 +94,7 @@ class Claims(NamedTuple):
 
 
 def confirm(claims: Claims, problem: Problem, promises: Promises, said: Row) -> Standing:
-    """What stands of the claims; ``said`` are the columns that are the same in every row of a run.
+    """Confirmation of the claims; ``said`` are the columns that are the same in every row of a run.
 
     Raises `ClaimError` for the first field that is wrong.
     """
@@ -117,7 +122,7 @@ def confirm(claims: Claims, problem: Problem, promises: Promises, said: Row) -> 
 
 
 def answer_labels(problem: Problem, row: Row) -> tuple[Labels, Labels]:
-    """The labels of a confirmed row, and Viterbi's."""
+    """The labels of a confirmed row, and its Viterbi labels."""
     return _labels(problem, row[LABELS], LABELS), _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)
 
 
@@ -136,7 +141,7 @@ def _same(found: Any, value: float) -> bool:
 
 
 def _above(one: float, other: float) -> bool:
-    """Is it more, by more than rounding?"""
+    """Is ``one`` more than ``other``, by more than rounding?"""
     return one > other and not math.isclose(one, other, rel_tol=RELATIVE, abs_tol=CLAIM_TOLERANCE)
 
 
@@ -147,12 +152,12 @@ def _number(row: Row, field: str) -> float:
 
 
 def _nats(row: Row, field: str, value: float, what: str) -> None:
-    """Raises `ClaimError` where the field is not this number of nats."""
+    """Raises `ClaimError` if the field is not this number of nats."""
     _require(_same(row[field], value), field, f"{what} {value!r} nats, not {row[field]!r}")
 
 
 def _copied(batch: Batch) -> dict[str, Any]:
-    """The columns that are the corpus's own."""
+    """The columns that are copied from the corpus."""
     return {
         DOC_ID: batch.doc_ids[0],
         TOKENS: batch.columns[TOKENS].strings(),
@@ -161,7 +166,7 @@ def _copied(batch: Batch) -> dict[str, Any]:
 
 
 def _status(row: Row, promises: Promises) -> Status:
-    """The status, if the engine can have given it."""
+    """The status. Raises `ClaimError` if the engine cannot have given it."""
     possible = {Status.OPTIMAL, Status.TIMEOUT, Status.INFEASIBLE}
     possible |= set() if promises.exact else {Status.FEASIBLE}
     possible |= {Status.BY_SOLVER} if promises.asks_solver else set()
@@ -182,7 +187,7 @@ def _labels(problem: Problem, names: Any, field: str) -> Labels:
 
 
 def _check_score(row: Row, problem: Problem, score: Score) -> None:
-    """Raises `ClaimError` for a part of the score that the labels do not have, or that does not follow from others."""
+    """Raises `ClaimError` if a part of the score does not follow from the labels, or from other parts."""
     _nats(row, "local", score.local, "its labels score")
     found = row["constraints"] or []
     names = [part and part["name"] for part in found]
@@ -213,9 +218,9 @@ def _check_entities(row: Row, problem: Problem, batch: Batch, labels: Labels) ->
 
 
 def _check_viterbi(row: Row, problem: Problem, declared: Problem, promises: Promises) -> float:
-    """Nats of the local optimum. Raises `ClaimError` where the Viterbi labels do not have it, or refute the answer.
+    """Nats of the local optimum. Raises `ClaimError` if the Viterbi labels do not score it, or refute the answer.
 
-    ``declared`` is the problem with its hard constraints, ``problem`` the one that the answer is to.
+    ``declared`` is the problem with its hard constraints, ``problem`` the one that was answered.
     """
     labels = _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)
     _, top = best_labels(problem.potentials)
@@ -231,7 +236,7 @@ def _check_viterbi(row: Row, problem: Problem, declared: Problem, promises: Prom
 
 
 def _check_bound(row: Row, promises: Promises, status: Status, top: float) -> None:
-    """Raises `ClaimError` for a bound that the engine cannot have proven, or that is not what the status says."""
+    """Raises `ClaimError` if the engine cannot have proven the bound, or if it does not agree with the status."""
     bound, gap, engine = row["bound"], row["gap"], promises.settings.engine
     _require(not _above(bound, top), "bound", f"{bound!r} nats, though no labelling exceeds {top!r}, the local optimum")
     own = promises.bounds or bound == -math.inf or not _above(top, bound)
@@ -261,11 +266,11 @@ def _standing(status: Status, *, confirmed: bool) -> Standing:
     return Standing.BY_ENGINE if status in (Status.OPTIMAL, Status.INFEASIBLE) else Standing.OPEN
 
 
-# How sure the entities are
+# Confidence of the entities
 
 
 def _check_confidence(row: Row, problem: Problem, promises: Promises, labels: Labels, spans: Spans) -> None:
-    """Raises `ClaimError` for a probability that is another, and for a margin that some labelling undercuts."""
+    """Raises `ClaimError` for a probability with another value, or for a margin that some labelling undercuts."""
     kind = promises.settings.confidence
     if kind == "none":
         return
@@ -305,7 +310,10 @@ def _check_margins(row: Row, problem: Problem, labels: Labels, spans: Spans) -> 
 
 
 def _rival(problem: Problem, labels: Labels, spans: Spans, place: int) -> float:
-    """Nats of a good labelling without an entity: the best of its sentence under the chain, the answer elsewhere."""
+    """Score in nats of a good labelling without an entity.
+
+    Its labels are the best ones of the entity's sentence under the chain, and the answer's elsewhere.
+    """
     p, start = problem.potentials, int(spans.start[place])
     found = best_without(p, problem.labels, start, int(spans.end[place]), int(spans.type[place]))
     if found is None:
@@ -317,11 +325,11 @@ def _rival(problem: Problem, labels: Labels, spans: Spans, place: int) -> float:
     return problem.score(other).objective
 
 
-# The next best labellings
+# The list of the best labellings
 
 
 def _check_ranking(row: Row, problem: Problem, promises: Promises, labels: Labels) -> None:
-    """Raises `ClaimError` for a list of labellings that is not in order, or that a labelling at hand refutes."""
+    """Raises `ClaimError` if the list of labellings is not in order, or if a labelling at hand refutes it."""
     most = promises.settings.n_best
     if not most:
         return
@@ -343,7 +351,7 @@ def _check_ranking(row: Row, problem: Problem, promises: Promises, labels: Label
 
 
 def _ranked(problem: Problem, one: Any, place: int, *, first: Any, before: Mapping[bytes, float]) -> dict[bytes, float]:
-    """The labels of a list's entry, and its score."""
+    """The labels and the score of one entry of the list. Raises `ClaimError`."""
     _require(isinstance(one, dict), N_BEST, f"number {place} is not there")
     labels = _labels(problem, one[LABELS], N_BEST)
     score = problem.score(labels).objective

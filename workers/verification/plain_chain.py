@@ -1,6 +1,7 @@
-"""Linear chains once more, by numpy alone and token by token: what `workers.inference.core.chain` compiles.
+"""Linear chains by numpy alone, token by token: the same results as the compiled ones of
+`workers.inference.core.chain`.
 
-Slow and plain, so that what it says rests on no kernel. All in nats; −inf forbids.
+It is slow and plain, so that its results rest on no kernel. Scores are in nats; −inf forbids.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ FORBIDDEN = -np.inf
 
 
 def best_labels(potentials: Potentials) -> tuple[Labels, float]:
-    """(N,) a best labelling, and its nats: the sum over sentences; ties go to the lowest label id."""
+    """(N,) a best labelling, and its score in nats, summed over sentences; ties go to the lowest label id."""
     labels, total = np.zeros(len(potentials), np.int32), 0.0
     for start, end in _sentences(potentials):
         score, before = potentials.unary[start], []
@@ -37,14 +38,14 @@ def best_labels(potentials: Potentials) -> tuple[Labels, float]:
 
 
 def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int, kind: int) -> Labels | None:
-    """(N,) the best labels of a span's sentence without exactly that span; 0 in other sentences.
+    """(N,) the best labels of a span's sentence without exactly that span, and 0 in other sentences.
 
-    None where there are none. Two tables go along the sentence: of labellings that are still on the span's track, and
-    of those that have left it.
+    It is None if there are none. Two tables go along the sentence: one of labellings that still agree with the span,
+    one of labellings that do not.
     """
     first, last = next((a, b) for a, b in _sentences(potentials) if a <= start < b)
     unary, width = potentials.unary, len(labels)
-    score = np.full((2, width), FORBIDDEN)  # on the track, off it
+    score = np.full((2, width), FORBIDDEN)  # of labellings that agree with the span, and of those that do not
     on = labels.type_of == kind if start == first else np.ones(width, np.bool_)
     score[0, on], score[1, ~on] = unary[first, on], unary[first, ~on]
     steps = []
@@ -66,7 +67,7 @@ def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int,
 
 
 def _on_track(labels: LabelSet, t: int, start: int, end: int, kind: int) -> NDArray[np.bool_]:
-    """(L, L) which labels before and at token t leave a span of that type from start to end as it is."""
+    """(L, L) mask of the labels before and at token t that agree with this span."""
     continues: NDArray[np.bool_] = labels.continues
     if start < t < end:
         return continues
@@ -80,7 +81,7 @@ def _on_track(labels: LabelSet, t: int, start: int, end: int, kind: int) -> NDAr
 
 
 def span_probabilities(potentials: Potentials, labels: LabelSet, spans: Spans) -> Floats:
-    """(M,) the probability of exactly each span under the chain; NaN where its sentence has no possible labelling."""
+    """(M,) probability of exactly each span under the chain; NaN if its sentence has no possible labelling."""
     forward, backward = _log_sums(potentials)
     starts = np.append(potentials.sentence_starts, len(potentials))
     found = []
@@ -98,7 +99,7 @@ def span_probabilities(potentials: Potentials, labels: LabelSet, spans: Spans) -
 
 
 def _log_sums(potentials: Potentials) -> tuple[Floats, Floats]:
-    """(N, L) log-sums of labellings of each sentence up to a token, with its label, and of what comes after it."""
+    """(N, L) log-sums of a sentence's labellings up to each token, with its label; and (N, L) of all after it."""
     forward, backward = potentials.unary.copy(), np.zeros_like(potentials.unary)
     every = np.ones_like(potentials.transition, np.bool_)
     for start, end in _sentences(potentials):

@@ -1,7 +1,7 @@
-"""A CRF's scores by spelling out every attribute: no word tables, no kernel.
+"""Scores of a CRF by the strings of all attributes: no word tables, no kernel.
 
-`workers.features.attributes` writes the attributes of a token as strings, as training does; each is looked up by its
-hash, computed here by numpy, among the keys of the model's file, and its weights are added up.
+`workers.features.attributes` writes the attributes of a token as strings, as in training. Each is looked up by its
+hash, which numpy computes here, among the keys of the model's file, and its weights are added up.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from concord.workers.models.crf import CrfModel
 Hashes = NDArray[np.uint64]
 
 FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
-"""Of the hash that weights are filed under, see `workers.features.kernels`."""
+"""Constants of the hash under which weights are filed, see `workers.features.kernels`."""
 MOST_KNOWN = 2_000_000
-"""Attributes whose rows are remembered."""
+"""Largest number of attributes whose rows are remembered."""
 
 
 def plain_potentials(model: CrfModel) -> Callable[[Batch], Potentials]:
-    """A function that does what `CrfModel.potentials` does."""
+    """A function with the same results as `CrfModel.potentials`."""
     scorer = PlainScorer(model.features, model.weights, len(model.labels))
 
     def potentials(batch: Batch) -> Potentials:
@@ -41,7 +41,7 @@ def plain_potentials(model: CrfModel) -> Callable[[Batch], Potentials]:
 
 
 class PlainScorer:
-    """Scores batches under one feature set, as `workers.features.scorer.Scorer` does."""
+    """Scorer of batches under one feature set, with the same results as `workers.features.scorer.Scorer`."""
 
     def __init__(self, features: FeatureSet, weights: FeatureWeights, width: int) -> None:
         self._weights, self._width = weights, width
@@ -50,7 +50,7 @@ class PlainScorer:
         self._rows: dict[str, int] = {}
 
     def unary(self, batch: Batch) -> Floats:
-        """(N, L) summed weights of each token's attributes, in nats. Raises `ColumnError`."""
+        """(N, L) sum of the weights of each token's attributes, in nats. Raises `ColumnError`."""
         return np.concatenate([np.zeros((0, self._width)), *(self._scored(document) for document in batch)])
 
     def _scored(self, document: Document) -> Floats:
@@ -62,7 +62,7 @@ class PlainScorer:
         return self._summed(place, row[row >= 0], len(tokens))
 
     def _summed(self, place: Ints, row: Ints, count: int) -> Floats:
-        """(N, L) the weights of attribute row[i] at token place[i], added up."""
+        """(N, L) sum of the weights of attribute row[i] at token place[i], in nats."""
         start, target, weight = self._weights.sparse
         size, width = start[row + 1] - start[row], self._width
         entry = np.arange(size.sum()) + np.repeat(start[row] - np.cumsum(size) + size, size)
@@ -71,7 +71,7 @@ class PlainScorer:
         return sums
 
     def _look_up(self, names: set[str]) -> None:
-        """Makes the rows of these attributes known; −1 for those without weights."""
+        """Finds and remembers the rows of these attributes; −1 for those without weights."""
         if len(self._rows) > MOST_KNOWN:
             self._rows.clear()
         split = {name: name.partition("=") for name in sorted(names - self._rows.keys())}
@@ -87,7 +87,7 @@ class PlainScorer:
         return found_in(weights.attribute_keys, weights.attribute_rows, text_hashes(seeds_of(templates), values))
 
     def _conjoined(self, templates: Sequence[str], values: Sequence[str]) -> Ints:
-        """(A,) the rows of conjunctions: each value has a number of its own, and their numbers are hashed."""
+        """(A,) the rows of conjunctions: each value has a number, and these numbers are hashed."""
         weights = self._weights
         sources: list[str] = []
         for name in templates:
@@ -108,7 +108,7 @@ class PlainScorer:
 
 
 def found_in(keys: Hashes, rows: NDArray[np.int32], hashes: Hashes) -> Ints:
-    """(A,) the row that a table has under each hash, −1 for none."""
+    """(A,) the row of each hash in a table, −1 if it has none."""
     held = np.flatnonzero(rows >= 0)
     held = held[np.argsort(keys[held])]
     if not len(held):
@@ -118,7 +118,7 @@ def found_in(keys: Hashes, rows: NDArray[np.int32], hashes: Hashes) -> Ints:
 
 
 def seeds_of(names: Sequence[str]) -> Hashes:
-    """(A,) where the hashes of values of these templates or sources start."""
+    """(A,) the seeds of the hashes of values, by the names of their templates or sources."""
     distinct = sorted(set(names))
     lengths = np.array([len(name) for name in distinct], np.uint64)
     seeds = dict(zip(distinct, text_hashes(lengths, distinct).tolist(), strict=True))
@@ -132,7 +132,7 @@ def text_hashes(seeds: Hashes, texts: Sequence[str]) -> Hashes:
 
 
 def run_hashes(seeds: Hashes, items: Hashes, sizes: Ints) -> Hashes:
-    """(A,) hashes of runs of so many items, end to end, each from its own seed."""
+    """(A,) hashes of runs of ``sizes`` (A,) items, which stand end to end; each starts from its own seed."""
     state, start = seeds.copy(), np.cumsum(sizes) - sizes
     left = np.arange(len(sizes))
     for place in range(int(sizes.max(initial=0))):

@@ -1,7 +1,7 @@
-"""Local scores by a second path, which shares no kernel with the first; and what has to be trusted where there is none.
+"""Local scores by a second path that shares no kernel with the first, and the parts of a model that have to be trusted.
 
-The first path is `workers.models.model.local_scores`. What is shared are the files of a model, the definitions of its
-features (`workers.features.extractors`, `derived`, `mentions`, `gazetteers`), all plain Python, and numpy.
+The first path is `workers.models.model.local_scores`. The two share the files of a model, the definitions of its
+features (`workers.features.extractors`, `derived`, `mentions`, `gazetteers`), which are plain Python, and numpy.
 """
 
 from __future__ import annotations
@@ -27,21 +27,25 @@ EVERYTHING = (
     "how documents are read",
     "what features and constraints mean, their definitions run by Python",
 )
-"""What every verification trusts."""
+"""Parts that every verification trusts."""
 
 NO_TABLES = "each sentence by itself"
-"""Why a `CrfsuiteModel` is to score without word tables."""
+"""Reason for a `CrfsuiteModel` to score without word tables."""
 
 
 class SecondPath(NamedTuple):
-    """Scores batches as a model does; ``trusted`` says what of the model's own is believed, nothing for most."""
+    """A second way to the scores of a model.
+
+    ``scores``: function that scores a batch as the model does
+    ``trusted``: the model's own parts that are trusted; none for most models
+    """
 
     scores: Callable[[Batch], LocalScores]
     trusted: tuple[str, ...] = ()
 
 
 def second_path(model: Model) -> SecondPath:
-    """The second path of a model; its own code where there is none, which is then trusted."""
+    """The second path of a model; if there is none, its own code, which is then trusted."""
     if isinstance(model, CrfModel):
         return _of_potentials(plain_potentials(model))
     if isinstance(model, TwoStageModel):
@@ -67,7 +71,7 @@ def _two_stages(model: TwoStageModel) -> Callable[[Batch], Potentials]:
     first, second = plain_potentials(model.first), plain_potentials(model.second)
 
     def potentials(batch: Batch) -> Potentials:
-        """Of the second model, given the first one's labels."""
+        """Potentials of the second model, given the labels of the first one."""
         found, _ = best_labels(first(batch).legal(model.first.labels))
         return second(answered(batch, model.first.labels, found))
 

@@ -1,4 +1,4 @@
-"""A shard of a finished run, document by document: its answers, its rejects and its counts."""
+"""Verification of a shard of a finished run, document by document: its answers, rejects and counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ from concord.workers.verification.second_path import SecondPath
 
 
 class RunDefinition(NamedTuple):
-    """What a run was made from, and what it promises; ``said`` are the columns that are the same in every row."""
+    """The definition of a run.
+
+    ``labels``: the label set
+    ``path``: the second path to the model's scores
+    ``constraints``: the constraints
+    ``promises``: the promises about every answer
+    ``said``: the columns that are the same in every row
+    """
 
     labels: LabelSet
     path: SecondPath
@@ -38,14 +45,19 @@ class RunDefinition(NamedTuple):
     said: Row
 
     def problem(self, document: Batch) -> Problem:
-        """The problem of the only document of a batch. Raises `DocumentError` where it has none."""
+        """The problem of the only document of a batch. Raises `DocumentError` if it has none."""
         check_gold(self.labels, document)
         with interpreted():
             return next(self.path.scores(document).problems(document, self.labels, self.constraints))
 
 
 class WrittenShard(NamedTuple):
-    """What a run's files say of a shard. ``proofs`` by document, empty where there are none."""
+    """The contents of a run's files for one shard.
+
+    ``rows``: the rows of the predictions
+    ``rejects``: the rejects
+    ``proofs``: certificates by document; empty if there are none
+    """
 
     rows: Sequence[Row]
     rejects: Sequence[Reject]
@@ -53,7 +65,13 @@ class WrittenShard(NamedTuple):
 
 
 class WrongField(NamedTuple):
-    """The first wrong field of a document; ``rejected``: of its reject, not of its answer."""
+    """The first wrong field of a document.
+
+    ``doc_id``: the document
+    ``field``: the field
+    ``reason``: the rest of a sentence about it
+    ``rejected``: is it a field of the document's reject, and not of its answer?
+    """
 
     doc_id: str | None
     field: str
@@ -63,7 +81,14 @@ class WrongField(NamedTuple):
 
 @dataclass
 class Verdict:
-    """What is known of a shard; ``report`` counts it anew, None where there are faults."""
+    """The result of verifying a shard.
+
+    ``standings``: number of confirmed answers by standing
+    ``faults``: the wrong fields
+    ``rejected``: number of rejects
+    ``lethal``: number of rejects that ended their worker, which are not checked
+    ``report``: the shard's counts, computed anew; None if there are faults
+    """
 
     standings: Counter[Standing] = field(default_factory=Counter)
     faults: list[WrongField] = field(default_factory=list)
@@ -74,7 +99,7 @@ class Verdict:
 
 @dataclass
 class _ConfirmedAnswers:
-    """The confirmed answers of a shard, as `workers.labelling.report.LabelledAnswers` has them."""
+    """The confirmed answers of a shard, in the form of `workers.labelling.report.LabelledAnswers`."""
 
     decoded: list[Decoded] = field(default_factory=list)
     first: list[Labels] = field(default_factory=list)
@@ -84,7 +109,7 @@ class _ConfirmedAnswers:
     infeasible_rejected: int = 0
 
     def add(self, row: Row, problem: Problem) -> None:
-        """Adds an answer that was confirmed."""
+        """Adds a confirmed answer."""
         labels, first = answer_labels(problem, row)
         degree, penalties = (np.array([part[name] for part in row["constraints"]]) for name in ("degree", "penalty"))
         status = Status(row["status"])
@@ -103,9 +128,10 @@ def verify_shard(
     *,
     progress: Callable[[], None],
 ) -> Verdict:
-    """What is known of a shard; ``progress`` is called after each document.
+    """The verdict on a shard; ``progress`` is called after each document.
 
-    ``batch`` and ``unread`` are what is read of the shard, whose first row in its file is ``first_row``.
+    ``batch`` and ``unread`` are the documents and rejects read from the shard, whose first row in its file is
+    ``first_row``.
     """
     verdict, answers = Verdict(rejected=len(written.rejects)), _ConfirmedAnswers()
     rows = _found(batch, written.rows, verdict)
@@ -139,7 +165,7 @@ def _judge(claims: Claims, definition: RunDefinition, verdict: Verdict, answers:
 
 
 def _found(batch: Batch, rows: Sequence[Row], verdict: Verdict) -> dict[str, Row]:
-    """The rows by document; those that cannot be there are faults."""
+    """The rows by document; rows that cannot be there are faults."""
     place = {doc_id: i for i, doc_id in enumerate(batch.doc_ids)}
     found: dict[str, Row] = {}
     last = -1
@@ -190,7 +216,7 @@ def _refused(
 def _check_reason(
     reject: Reject, document: Batch, definition: RunDefinition, verdict: Verdict, answers: _ConfirmedAnswers
 ) -> None:
-    """Makes a fault of a document that was rejected for a reason that it does not have."""
+    """Adds a fault if the document does not have the reason for which it was rejected."""
     if reject.reason == LETHAL:
         verdict.lethal += 1
         return

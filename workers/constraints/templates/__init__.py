@@ -1,1 +1,1 @@
-"""Constraint templates: one file a family, one line each in the registry."""
+"""Constraint templates: one file for each family, one line for each template in the registry."""

@@ -1,4 +1,4 @@
-"""Local features, Stokman (2011) §5.3: declared scores that join the potentials instead of a penalty."""
+"""Local features, Stokman (2011) §5.3: declared scores that are added to the potentials instead of a penalty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TransitionFeature(FeatureTemplate):
     label_fields: ClassVar[tuple[str, ...]] = ("first", "second")
 
     def adjust(self, site: Site, potentials: Potentials) -> Potentials:
-        """The same potentials with another transition table."""
+        """The potentials with the weight added to the transition table."""
         pairs = np.outer(site.mask_of(self.first), site.mask_of(self.second))
         transition = potentials.transition + self.weight * pairs
         return Potentials(potentials.unary, transition, potentials.sentence_starts)
@@ -31,6 +31,6 @@ class TokenFeature(FeatureTemplate):
     labels: Names
 
     def adjust(self, site: Site, potentials: Potentials) -> Potentials:
-        """The same potentials with another unary table."""
+        """The potentials with the weight added to the unary table."""
         held = np.outer(site.mask(self.tokens), site.mask_of(self.labels))
         return Potentials(potentials.unary + self.weight * held, potentials.transition, potentials.sentence_starts)

@@ -29,7 +29,7 @@ from concord.workers.constraints.templates.template import (
 
 
 class Sense(StrEnum):
-    """How the sum compares with the bound."""
+    """Comparison of the sum with the bound."""
 
     AT_MOST = "<="
     AT_LEAST = ">="
@@ -37,14 +37,14 @@ class Sense(StrEnum):
 
 
 Each = Literal["document", "sentence", "token"]
-"""What there is a row for."""
+"""Part of the corpus for which there is a row each."""
 
 
 class Term(Settings):
     """coefficient · 1[y_{t−1} ∈ previous ∧ y_t ∈ label]; without ``previous`` a token label.
 
-    In a row a token, t is that token plus ``offset``; otherwise the term is summed over all t of
-    the scope that pass ``tokens``.
+    If there is a row for each token, t is that token plus ``offset``. Otherwise the term is summed over all t of the
+    scope that pass ``tokens``.
     """
 
     label: Names
@@ -55,11 +55,10 @@ class Term(Settings):
 
 
 class Linear(RowTemplate):
-    """Σ of terms ``sense`` ``bound``, a row each document, sentence or token.
+    """Σ of terms ``sense`` ``bound``, with a row for each document, sentence or token.
 
-    Degree: how far the sum is beyond the bound, eq. 56; an equality is two rows. A row a token
-    stands at tokens that pass ``tokens``, and only where every term's token (and with ``previous``
-    the one before it) lies in the same sentence.
+    Degree: excess of the sum over the bound, eq. 56; an equality is two rows. Rows for tokens stand only at tokens that
+    pass ``tokens``, and only if every term's token (and with ``previous`` the one before it) lies in the same sentence.
     """
 
     terms: tuple[Term, ...]
@@ -91,17 +90,17 @@ class Linear(RowTemplate):
         return self
 
     def named_labels(self) -> Iterator[tuple[Location, str]]:
-        """The labels of all terms."""
+        """The labels of all terms, with their places."""
         for i, term in enumerate(self.terms):
             for field, names in (("label", term.label), ("previous", term.previous or ())):
                 yield from ((("terms", i, field, k), name) for k, name in enumerate(names))
 
     def rows(self, site: Site) -> Draft:
-        """Rows as described, two each for an equality."""
+        """The rows; two for each equality."""
         return joined(self._drafts(site))
 
     def antecedent(self, site: Site) -> Draft:
-        """A term that adds to the sum; a row that wants to be filled, its bound below 0, speaks always."""
+        """Antecedent: a term that adds to the sum; with a bound below 0, every labelling has it."""
         return joined([_added(draft) for draft in self._drafts(site)])
 
     def _drafts(self, site: Site) -> list[Draft]:
@@ -119,7 +118,7 @@ class Linear(RowTemplate):
         fits = np.stack([site.mask(term.tokens) for term in self.terms], axis=1)
         fits[site.batch.sentence_starts] &= [term.previous is None for term in self.terms]
         parts: list[Part] = []
-        # Tokens that the same terms apply to have the same edges: terms that overlap add up there.
+        # Tokens with the same terms have the same edges, at which overlapping terms add up.
         groups, group = np.unique(fits, axis=0, return_inverse=True)
         for i, held in enumerate(groups):
             at = np.flatnonzero(group == i)
@@ -142,7 +141,7 @@ class Linear(RowTemplate):
         return at, parts
 
     def _table(self, site: Site, held: Mask) -> Floats:
-        """(L + 1, L) what each edge adds by the terms that are ``held``; the last row is for `ANY`."""
+        """(L + 1, L) sum of what the terms in the mask ``held`` add at each edge; the last row is for `ANY`."""
         size = len(site.labels)
         table = np.zeros((size + 1, size))
         for term in itertools.compress(self.terms, held):
@@ -158,7 +157,7 @@ def _added(draft: Draft) -> Draft:
 
 
 def _parts(row: Ints, position: Ints, table: Floats) -> Iterator[Part]:
-    """What a table adds at each of the M places: a part for each of its values but 0."""
+    """The entries of a table at each of the M places: a part for each of its values except 0."""
     for value in np.unique(table[table != 0.0]).tolist():
         before, after = np.nonzero(table == value)
         before[before == len(table) - 1] = ANY
@@ -168,15 +167,15 @@ def _parts(row: Ints, position: Ints, table: Floats) -> Iterator[Part]:
 class Legality(RowTemplate):
     """Every label sequence is one the label set can encode (BIO: no ``I-T`` without its ``B-T``).
 
-    A row for each token: illegal edges into it (illegal first labels at a sentence's start) ≤ 0.
-    Degree: tokens with an illegal label. Every problem has legality hard in its potentials;
-    declaring it counts it in reports. A plain label set has no rows.
+    There is a row for each token: illegal edges into it (illegal labels at the first token of a sentence) ≤ 0. Degree:
+    number of tokens with an illegal label. Every problem has legality hard in its potentials; declaring it adds it to
+    reports. A plain label set has no rows.
     """
 
     label_fields: ClassVar[tuple[str, ...]] = ()
 
     def rows(self, site: Site) -> Draft:
-        """One row a token."""
+        """One row for each token."""
         labels = site.labels
         if labels.legal_transition.all() and labels.legal_start.all():
             return Draft(site.inner[:0], np.zeros(0), ())

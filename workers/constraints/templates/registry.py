@@ -1,4 +1,4 @@
-"""Every template by the name a constraint file gives it."""
+"""Every template, by its name in constraint files."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ OWN: dict[str, type[Template]] = {
     "consistent_last_word": ConsistentLastWord,
     "legality": Legality,
 }
-"""Ours: a new template is one class and one line here."""
+"""Our own templates: a new one is one class and one line here."""
 
 TEMPLATES: Registry[type[Template]] = Registry(Group.TEMPLATES, OWN, a_class(Template))

@@ -1,7 +1,7 @@
-"""How many runs, and where they may change: Chang et al. (2008) table 1, Stokman (2011) tables 2 and 4, §5.3.
+"""Number of runs, and places where labels may change: Chang et al. (2008) table 1, Stokman (2011) tables 2 and 4, §5.3.
 
-A run is defined in `workers.constraints.templates.template`. Each count below is a sum over edges, so all
-rows have linear size.
+A run is defined in `workers.constraints.templates.template`. Each count below is a sum over edges, so the size of a row
+is linear in its scope.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from concord.workers.constraints.templates.template import (
 class AppearsOnce(RowTemplate):
     """Each field is one run, at most, Chang table 1. ``labels``: all span types by default.
 
-    A row for each label or type named: Σ_t 1[a run of it opens at t] ≤ 1. Degree: runs beyond the
-    first, of each.
+    There is a row for each label or type named: Σ_t 1[a run of it opens at t] ≤ 1. Degree: number of runs beyond the
+    first, for each of them.
     """
 
     labels: Names | None = None
     scope: Scope = Scope.DOCUMENT
 
     def rows(self, site: Site) -> Draft:
-        """One row a label and document (or sentence)."""
+        """One row for each label and document (or sentence)."""
         homes, parts = self._opened(site)
         return Draft(homes, np.ones(len(homes)), parts)
 
     def antecedent(self, site: Site) -> Draft:
-        """A run of it."""
+        """Antecedent: a run of the label."""
         return wherever(*self._opened(site))
 
     def _opened(self, site: Site) -> tuple[Ints, tuple[Part, ...]]:
-        """Where each row's document (or sentence) starts, and 1[a run opens at t] of each row's label."""
+        """The first token of each row's document (or sentence), and 1[a run opens at t] of each row's label."""
         names = self.labels or site.labels.types
         segment, starts = site.segment(self.scope), site.bounds(self.scope)[0]
         parts: list[Part] = []
@@ -65,13 +65,17 @@ class AppearsOnce(RowTemplate):
 class AppearsOnceASide(RowTemplate):
     """Each field is one run, at most, on each side of the first separator: ``tag`` of usaddress 0.5.16.
 
-    A separator is a run of ``separators`` that opens at a token that passes ``tokens`` (any token otherwise);
-    ``labels`` are all other span types by default. S(t) = 1[a separator opens at t], O(t) = 1[a run of the label opens
-    at t], n the scope's tokens. A row for each label: Σ_t O(t) − n · Σ_p S(p) ≤ 1; and two for each label and token p
-    that may open a separator, one for each side: Σ_{t < p} O(t) + n · (S(p) − Σ_{q < p} S(q)) ≤ n + 1, and the same
-    with t > p. Only the first separator's rows, or without any the first kind of row, can be broken. Degree: runs
-    beyond the first on each side. Size: tokens times those that may open a separator, so that a test of words keeps
-    it linear.
+    A separator is a run of ``separators`` that opens at a token that passes ``tokens`` (any token by default);
+    ``labels`` are all other span types by default. Let S(t) = 1[a separator opens at t], O(t) = 1[a run of the label
+    opens at t], and n the number of the scope's tokens. The rows are
+
+    - for each label: Σ_t O(t) − n · Σ_p S(p) ≤ 1;
+    - for each label and token p that may open a separator, one row for each side: Σ_{t < p} O(t) + n · (S(p) − Σ_{q <
+      p} S(q)) ≤ n + 1, and the same with t > p.
+
+    Only the rows of the first separator can be broken or, without any separator, the rows of the first kind. Degree:
+    number of runs beyond the first on each side. Size: number of tokens times number of tokens that may open a
+    separator, so a test of words keeps it linear.
     """
 
     separators: Names
@@ -81,7 +85,7 @@ class AppearsOnceASide(RowTemplate):
     label_fields: ClassVar[tuple[str, ...]] = ("separators", "labels")
 
     def check(self, labels: LabelSet) -> Iterator[tuple[Location, str]]:
-        """Unknown names, and labels that are separators too."""
+        """Mistakes against the label set: unknown names, and labels that are separators too."""
         yield from (faults := list(super().check(labels)))
         if not faults:
             separating = label_mask(labels, self.separators)
@@ -90,15 +94,15 @@ class AppearsOnceASide(RowTemplate):
                     yield ("labels", i), f"{name!r} is a separator too; a field is what separators stand between"
 
     def rows(self, site: Site) -> Draft:
-        """One row a label and document (or sentence), and two a label and token that may open a separator."""
+        """One row for each label and document (or sentence), and two for each label and possible separator."""
         return self._runs_beyond(site, 1)
 
     def antecedent(self, site: Site) -> Draft:
-        """A run of the label on that side."""
+        """Antecedent: a run of the label on that side."""
         return self._runs_beyond(site, 0)
 
     def _runs_beyond(self, site: Site, limit: int) -> Draft:
-        """Rows that speak of more than ``limit`` runs."""
+        """Rows that are broken by more than ``limit`` runs."""
         starts, ends = site.bounds(self.scope)
         segment, size = site.segment(self.scope), ends - starts
         at = np.flatnonzero(site.mask(self.tokens))
@@ -127,14 +131,14 @@ class AppearsOnceASide(RowTemplate):
         return tuple(name for name in site.labels.types if not (separating & site.mask_of((name,))).any())
 
     def _separated(self, site: Site, row: Ints, position: Ints, coefficient: Ints) -> tuple[Part, ...]:
-        """coefficient · S(position) in ``row``, all (M,)."""
+        """coefficient · S(position) in ``row``; all are (M,)."""
         return _opened(site, self.separators, row, position, coefficient)
 
 
 class AtMostRuns(RowTemplate):
     """No more than ``limit`` runs of the labels together, Stokman §5.3.
 
-    One row: Σ_t 1[a run opens at t] ≤ limit. Degree: runs beyond the limit.
+    There is one row: Σ_t 1[a run opens at t] ≤ limit. Degree: number of runs beyond the limit.
     """
 
     labels: Names
@@ -142,20 +146,20 @@ class AtMostRuns(RowTemplate):
     scope: Scope = Scope.DOCUMENT
 
     def rows(self, site: Site) -> Draft:
-        """One row a document (or sentence)."""
+        """One row for each document (or sentence)."""
         starts, _ = site.bounds(self.scope)
         parts = site.openings(site.segment(self.scope), self.labels)
         return Draft(starts, np.full(len(starts), float(self.limit)), parts)
 
     def antecedent(self, site: Site) -> Draft:
-        """A run."""
+        """Antecedent: a run of the labels."""
         return wherever(site.bounds(self.scope)[0], site.openings(site.segment(self.scope), self.labels))
 
 
 class AtLeastRuns(RowTemplate):
     """At least ``limit`` runs of the labels together, Stokman §5.3.
 
-    One row: limit − Σ_t 1[a run opens at t] ≤ 0. Degree: runs that are missing.
+    There is one row: limit − Σ_t 1[a run opens at t] ≤ 0. Degree: number of runs that are missing.
     """
 
     labels: Names
@@ -163,7 +167,7 @@ class AtLeastRuns(RowTemplate):
     scope: Scope = Scope.DOCUMENT
 
     def rows(self, site: Site) -> Draft:
-        """One row a document (or sentence)."""
+        """One row for each document (or sentence)."""
         starts, _ = site.bounds(self.scope)
         parts = site.openings(site.segment(self.scope), self.labels, -1.0)
         return Draft(starts, np.full(len(starts), -float(self.limit)), parts)
@@ -172,10 +176,10 @@ class AtLeastRuns(RowTemplate):
 class SequenceImpliesSequence(RowTemplate):
     """A run of ``label`` needs a run of ``implies``, Stokman tables 2 and 4.
 
-    One row: Σ_t 1[a run of label opens] − n · Σ_t 1[a run of implies opens] ≤ 0, n the scope's
-    tokens: broken exactly where there is the one and not the other; degree: the runs of ``label``
-    then. With ``counted`` n is 1, as table 2 prints it: at least as many runs of ``implies``;
-    degree: those missing.
+    There is one row: Σ_t 1[a run of label opens] − n · Σ_t 1[a run of implies opens] ≤ 0, with n the number of the
+    scope's tokens. It is broken exactly if there are runs of ``label`` and none of ``implies``; degree: number of runs
+    of ``label`` then. With ``counted`` n is 1, as table 2 prints it: there are at least as many runs of ``implies``;
+    degree: number of those that are missing.
     """
 
     label: Names
@@ -185,7 +189,7 @@ class SequenceImpliesSequence(RowTemplate):
     label_fields: ClassVar[tuple[str, ...]] = ("label", "implies")
 
     def rows(self, site: Site) -> Draft:
-        """One row a document (or sentence)."""
+        """One row for each document (or sentence)."""
         starts, _ = site.bounds(self.scope)
         row = site.segment(self.scope)
         times = site.times(self.scope, counted=self.counted)
@@ -199,12 +203,12 @@ class SequenceImpliesSequence(RowTemplate):
         return Draft(starts, np.zeros(len(starts)), parts)
 
     def antecedent(self, site: Site) -> Draft:
-        """A run of ``label``."""
+        """Antecedent: a run of ``label``."""
         return wherever(site.bounds(self.scope)[0], site.openings(site.segment(self.scope), self.label))
 
 
 class ChangeSide(StrEnum):
-    """Which token of a change is looked at."""
+    """The token of a change that is tested."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -214,9 +218,9 @@ class ChangeSide(StrEnum):
 class TransitionOn(RowTemplate):
     """Labels change at given tokens only (punctuation by default), Chang et al. (2008) table 1.
 
-    A change from t − 1 to t is free where one of the two tokens passes the test (``side`` narrows
-    that to the token before or after the change). For every other edge a row
-    Σ_{b does not continue a} 1[y_{t−1} = a ∧ y_t = b] ≤ 0. Degree: changes elsewhere.
+    A change from t − 1 to t is free if one of the two tokens passes the test (``side`` narrows that to the token before
+    or after the change). For every other edge there is a row Σ_{b does not continue a} 1[y_{t−1} = a ∧ y_t = b] ≤ 0.
+    Degree: number of changes elsewhere.
     """
 
     tokens: Tokens = Field(default_factory=lambda: TokenTest(pattern=PUNCTUATION))
@@ -224,7 +228,7 @@ class TransitionOn(RowTemplate):
     label_fields: ClassVar[tuple[str, ...]] = ()
 
     def rows(self, site: Site) -> Draft:
-        """One row an edge where a change is not free."""
+        """One row for each edge where a change is not free."""
         passes = site.mask(self.tokens)
         inner = site.inner
         free = np.zeros(len(inner), np.bool_)
@@ -238,8 +242,8 @@ class TransitionOn(RowTemplate):
 class ChangesAt(RowTemplate):
     """Labels change at given tokens: a run of ``labels`` (of any by default) does not go on past them.
 
-    The token stands before the change, or after it. A row for each edge with such a token:
-    Σ_{b continues a, a ∈ labels} 1[y_{t−1} = a ∧ y_t = b] ≤ 0. Degree: such tokens inside a run.
+    The token stands before the change, or after it. There is a row for each edge with such a token: Σ_{b continues a, a
+    ∈ labels} 1[y_{t−1} = a ∧ y_t = b] ≤ 0. Degree: number of such tokens inside a run.
     """
 
     tokens: Tokens
@@ -247,13 +251,13 @@ class ChangesAt(RowTemplate):
     side: Literal[ChangeSide.BEFORE, ChangeSide.AFTER] = ChangeSide.BEFORE
 
     def rows(self, site: Site) -> Draft:
-        """One row an edge at such a token."""
+        """One row for each edge at such a token."""
         names = self.labels or site.labels.names
         pairs = going_on(site.labels, names) & site.mask_of(names)[:, None] & site.mask_of(names)
         return forbidden_edges(self._edges(site), pairs)
 
     def antecedent(self, site: Site) -> Draft:
-        """The token has one of the labels."""
+        """Antecedent: the token has one of the labels."""
         at = self._edges(site)
         if self.labels is None:
             return always(at)
@@ -266,5 +270,5 @@ class ChangesAt(RowTemplate):
 
 
 def _opened(site: Site, names: Names, row: Ints, position: Ints, coefficient: float | Ints) -> tuple[Part, ...]:
-    """coefficient · 1[a run of ``names`` opens at position] in ``row``, both (M,)."""
+    """coefficient · 1[a run of ``names`` opens at position] in ``row``; row and position are (M,)."""
     return site.opened_at(row, position, site.mask_of(names), opening_edges(site.labels, names), coefficient)

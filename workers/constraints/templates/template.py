@@ -1,13 +1,13 @@
-"""What a constraint template is, and what it sees of documents when it grounds.
+"""The base classes of constraint templates, and the site on which they ground.
 
-A template is a settings class: its fields are the keys of a constraint file, and one method turns
-it into rows, a span agreement or local scores. A label in a constraint is an exact label name
-(``B-PER``) or, in a BIO set, a type (``PER``: both ``B-PER`` and ``I-PER``). Of types that are paths of
-fields, ``venue/*`` is a *level*: the type ``venue`` and all below it (``venue/year``).
+A template is a settings class: its fields are the keys of a constraint file, and one method turns it into rows, a span
+agreement or local scores. A label in a constraint is an exact label name (``B-PER``) or, in a BIO set, a type (``PER``:
+both ``B-PER`` and ``I-PER``). If types are paths of fields, ``venue/*`` is a *level*: the type ``venue`` and all below
+it (``venue/year``).
 
-A *run* of some labels A is a labelled span seen through A: it opens at t where y_t ∈ A does not
-continue a token of A (`LabelSet.continues`; tokens outside every span continue each other, and so do
-those of one level), and a sentence boundary always ends it.
+A *run* of some labels A is a labelled span seen through A: it opens at t if y_t ∈ A does not continue a token of A
+(`LabelSet.continues`; tokens outside every span continue each other, and so do tokens of one level). A sentence
+boundary always ends it.
 """
 
 from __future__ import annotations
@@ -37,31 +37,35 @@ from concord.workers.constraints.patterns import Pattern, Strings, matches, tran
 from concord.workers.constraints.rows import ConstraintError, Draft, Part, always, edges_in, tokens_in
 
 BELOW = "/*"
-"""What the name of a level ends in."""
+"""End of the name of a level."""
 
 HARD_NAMES = ("hard", "inf", ".inf")
 PUNCTUATION = r"[^\w\s]+"
 
 MOST_ENTRIES = 8_000_000
-"""Entries one constraint may have in one document (about 250 MB while they are laid out)."""
+"""Most entries of one constraint in one document (about 250 MB while they are laid out)."""
 
 Location = tuple[str | int, ...]
 
 
 class TooLarge(NamedTuple):
-    """So many entries, more than `MOST_ENTRIES`, that a constraint has in a document."""
+    """A constraint with more than `MOST_ENTRIES` entries in a document.
+
+    ``entries``: number of its entries there
+    ``doc_id``: the document
+    """
 
     entries: int
     doc_id: str
 
     @property
     def reason(self) -> str:
-        """What a clause says of itself that ends in this constraint."""
+        """The end of a clause whose subject is the constraint."""
         return f"would have {self.entries:,} entries in document {self.doc_id!r}, where {MOST_ENTRIES:,} are the most"
 
 
 def largest(parts: Iterable[Mapping[str, TooLarge]]) -> dict[str, TooLarge]:
-    """The one with most entries of each name, the first of equals."""
+    """For each name the one with most entries, the first of equals."""
     found = dict[str, TooLarge]()
     for name, one in (named for part in parts for named in part.items()):
         if name not in found or one.entries > found[name].entries:
@@ -70,7 +74,7 @@ def largest(parts: Iterable[Mapping[str, TooLarge]]) -> dict[str, TooLarge]:
 
 
 class TooLargeError(DocumentError):
-    """A constraint that is `TooLarge` in a document."""
+    """A document in which a constraint is `TooLarge`."""
 
     def __init__(self, found: TooLarge) -> None:
         super().__init__(
@@ -82,7 +86,7 @@ class TooLargeError(DocumentError):
 
 
 def _listed(value: Any) -> Any:
-    """One name, or a list of them; YAML's numbers are names too."""
+    """A name or a list of names as a tuple; YAML's numbers are names too."""
     if isinstance(value, str | int):
         return (str(value),)
     if isinstance(value, list | tuple):
@@ -91,7 +95,7 @@ def _listed(value: Any) -> Any:
 
 
 def _in_nats(value: Any) -> float:
-    """A weight; only ``hard`` and a written infinity are hard, not a number too large to be one."""
+    """A weight in nats; only ``hard`` and a written infinity are hard, not a number that is too large."""
     if value in HARD_NAMES or value == math.inf:
         return math.inf
     try:
@@ -109,27 +113,27 @@ def _in_nats(value: Any) -> float:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
 Weight = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_in_nats)]
-"""``hard``, or nats a unit of degree, at most `LARGEST_WEIGHT`."""
+"""``hard``, or nats for each unit of degree, at most `LARGEST_WEIGHT`."""
 
 Number = Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
 """A coefficient, a bound, or the nats of a local feature."""
 
 LARGEST_COUNT = 2**31
 Count = Annotated[int, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
-"""A number of tokens or runs, or a position: arrays hold no more."""
+"""A number of tokens or runs, or a position, within the range that arrays hold."""
 
 
 class Scope(StrEnum):
-    """What a constraint speaks of as a whole."""
+    """The part of a corpus that a constraint looks at as a whole."""
 
     DOCUMENT = "document"
     SENTENCE = "sentence"
 
 
 class TokenTest(Settings):
-    """Which tokens: those whose string is one of ``words``, or as a whole matches ``pattern``.
+    """A test of tokens: the string is one of ``words``, or as a whole matches ``pattern``.
 
-    ``column`` names the token column that is looked at. In a file a plain list stands for ``words``.
+    ``column`` is the token column that is tested. In a file a plain list stands for ``words``.
     """
 
     words: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
@@ -154,7 +158,7 @@ class TokenTest(Settings):
         return translated(self.pattern or "", ignore_case=self.ignore_case)
 
     def held(self, vocabulary: Vocabulary) -> Mask:
-        """(V,) which of the strings pass."""
+        """(V,) mask of the strings that pass."""
         if self.pattern is None:
             passed = np.zeros(len(vocabulary.strings), np.bool_)
         else:
@@ -175,7 +179,7 @@ Tokens = Annotated[TokenTest, BeforeValidator(_as_test)]
 
 @lru_cache(maxsize=1024)
 def label_mask(labels: LabelSet, names: tuple[str, ...]) -> Mask:
-    """(L,) the labels that ``names`` stand for. Raises `ConstraintError` for an unknown one."""
+    """(L,) mask of the labels that ``names`` stand for. Raises `ConstraintError` for an unknown name."""
     mask = np.zeros(len(labels), np.bool_)
     for name in names:
         if name in labels.index:
@@ -192,14 +196,14 @@ def label_mask(labels: LabelSet, names: tuple[str, ...]) -> Mask:
 
 
 def levels(labels: LabelSet) -> tuple[str, ...]:
-    """Every level that has several types, as constraints name it."""
+    """Every level with several types, by its name in constraints."""
     paths = (kind.split("/") for kind in labels.types)
     names = sorted({"/".join(path[:depth]) + BELOW for path in paths for depth in range(1, len(path) + 1)})
     return tuple(name for name in names if len(below(labels, name)) > 1)
 
 
 def below(labels: LabelSet, name: str) -> list[int]:
-    """The types of a level; none where ``name`` is not the name of one, or that of a type itself."""
+    """The types of a level; none if ``name`` names no level, or is the name of a type."""
     field = name.removesuffix(BELOW)
     kinds = () if name in (field, *labels.types) else enumerate(labels.types)
     return [i for i, kind in kinds if kind == field or kind.startswith(f"{field}/")]
@@ -207,7 +211,7 @@ def below(labels: LabelSet, name: str) -> list[int]:
 
 @lru_cache(maxsize=64)
 def same_run(labels: LabelSet) -> Mask:
-    """(L, L) does label b right after label a belong to a's run?"""
+    """(L, L) does label b, right after label a, belong to a's run?"""
     outside = labels.type_of < 0
     same: Mask = labels.continues | (np.eye(len(labels), dtype=np.bool_) & outside)
     return same
@@ -215,20 +219,20 @@ def same_run(labels: LabelSet) -> Mask:
 
 @lru_cache(maxsize=1024)
 def opening_edges(labels: LabelSet, names: tuple[str, ...]) -> Mask:
-    """(L, L) edges at whose second token a run of ``names`` opens."""
+    """(L, L) mask of the edges at whose second token a run of ``names`` opens."""
     inside = label_mask(labels, names)
     return inside[None, :] & ~(inside[:, None] & going_on(labels, names))
 
 
 @lru_cache(maxsize=1024)
 def closing_edges(labels: LabelSet, names: tuple[str, ...]) -> Mask:
-    """(L, L) edges at whose first token a run of ``names`` ends."""
+    """(L, L) mask of the edges at whose first token a run of ``names`` ends."""
     inside = label_mask(labels, names)
     return inside[:, None] & ~(inside[None, :] & going_on(labels, names))
 
 
 def going_on(labels: LabelSet, names: tuple[str, ...]) -> Mask:
-    """(L, L) does label b right after label a belong to the same run, of a span or of a level that is named?"""
+    """(L, L) does label b, right after label a, belong to the same run: of a span, or of a level in ``names``?"""
     same = same_run(labels).copy()
     for name in names:
         if below(labels, name):
@@ -239,24 +243,28 @@ def going_on(labels: LabelSet, names: tuple[str, ...]) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Distinct strings (V) of a column; ``of_token`` (N,) is each token's."""
+    """The distinct strings of a column.
+
+    ``strings`` (V,): the strings
+    ``of_token`` (N,): index of each token's string
+    """
 
     strings: list[str]
     of_token: Ints
 
     @cached_property
     def for_patterns(self) -> Strings:
-        """(V,) the strings as patterns are matched against them."""
+        """(V,) the strings in the form that patterns are matched against."""
         return Strings.of(self.strings)
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """String → its place."""
+        """Index of each string."""
         return {string: i for i, string in enumerate(self.strings)}
 
     @cached_property
     def folds(self) -> dict[str, list[int]]:
-        """String without its case → the places of all strings that are it."""
+        """Indices of all strings with the same case-folded form, by that form."""
         places: dict[str, list[int]] = {}
         for i, string in enumerate(self.strings):
             places.setdefault(string.casefold(), []).append(i)
@@ -265,9 +273,12 @@ class Vocabulary:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """Documents about to be grounded on, with what several templates need of them.
+    """Documents to be grounded on, with arrays that several templates need.
 
-    Positions are those of the batch, N tokens in all.
+    ``batch``: the documents, with N tokens in all
+    ``labels``: the label set
+
+    Positions are those of the batch.
     """
 
     batch: Batch
@@ -292,18 +303,18 @@ class Site:
 
     @cached_property
     def starts_sentence(self) -> Mask:
-        """(N,) is this the first token of its sentence?"""
+        """(N,) mask of the first tokens of sentences."""
         starts = np.zeros(len(self), np.bool_)
         starts[self.batch.sentence_starts] = True
         return starts
 
     @cached_property
     def inner(self) -> Ints:
-        """Positions that have an edge: all but the sentences' first tokens."""
+        """Positions with an edge into them: all but the first tokens of sentences."""
         return np.flatnonzero(~self.starts_sentence)
 
     def bounds(self, scope: Scope) -> tuple[Ints, Ints]:
-        """First positions and ends (exclusive) of what the scope speaks of: sentences, or documents with tokens."""
+        """First positions and exclusive ends of sentences, or of documents with tokens."""
         return self._bounds[scope]
 
     @cached_property
@@ -317,7 +328,7 @@ class Site:
         }
 
     def segment(self, scope: Scope) -> Ints:
-        """(N,) index of the sentence or document each token lies in, among those of `bounds`."""
+        """(N,) the sentence or document of each token, as an index into `bounds`."""
         return self._segments[scope]
 
     @cached_property
@@ -327,10 +338,10 @@ class Site:
         }
 
     def times(self, scope: Scope, *, counted: bool) -> Ints:
-        """(N,) how many occurrences of ``label`` one of ``implies`` at each token makes up for, in rows that imply.
+        """(N,) number of occurrences of ``label`` that one of ``implies`` makes up for, at each token.
 
-        One where occurrences are ``counted`` against each other; else as many as its sentence or document has tokens,
-        so that a single one is enough.
+        It is 1 if occurrences are ``counted`` against each other. Otherwise it is the number of tokens of the sentence
+        or document, so that a single occurrence is enough.
         """
         starts, ends = self.bounds(scope)
         return np.ones(len(self), np.int64) if counted else (ends - starts)[self.segment(scope)]
@@ -338,7 +349,7 @@ class Site:
     def ranges(self, home: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """All integers z with low[i] ≤ z < high[i], range by range: (K,) the range i of each, and (K,) z itself.
 
-        Range i is of the document of token home[i]. Raises as `check_size` does.
+        Range i belongs to the document of token home[i]. Raises the errors of `check_size`.
         """
         length = np.maximum(high - low, 0)
         self._guard(home, length)
@@ -347,7 +358,7 @@ class Site:
         return owner, np.arange(len(owner)) - first[owner] + low[owner]
 
     def check_size(self, draft: Draft) -> Draft:
-        """The draft; raises `TooLargeError` where it has more than `MOST_ENTRIES` entries in one document."""
+        """The draft. Raises `TooLargeError` if it has more than `MOST_ENTRIES` entries in one document."""
         if sum(len(part.row) * len(part.after) for part in draft.parts) > MOST_ENTRIES:
             homes = [draft.home[part.row] for part in draft.parts]
             entries = [np.full(len(part.row), len(part.after)) for part in draft.parts]
@@ -363,14 +374,14 @@ class Site:
             raise TooLargeError(TooLarge(int(totals[largest]), self.batch.doc_ids[largest]))
 
     def mask(self, test: TokenTest | None) -> Mask:
-        """(N,) tokens that pass; all where there is no test. Raises `ConstraintError` without the column."""
+        """(N,) mask of the tokens that pass; all if there is no test. Raises `ConstraintError` without the column."""
         if test is None:
             return np.ones(len(self), np.bool_)
         vocabulary = self._vocabulary(test.column)
         return test.held(vocabulary)[vocabulary.of_token]
 
     def _vocabulary(self, column: str) -> Vocabulary:
-        """What these documents use of a column's dictionary."""
+        """The part of a column's dictionary that these documents use."""
         if column in self._vocabularies:
             return self._vocabularies[column]
         columns = self.batch.columns
@@ -387,7 +398,7 @@ class Site:
 
     @cached_property
     def folded(self) -> Ints:
-        """(N,) an id of each word without its case."""
+        """(N,) id of each token's word without case."""
         vocabulary = self._vocabulary(TOKENS)
         ids = np.empty(len(vocabulary.strings), np.int64)
         for i, places in enumerate(vocabulary.folds.values()):
@@ -396,13 +407,13 @@ class Site:
 
     @cached_property
     def words(self) -> list[str]:
-        """(N,) the words without their case."""
+        """(N,) the words without case."""
         folded = list(self._vocabulary(TOKENS).folds)
         return [folded[i] for i in self.folded.tolist()]
 
     @cached_property
     def keys(self) -> NDArray[np.int32]:
-        """(N, LONGEST_NAME) span contents of one document, for all agreements that compare by words."""
+        """(N, LONGEST_NAME) span keys of one document, for all agreements that compare by words."""
         return span_keys(self.batch.columns[TOKENS].codes, self.batch.sentence_starts, LONGEST_NAME)
 
     def mask_of(self, names: tuple[str, ...]) -> Mask:
@@ -410,11 +421,11 @@ class Site:
         return label_mask(self.labels, names)
 
     def openings(self, row: Ints, names: tuple[str, ...], coefficient: float | Ints = 1.0) -> tuple[Part, ...]:
-        """coefficient · 1[a run of ``names`` opens at t] in row[t], for every token t; both (N,)."""
+        """coefficient · 1[a run of ``names`` opens at t] in row[t], for every token t; both are (N,)."""
         return self.opened(row, self.mask_of(names), opening_edges(self.labels, names), coefficient)
 
     def opened(self, row: Ints, labels: Mask, pairs: Mask, coefficient: float | Ints) -> tuple[Part, ...]:
-        """The same for labels (L,) at sentences' first tokens, and edges (L, L) at all others."""
+        """The same for ``labels`` (L,) at the first tokens of sentences, and ``pairs`` (L, L) at all others."""
         return self.opened_at(row, self.positions, labels, pairs, coefficient)
 
     def opened_at(
@@ -434,13 +445,17 @@ def _of(coefficient: float | Ints, position: Ints) -> float | Ints:
 
 
 class Template(Settings):
-    """Base of everything a constraint file can declare. ``label_fields`` are the fields that name labels."""
+    """Base class of everything that a constraint file can declare.
+
+    ``name``: name in reports
+    ``label_fields``: the fields that name labels
+    """
 
     name: Annotated[str, Field(min_length=1)] | None = None
     label_fields: ClassVar[tuple[str, ...]] = ("labels",)
 
     def named_labels(self) -> Iterator[tuple[Location, str]]:
-        """Every label this entry names, with where it stands in the entry."""
+        """Every label that this entry names, with its place in the entry."""
         for field in self.label_fields:
             names: Sequence[str] = getattr(self, field) or ()
             yield from (((field, i), name) for i, name in enumerate(names))
@@ -450,7 +465,7 @@ class Template(Settings):
         yield from _tests_in(self)
 
     def check(self, labels: LabelSet) -> Iterator[tuple[Location, str]]:
-        """What does not fit the label set: (where in the entry, what is wrong)."""
+        """Mistakes against the label set: place in the entry, and message."""
         for place, name in self.named_labels():
             try:
                 label_mask(labels, (name,))
@@ -470,7 +485,7 @@ def _tests_in(value: object) -> Iterator[TokenTest]:
 
 
 class RowTemplate(Template):
-    """A constraint that grounds to linear rows; ``weight`` is ``hard`` or nats a unit of degree."""
+    """A constraint that grounds to linear rows; ``weight`` is ``hard`` or nats for each unit of degree."""
 
     weight: Weight
 
@@ -479,10 +494,10 @@ class RowTemplate(Template):
         """The rows on all documents of the site."""
 
     def antecedent(self, site: Site) -> Draft:
-        """What each of `rows` speaks of, as a row of the same home: a labelling has it where Σ is beyond the bound.
+        """The antecedents of `rows`, as rows of the same homes: a labelling has one if its Σ exceeds the bound.
 
-        A row holds where its antecedent is missing ("pages are followed by a date" in a document without pages), but
-        that says nothing for it. Here every labelling has it: what rows speak of by default is the text.
+        A row holds if its antecedent is missing ("pages are followed by a date" in a document without pages), but that
+        is no evidence for it. By default the antecedent is the text itself, which every labelling has.
         """
         return always(self.rows(site).home)
 
@@ -494,21 +509,21 @@ class AgreementTemplate(Template):
 
     @abstractmethod
     def agreements(self, site: Site, constraint: int) -> tuple[SpanAgreement, ...]:
-        """The span agreements, with their costs in nats, on a site of one document; degrees add up."""
+        """The span agreements on a site of one document, with their costs in nats; their degrees add up."""
 
     def to_count(self) -> Self:
-        """The same constraint where a pair of spans that breaks it costs 1 nat, so that one sees what breaks it."""
+        """The same constraint at 1 nat for each pair of spans that breaks it, so that breaches can be counted."""
         return self.model_copy(update={"weight": 1.0})
 
     def check(self, labels: LabelSet) -> Iterator[tuple[Location, str]]:
-        """Names that are no span type."""
+        """Mistakes against the label set: names that are no span types."""
         for place, name in self.named_labels():
             if name not in labels.types:
                 yield place, f"unknown span type {name!r}{nearest(name, labels.types)}"
 
 
 class FeatureTemplate(Template):
-    """A local feature: ``weight`` nats, of either sign, added to the potentials. No constraint."""
+    """A local feature: ``weight`` nats, of either sign, are added to the potentials. It is no constraint."""
 
     weight: Number
 

@@ -1,4 +1,4 @@
-"""Which tokens may have which labels: Chang et al. (2008) table 1, Stokman (2011) table 2."""
+"""Labels that given tokens may have: Chang et al. (2008) table 1, Stokman (2011) table 2."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from concord.workers.constraints.templates.template import Count, Names, RowTemp
 class Lexicon(RowTemplate):
     """The words have one of the labels, Chang table 1 (book or journal, technical report, location).
 
-    A row for each such token: Σ_{l ∉ labels} 1[y_t = l] ≤ 0. Degree: tokens labelled otherwise.
+    There is a row for each such token: Σ_{l ∉ labels} 1[y_t = l] ≤ 0. Degree: number of such tokens with another label.
     """
 
     words: Tokens
     labels: Names
 
     def rows(self, site: Site) -> Draft:
-        """One row a listed word."""
+        """One row for each listed word."""
         return forbidden_labels(np.flatnonzero(site.mask(self.words)), ~site.mask_of(self.labels))
 
 
 class OnlyIn(RowTemplate):
     """Such tokens stand only inside runs of the labels, Chang table 1 (quotations only in titles).
 
-    A row for each such token: Σ_{l ∉ labels} 1[y_t = l] ≤ 0. Degree: tokens outside.
+    There is a row for each such token: Σ_{l ∉ labels} 1[y_t = l] ≤ 0. Degree: number of such tokens outside.
     """
 
     tokens: Tokens
     labels: Names
 
     def rows(self, site: Site) -> Draft:
-        """One row a token that passes."""
+        """One row for each token that passes."""
         return forbidden_labels(np.flatnonzero(site.mask(self.tokens)), ~site.mask_of(self.labels))
 
 
 class ShouldBeTagged(RowTemplate):
     """Token i has one of the labels, Stokman table 2.
 
-    Either the token at ``position`` of the document (negative: from its end), or every token that
-    passes ``tokens``. A row for each: Σ_{l ∉ labels} 1[y_i = l] ≤ 0. Degree: tokens labelled
-    otherwise. A document without that position has no row.
+    It is the token at ``position`` of the document (negative: from its end), or every token that passes ``tokens``.
+    There is a row for each: Σ_{l ∉ labels} 1[y_i = l] ≤ 0. Degree: number of such tokens with another label. A document
+    without that position has no row.
     """
 
     labels: Names
@@ -56,7 +56,7 @@ class ShouldBeTagged(RowTemplate):
         return self
 
     def rows(self, site: Site) -> Draft:
-        """One row a token meant."""
+        """One row for each such token."""
         if self.position is None:
             at = np.flatnonzero(site.mask(self.tokens))
         else:

@@ -1,8 +1,8 @@
-"""Which sentences can still differ from their Viterbi labels, and which of them have to be solved together.
+"""Sentences that can still differ from their Viterbi labels, and the components that have to be solved together.
 
-Given D, the most that a better labelling can lose locally, a label or span with a larger
-max-marginal loss is in no better labelling. The rest decides which spans and rows can still cost
-anything, and so which sentences have to be solved together.
+Given D, the most that a better labelling can lose locally, a label or span with a larger max-marginal loss is in no
+better labelling. The remaining ones decide which spans and rows can still cost anything, and so which sentences have to
+be solved together.
 """
 
 from __future__ import annotations
@@ -23,18 +23,22 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 
 FIRST = np.zeros(1, np.int64)
-"""The sentence to which rows without entries belong: their cost is a constant of the document."""
+"""The sentence of rows without entries: their cost is a constant of the document."""
 
 NOTE, JOIN = range(2)
-"""What a pass over all items does."""
+"""The two passes over all items: the first notes each on its side, the second joins their sentences."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """Max-marginal losses of a document, in nats, computed once and compared with ever smaller D.
+    """Max-marginal losses of a document, computed once and compared with ever smaller D.
 
-    ``token_loss`` (N, L); ``spans`` are the candidates within the first D; ``sentence`` (N,) is each
-    token's sentence, ``span_sentence`` (M,) each span's.
+    ``problem``: the problem
+    ``token_loss`` (N, L): max-marginal loss of each label, in nats
+    ``spans``: candidate spans within the first D, with their losses
+    ``sentence`` (N,): sentence of each token
+    ``span_sentence`` (M,): sentence of each span
+    ``state``: the agreements
     """
 
     problem: Prepared
@@ -46,7 +50,7 @@ class Pruned:
 
     @classmethod
     def of(cls, problem: Prepared, most_loss: float) -> Pruned:
-        """Losses of all labels, and all spans that lose at most ``most_loss`` nats."""
+        """The losses of all labels, and of all spans that lose at most ``most_loss`` nats."""
         starts = problem.potentials.sentence_starts
         sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(problem))))
         spans = candidate_spans(problem, most_loss if problem.agreements else -1.0)
@@ -54,9 +58,9 @@ class Pruned:
         return cls(problem, loss, spans, sentence, sentence[spans.start], problem.uncounted)
 
     def components(self, most_loss: Floats) -> list[Ints]:
-        """Sentences that must be solved together, one sorted array a component.
+        """Components of sentences that must be solved together, one sorted array each.
 
-        ``most_loss`` (S,) is D of each sentence. A sentence in no component keeps its Viterbi labels.
+        ``most_loss`` (S,) is the D of each sentence. A sentence in no component keeps its Viterbi labels.
         """
         parent = np.arange(len(most_loss))
         involved = np.zeros(len(most_loss), np.bool_)
@@ -73,11 +77,11 @@ class Pruned:
         return _parted(np.flatnonzero(involved), root[involved])
 
     def allowed(self, most_loss: Floats) -> NDArray[np.bool_]:
-        """(N, L) labels that a better labelling can have."""
+        """(N, L) mask of the labels that a better labelling can have."""
         return self.token_loss <= most_loss[self.sentence][:, None]
 
     def alive_spans(self, most_loss: Floats) -> Spans:
-        """Spans that a better labelling can have."""
+        """The spans that a better labelling can have."""
         kept = self.spans.loss <= most_loss[self.span_sentence]
         return Spans(self.spans.start[kept], self.spans.end[kept], self.spans.type[kept].astype(np.int32))
 
@@ -92,7 +96,7 @@ class Pruned:
 
 
 def part_of(problem: Prepared, sentences: Ints, sentence: Ints) -> tuple[Prepared, Ints]:
-    """The problem of some sentences alone, and the (n,) tokens of the document it is made of.
+    """The problem of some sentences alone, and its tokens (n,) in the document.
 
     Rows that reach out of the sentences are left out: the caller has shown that they cost nothing.
     """
@@ -108,14 +112,14 @@ def part_of(problem: Prepared, sentences: Ints, sentence: Ints) -> tuple[Prepare
 
 
 def ranges(first: Ints, last: Ints) -> Ints:
-    """All of ``first`` (n,) to ``last`` (n,), one range after the other."""
+    """The numbers from ``first`` (n,) to ``last`` (n,), exclusive, one range after the other."""
     lengths = last - first
     each: Ints = np.arange(lengths.sum()) + np.repeat(first - np.cumsum(lengths) + lengths, lengths)
     return each
 
 
 def _cut_agreements(problem: Prepared, tokens: Ints) -> tuple[SpanAgreement, ...]:
-    # What was one table stays one: `Problem.key_tables` sees by that what agreements share.
+    # Agreements that share a table have to share its part, too: `Problem.key_tables` looks for the same object.
     whole, used = problem.key_tables
     cut = [table[tokens] for table in whole]
     return tuple(replace(a, key=cut[i]) for a, i in zip(problem.agreements, used.tolist(), strict=True))
@@ -156,7 +160,7 @@ def _largest_activity(
     coefficient: Floats,
     allowed: NDArray[np.bool_],
 ) -> Floats:
-    """(R,) at least what any allowed labelling makes of each row; entries are ordered by position."""
+    """(R,) upper bound of each row's activity under allowed labels; entries are ordered by position."""
     largest = np.zeros(len(pointer) - 1)
     gain = np.zeros(allowed.shape[1])
     for r in range(len(largest)):
@@ -165,7 +169,7 @@ def _largest_activity(
             t = position[e]
             gain[:] = 0.0
             while e < pointer[r + 1] and position[e] == t:
-                # An edge entry needs one more thing to be true: count it only where that helps.
+                # An edge entry also depends on the label before: it counts only if it raises the activity.
                 if previous[e] < 0 or coefficient[e] > 0:
                     gain[label[e]] += coefficient[e]
                 e += 1
@@ -199,13 +203,17 @@ def _join_sentences(sentences: Ints, parent: Ints, involved: NDArray[np.bool_]) 
 
 
 class Sides(NamedTuple):
-    """Pairs of items that cost something, summarised by key and type: two sides, each item being on one or both.
+    """Items whose pairs can cost something, summarised by key and type; each item is on one of two sides, or on both.
 
-    ``number`` (K,) counts the keys that spans have, −1 for others. ``first_end`` and ``last_start`` (2, Q, T) are the
-    least end and the greatest start of a side's items, ``sentence`` (2, Q, T) the sentence of one of them, −1 where
-    there is none. ``cost`` (T, T) is that of a type of side 0 with one of side 1. Two items cost something together
-    only if they do not overlap; some pair does not if the least end is at most an item's start, or the greatest start
-    at least its end. Items that overlap are in one sentence, so all sentences of both sides are joined either way.
+    ``number`` (K,): index of each key that spans have, out of Q; −1 for other keys
+    ``first_end`` (2, Q, T): least end of a side's items
+    ``last_start`` (2, Q, T): greatest start of a side's items
+    ``sentence`` (2, Q, T): sentence of one of these items; −1 if there is none
+    ``cost`` (T, T): nats for a type of side 0 with a type of side 1
+
+    Two items cost something together only if they do not overlap. An item has such a partner if the least end of the
+    other side is at most its start, or the greatest start at least its end. Items that overlap are in one sentence, so
+    all sentences of both sides are joined either way.
     """
 
     number: Ints
@@ -224,10 +232,10 @@ def _join_all(
     parent: Ints,
     involved: NDArray[np.bool_],
 ) -> None:
-    """Joins the sentences of every two items that can be labelled together and would cost something: ``spans`` and
-    the tokens ``outside``, which can begin outside. Time grows with the items, not with their pairs.
+    """Joins the sentences of every two items that can be labelled together and would then cost something.
 
-    `Relation.DIFFERENT` joins spans of one key as well, if anything: all keys are one there.
+    The items are ``spans`` and the tokens ``outside``, which can have an outside label. Time grows with the items, not
+    with their pairs. For `Relation.DIFFERENT` all keys count as one, which may also join spans of the same key.
     """
     for a in range(len(state.table)):
         relation = state.relation[a]
@@ -244,7 +252,7 @@ def _join_all(
 
 @inner
 def _sides_for(state: AgreementState, a: int, spans: tuple[Ints, ...], count: int) -> Sides:
-    """Empty sides for the items of agreement a in a document of ``count`` tokens."""
+    """Empty sides for the items of agreement a, in a document of ``count`` tokens."""
     start, end, _, _ = spans
     number = np.full(state.counts.shape[1], -1)
     keys = 0
@@ -274,7 +282,7 @@ def _members(
     parent: Ints,
     involved: NDArray[np.bool_],
 ) -> None:
-    """Passes the spans of each key to `_item`."""
+    """Passes each span with its key to `_item`."""
     start, end, kind, sentence = spans
     for i in range(len(start)):
         key = _key(state, a, start[i], end[i])
@@ -291,7 +299,7 @@ def _holders(
     parent: Ints,
     involved: NDArray[np.bool_],
 ) -> None:
-    """Passes the spans around each key to `_item`."""
+    """Passes each span to `_item` with the key of each of its proper parts."""
     start, end, kind, sentence = spans
     g = state.table[a]
     for i in range(len(start)):
@@ -338,7 +346,7 @@ def _item(
     parent: Ints,
     involved: NDArray[np.bool_],
 ) -> None:
-    """Notes an item under its key on its side; once all are noted, joins its sentence with those of the other side."""
+    """Notes an item under its key on its side or, once all are noted, joins its sentence with those of the other side."""
     kind, start, end, sentence = item
     if key == NO_KEY or sides.number[key] < 0:
         return
@@ -357,7 +365,7 @@ def _item(
 
 
 def _parted(items: Ints, names: Ints) -> list[Ints]:
-    """Splits ``items`` (M,), which rise, by ``names`` (M,); the parts are in the order of their first items."""
+    """Splits the rising ``items`` (M,) by ``names`` (M,); the parts are in the order of their first items."""
     _, first, number = np.unique(names, return_index=True, return_inverse=True)
     order = np.argsort(first[number], kind="stable")
     return np.split(items[order], np.flatnonzero(np.diff(number[order])) + 1) if len(items) else []

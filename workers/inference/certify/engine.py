@@ -1,21 +1,20 @@
-"""Certified inference: a sampler's answer, and a proof that none is better or by how much it may be.
+"""Certified inference: a sampler's answer, with a proof that no labelling is better, or by how much one may be.
 
-Penalties are never negative, so the local optimum V bounds every labelling and an incumbent y*
-loses D = V − score(y*) at most. Any better labelling loses less than D, in each sentence too:
+Penalties are never negative, so the local optimum V bounds every labelling, and an incumbent y* loses D = V −
+score(y*). Any better labelling loses less than D, in each sentence too:
 
 1. A Viterbi labelling without penalty is optimal. Most documents end here.
 2. Sentences and groups of equal words are solved apart under Lagrangian prices
-   (`workers.inference.relaxation.relaxation`). That finds better incumbents, prunes nearly all labels
-   that can be in no better labelling, and on most documents bound and incumbent meet.
-3. A label or span whose max-marginal loss exceeds D is in no better labelling. What is left decides
-   which spans can still conflict, and so which sentences have to be solved together: each connected component
-   is a problem of its own with a smaller D, which prunes again, until nothing changes. Sentences
-   in no component keep their Viterbi labels.
-4. CP-SAT solves what is left of each component, hinted with the incumbent. Rounding to integers
-   only raises its bound, so the bound in nats holds if CP-SAT's does: its word, until a certificate
-   confirms it (`workers.certificates`).
+   (`workers.inference.relaxation.relaxation`). That finds better incumbents and prunes nearly all labels that can be in
+   no better labelling; on most documents bound and incumbent meet.
+3. A label or span with a max-marginal loss above D is in no better labelling. The remaining ones decide which spans can
+   still conflict, and so which sentences have to be solved together. Each connected component is a problem of its own
+   with a smaller D, which prunes again, until nothing changes. Sentences in no component keep their Viterbi labels.
+4. CP-SAT solves the rest of each component, hinted with the incumbent. Rounding to integers only raises its bound, so
+   the bound in nats holds if CP-SAT's does. That is a solver's word until a certificate confirms it
+   (`workers.certificates`).
 
-Chang et al. (2008) eq. 2 is what is maximised; the pruning by max-marginals is ours.
+The objective is Chang et al. (2008) eq. 2; the pruning by max-marginals is ours.
 """
 
 from __future__ import annotations
@@ -43,11 +42,10 @@ from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.settings import CertifySettings
 
 STEPS_A_UNIT = 10_000
-"""Steps of work in a millisecond of CP-SAT's deterministic time."""
+"""Steps of work for which a millisecond of CP-SAT's deterministic time counts."""
 
 WINDOWS = {"width": 3, "states": 1_000}
-"""Rows of so many neighbouring tokens are solved first, by dynamic programming: more states would take longer than that
-is worth."""
+"""Largest windows, in tokens and states, that dynamic programming solves first; larger ones would take too long."""
 
 
 def solve(
@@ -58,10 +56,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """The best labelling, proven within ``config.tolerance`` nats, or the best seen and its gap.
+    """The best labelling, proven within ``config.tolerance`` nats, or the best one seen with its gap.
 
-    Starts from ``incumbent``, or from the sampler's answer. Work is in steps of the sampler (`gibbs.solve`) and things
-    that a relaxation looks at (`relax`), and a millisecond of CP-SAT's deterministic time counts `STEPS_A_UNIT`. Where
+    It starts from ``incumbent``, or from the sampler's answer. Work is in steps of the sampler (`gibbs.solve`) and in
+    things that a relaxation visits (`relax`); a millisecond of CP-SAT's deterministic time counts as `STEPS_A_UNIT`. If
     the budget sets no limit, ``config.work`` does.
     """
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
@@ -82,20 +80,24 @@ def solve(
         own = min(own, max(search.objective, narrowed.bound))
     if own - search.objective <= config.tolerance or search.spent:
         return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
-    # What was pruned is in no better labelling: a bound on the rest bounds everything.
+    # Pruned labels are in no better labelling, so a bound of the rest is a bound of all.
     proof = _proven_bound(narrowed.problem, narrowed.problem.viterbi_score, search, config, rng)
     return _decoded(search, min(own, max(search.objective, proof.bound)), config.tolerance, by=proof.by)
 
 
 class _Proven(NamedTuple):
-    """What no labelling scores more than, in nats, and what a closed gap is worth: a proof, or CP-SAT's word."""
+    """An upper bound of all labellings.
+
+    ``bound``: nats
+    ``by``: status of an answer that meets it: a proof, or CP-SAT's word
+    """
 
     bound: float
     by: Status
 
 
 def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
-    """Relaxes, and samples what is left, in turn, while that finds something better."""
+    """Relaxes the problem and samples the rest, in turn, as long as that finds something better."""
     relaxed = Relaxed(search.problem, search.top, search.labels, search.score)
     if search.objective == -np.inf:
         return relaxed
@@ -116,7 +118,7 @@ def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator)
 def _proven_bound(
     problem: Prepared, local_best: float, search: Search, config: CertifySettings, rng: np.random.Generator
 ) -> _Proven:
-    """What no labelling of ``problem``, whose local optimum is ``local_best``, scores more than, in nats.
+    """Upper bound in nats of the labellings of ``problem``, whose local optimum is ``local_best``.
 
     The best labelling met on the way is offered to the search.
     """
@@ -130,9 +132,9 @@ def _proven_bound(
 
 
 def _in_windows(search: Search) -> float:
-    """What no labelling scores more than, in nats: the best score by rows alone where all look at neighbouring tokens.
+    """Upper bound of all labellings in nats: the best score by rows alone, if all of them look at neighbouring tokens.
 
-    The labelling that has it is offered to the search.
+    The labelling with that score is offered to the search.
     """
     problem = search.problem
     if search.closed or not len(problem.rows) or not windows_hold(problem, **WINDOWS):
@@ -145,7 +147,7 @@ def _in_windows(search: Search) -> float:
 
 
 def _rows_alone(search: Search, own: float, config: CertifySettings, rng: np.random.Generator) -> Decoded:
-    """Documents without agreement: a bound and a tree search, and CP-SAT for what they leave open; no sampler."""
+    """The answer for a document without agreements: by a bound and a tree search, then CP-SAT; without the sampler."""
     if search.closed:
         return search.decoded(0.0)
     bound = min(own, prove_rows(search, nodes=config.nodes, tolerance=config.tolerance))
@@ -167,8 +169,17 @@ def _status(objective: float, bound: float, tolerance: float, by: Status) -> Sta
 
 @dataclass(eq=False)
 class _DocumentProof:
-    """The proof of one document. ``labels`` (N,) is the best labelling seen, component by component; ``asked`` says
-    whether it rests on CP-SAT."""
+    """The proof of one document, component by component.
+
+    ``problem``: the problem
+    ``config``: the settings
+    ``labels`` (N,): the best labelling seen
+    ``local_best``: local optimum, in nats
+    ``budget``, ``started``: limits of the run, and its start in seconds of the clock
+    ``rng``: source of CP-SAT's seeds
+    ``work``: units of work so far
+    ``asked``: does the proof rest on CP-SAT?
+    """
 
     problem: Prepared
     config: CertifySettings
@@ -181,7 +192,7 @@ class _DocumentProof:
     asked: bool = False
 
     def run(self) -> float:
-        """Improves ``labels`` and returns what every labelling loses at least, in nats; inf: infeasible."""
+        """Improves ``labels``; returns nats that every labelling loses at least, inf if the problem is infeasible."""
         pruned, parts = self._split()
         return sum(self._solve_part(part, pruned) for part in parts)
 
@@ -203,7 +214,7 @@ class _DocumentProof:
             most_loss = np.minimum(most_loss, smaller)
 
     def _part(self, sentences: NDArray[np.int64], pruned: Pruned) -> _Component:
-        """One component, with the better of the incumbent's and Viterbi's labels for it."""
+        """One component; its tokens get the Viterbi labels if these are better than the incumbent's."""
         problem, tokens = part_of(self.problem, sentences, pruned.sentence)
         local = self.problem.viterbi[tokens]
         best = problem.potentials.score(local)
@@ -213,14 +224,14 @@ class _DocumentProof:
         return _Component(problem, sentences, tokens, best, best - max(now, other))
 
     def _solve_part(self, part: _Component, pruned: Pruned) -> float:
-        """CP-SAT on what is left of a part; returns the least local loss of any labelling of it."""
+        """Solves the rest of a component by CP-SAT; returns the least local loss of any labelling of it, in nats."""
         if part.loss <= ROUNDING or self._seconds_left() == 0.0 or self._deterministic_left() == 0.0:
             return 0.0
         most_loss = np.full(len(self.problem.potentials.sentence_starts), part.loss + ROUNDING)
         allowed = pruned.allowed(most_loss)[part.tokens]
         if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
             return 0.0
-        # Half a second that documents can do without, most of which are proven before.
+        # The import takes half a second, and most documents are proven before they need it.
         from concord.workers.inference.cpsat.engine import solve_model
         from concord.workers.inference.cpsat.lattice import build_model
 
@@ -248,7 +259,7 @@ class _DocumentProof:
             found = part.problem.score(solution.labels).objective
             if found > objective:
                 self.labels[part.tokens], objective = solution.labels, found
-        # What was taken away scores no more than the incumbent.
+        # Labellings with pruned labels score no more than the incumbent.
         return max(0.0, part.best - max(solution.bound, objective))
 
     def _seconds_left(self) -> float | None:
@@ -265,7 +276,13 @@ class _DocumentProof:
 
 @dataclass(frozen=True, eq=False)
 class _Component:
-    """A component: its own problem, its tokens in the document, its local optimum, and D."""
+    """A component of a document.
+
+    ``problem``: its own problem
+    ``sentences``, ``tokens``: its sentences and tokens in the document
+    ``best``: its local optimum, in nats
+    ``loss``: its D, in nats
+    """
 
     problem: Problem
     sentences: NDArray[np.int64]
@@ -275,7 +292,7 @@ class _Component:
 
 
 def _moved(spans: Spans, tokens: NDArray[np.int64]) -> Spans:
-    """The spans that lie in ``tokens``, at their places there."""
+    """The spans that lie in ``tokens``, as indices into ``tokens``."""
     start = np.searchsorted(tokens, spans.start)
     inside = start < len(tokens)
     inside[inside] = tokens[start[inside]] == spans.start[inside]

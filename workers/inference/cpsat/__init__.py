@@ -1,1 +1,1 @@
-"""The model for CP-SAT, and the engine that solves it whole."""
+"""The CP-SAT model of a problem, and the engine that solves it as a whole."""

@@ -1,4 +1,4 @@
-"""A CP-SAT model under construction: variables with their cost and their value in a known solution."""
+"""A CP-SAT model under construction: variables with their costs, and their values in a known solution."""
 
 from __future__ import annotations
 
@@ -10,28 +10,33 @@ from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 Variables = NDArray[np.int32]
-"""Indices of variables, `TRUE` or `FALSE`."""
+"""Array of variables by index; `TRUE` and `FALSE` stand for constants."""
 
 TRUE = 0
-"""Variable 0 is the constant 1."""
+"""The variable that is the constant 1."""
 FALSE = -1
 """No variable: the constant 0."""
 
 MOST_COST = 2.0**60
-"""CP-SAT sums objectives in int64."""
+"""Largest possible objective, in units: CP-SAT sums objectives in int64."""
 
 
 class CostOverflowError(ArithmeticError):
-    """The scaled objective does not fit CP-SAT's integers; a smaller scale will do."""
+    """The scaled objective does not fit CP-SAT's integers; it may with a smaller scale."""
 
 
 @dataclass(eq=False)
 class ModelDraft:
-    """Minimises Σ cost · variable over variables 0 … upper.
+    """A model that minimises Σ cost · variable, each variable in 0 … upper.
 
-    Costs are nats and rounded down to multiples of 1/``scale``, so the optimum of the integer
-    model is never above the true one: its bound is a proof. ``hints`` are the variables' values in
-    the labelling the search starts from. A variable is named by its index, `TRUE` or `FALSE`.
+    ``scale``: units of cost per nat
+    ``model``: the CP-SAT model
+    ``hints``: value of each variable in the labelling from which the search starts
+    ``costs``: cost of each variable that has one, in units
+    ``uppers``: largest value of each variable
+
+    Costs are given in nats and rounded down to whole units. So the optimum of the integer model is never above the true
+    one: its bound is a proof. A variable is named by its index, or is `TRUE` or `FALSE`.
     """
 
     scale: float
@@ -47,7 +52,7 @@ class ModelDraft:
         self.uppers.append(1)
 
     def variable(self, *, hint: int, upper: int = 1, cost: float = 0.0) -> int:
-        """A new variable in 0 … upper; ``cost`` in nats a unit, never negative."""
+        """A new variable in 0 … ``upper``; ``cost`` is in nats a unit, and never negative."""
         index = len(self.uppers)
         self.model.proto.variables.add().domain.extend([0, upper])
         self.uppers.append(upper)
@@ -62,7 +67,7 @@ class ModelDraft:
             self.costs[variable] = self.costs.get(variable, 0) + units
 
     def booleans(self, hints: NDArray[np.bool_], costs: NDArray[np.float64]) -> Variables:
-        """(M,) new Booleans with their hints and costs (M,), in nats."""
+        """(M,) new Booleans with ``hints`` (M,) and ``costs`` (M,) in nats."""
         first = len(self.uppers)
         variables = self.model.proto.variables
         for _ in range(len(hints)):
@@ -76,13 +81,13 @@ class ModelDraft:
         return indices
 
     def exactly_one(self, literals: Sequence[int]) -> None:
-        """One of the literals holds; −1 − v is the negation of v."""
+        """Requires exactly one of the literals to hold; −1 − v is the negation of v."""
         self.model.proto.constraints.add().exactly_one.literals.extend(literals)
 
     def at_most(self, terms: Iterable[tuple[int, int]], bound: int, *, unless: int = FALSE, given: int = TRUE) -> None:
-        """Σ coefficient · variable − ``unless`` ≤ bound, in case ``given`` holds.
+        """Requires Σ coefficient · variable − ``unless`` ≤ ``bound`` if ``given`` holds.
 
-        ``terms`` are pairs (variable, coefficient) in which a variable may come twice.
+        ``terms`` are pairs (variable, coefficient); a variable may come twice.
         """
         sums: dict[int, int] = {}
         for variable, coefficient in [*terms, (unless, -1)]:

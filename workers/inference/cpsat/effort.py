@@ -1,6 +1,6 @@
-"""In what CP-SAT's work is counted; apart from what imports the solver, which takes half a second."""
+"""The unit of CP-SAT's work, in a module that does not import the solver: that takes half a second."""
 
 from __future__ import annotations
 
 UNITS_A_SECOND = 1000
-"""A unit of work is a millisecond of CP-SAT's deterministic time."""
+"""Units of work in a second of CP-SAT's deterministic time: a unit is a millisecond."""

@@ -1,4 +1,7 @@
-"""The whole lattice as one CP-SAT model: Fersini et al. (2014) eq. 11–16, with rows and span pairs."""
+"""The engine that solves a whole document as one CP-SAT model.
+
+The model is that of Fersini et al. (2014) eq. 11–16, with rows and span pairs (`lattice`).
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,13 @@ from concord.workers.inference.settings import CpSatSettings
 
 @dataclass(frozen=True, eq=False)
 class LatticeSolution:
-    """What CP-SAT made of a model: the best labels (N,) or None, an upper bound in nats, its own status.
+    """CP-SAT's answer for a model.
 
-    ``infeasible`` is a proof; ``work`` is in milliseconds of deterministic time. ``found`` are the
-    improvements as they came, in seconds since ``solve_model`` was called.
+    ``labels``: the best labels (N,), or None if there are none
+    ``bound``: upper bound of all labellings, in nats
+    ``infeasible``: is it proven that there is no labelling?
+    ``work``: milliseconds of deterministic time
+    ``found``: the improvements in the order they came, in seconds since ``solve_model`` was called
     """
 
     labels: Labels | None
@@ -42,10 +48,10 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Exact where it ends in time; otherwise the best labelling seen, with a bound that holds.
+    """The best labelling if CP-SAT ends in time; otherwise the best one seen, with a bound that holds.
 
-    `Status.BY_SOLVER` means that the gap, integer rounding included, is at most ``config.tolerance``
-    nats. Work is counted in milliseconds of CP-SAT's deterministic time.
+    `Status.BY_SOLVER` means that the gap, integer rounding included, is at most ``config.tolerance`` nats. Work is
+    counted in milliseconds of CP-SAT's deterministic time.
     """
     started = time.perf_counter()
     prepared = Prepared.of(problem)
@@ -94,9 +100,9 @@ def solve_model(
     seed: int,
     seconds: float | None = None,
 ) -> LatticeSolution:
-    """Runs CP-SAT on a lattice, one worker, until the gap is at most ``tolerance`` nats or a limit is met.
+    """Runs CP-SAT on a lattice with one worker, until the gap is at most ``tolerance`` nats or a limit is met.
 
-    ``seconds`` of wall clock make the answer depend on the machine; None is unlimited.
+    A limit of ``seconds`` of wall clock makes the answer depend on the machine; None is unlimited.
     """
     solver = sound_solver(seed)
     solver.parameters.max_deterministic_time = deterministic_seconds
@@ -123,7 +129,7 @@ def solve_model(
 
 
 def sound_solver(seed: int) -> cp_model.CpSolver:
-    """CP-SAT with the parameters under which its bounds are believed; every model here is solved by one of these."""
+    """CP-SAT with the parameters under which its bounds are trusted; all models here are solved with them."""
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2
@@ -137,7 +143,7 @@ def sound_solver(seed: int) -> cp_model.CpSolver:
 
 
 class _Watch(cp_model.CpSolverSolutionCallback):
-    """Notes every labelling that is better than those before."""
+    """Records every labelling that is better than those before."""
 
     def __init__(self, lattice: LatticeModel, problem: Problem) -> None:
         super().__init__()
@@ -146,7 +152,7 @@ class _Watch(cp_model.CpSolverSolutionCallback):
         self.found: list[Improvement] = []
 
     def on_solution_callback(self) -> None:
-        """Called by CP-SAT at each solution; its own objective is rounded, so the labelling is scored."""
+        """Scores a new solution's labelling, because CP-SAT's own objective is rounded. CP-SAT calls it."""
         labels = self.lattice.labels_of(self.SolutionBooleanValue)
         objective = self.problem.score(labels).objective
         if not self.found or objective > self.found[-1].objective:

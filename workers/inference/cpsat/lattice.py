@@ -1,9 +1,14 @@
-"""One CP-SAT model of a ground problem: Fersini et al. (2014) eq. 11–16 with rows and span pairs.
+"""A CP-SAT model of a ground problem: Fersini et al. (2014) eq. 11–16, with rows and span pairs.
 
-A Boolean for every token and label, one for every edge of the lattice where both ends are open
-(the local polytope, whose linear relaxation is exact for chains), a slack for every soft row
-(Stokman 2011, eq. 56), and a Boolean for every labelled span whose agreement with others matters.
-A token with one allowed label costs no variable, so the same builder serves a whole document and the small rest that
+The model has
+
+- a Boolean for every token and label;
+- a Boolean for every edge of the lattice if both ends are open (the local polytope, whose linear relaxation is exact
+  for chains);
+- a slack for every soft row (Stokman 2011, eq. 56);
+- a Boolean for every labelled span whose agreement with others matters.
+
+A token with one allowed label needs no variable, so the same builder serves a whole document and the small rest that
 pruning leaves of it.
 
 CP-SAT minimises integers: offset − objective, in units of 1/scale nats, each cost rounded down. So the model's optimum
@@ -11,9 +16,9 @@ is at most scale · (offset − objective(y)) for every labelling y of the allow
 
     objective(y) ≤ offset − (integer bound) / scale.
 
-Rounding lowers a labelling's cost by less than one unit a token and edge, and `_scale` makes the sum of these less than
-the tolerance asked for. Rows are rounded so that they
-hold wherever they held before, and cost no more (`_add_row`).
+Rounding lowers a labelling's cost by less than one unit for each token and edge, and `_scale` makes the sum of these
+less than the tolerance asked for. Rows are rounded in such a way that they still hold under every labelling that keeps
+them, and never cost more (`_add_row`).
 """
 
 from __future__ import annotations
@@ -37,10 +42,10 @@ from concord.workers.inference.cpsat.lattice_spans import add_agreements
 from concord.workers.inference.numerics import INTEGRAL_DRIFT, TOLERANCE, UNIT_ROUNDING
 
 FINEST = 2.0**42
-"""Units into which a hard row's real coefficients together are divided: sums stay far inside int64."""
+"""Units into which the sum of a held row's real coefficients is divided: sums stay far inside int64."""
 
 LOCAL_BITS = 50
-"""The local losses together stay below 2^50 units, which doubles hold exactly."""
+"""Binary digits for the sum of all local losses, in units: it stays below 2^50, which doubles hold exactly."""
 
 
 class NoLabellingError(ValueError):
@@ -51,9 +56,11 @@ class NoLabellingError(ValueError):
 class LatticeModel:
     """A CP-SAT model that minimises ``scale`` · (``offset`` − objective), rounded down.
 
-    ``token`` (N, L) is the variable of each label of each token, `TRUE` or `FALSE` where it is
-    fixed. ``offset`` is in nats; bound = offset − integer bound / scale. ``local`` is the part of
-    the objective's coefficients that comes from the potentials, by variable.
+    ``model``: the CP-SAT model
+    ``token`` (N, L): variable of each label of each token; `TRUE` or `FALSE` if it is fixed
+    ``offset``: nats; bound = offset − integer bound / scale
+    ``scale``: units per nat
+    ``local``: the objective's coefficients that come from the potentials, by variable
     """
 
     model: cp_model.CpModel
@@ -63,7 +70,7 @@ class LatticeModel:
     local: dict[int, int]
 
     def labels_of(self, value: Callable[[int], bool]) -> Labels:
-        """(N,) the labelling of a solution, given the value of each Boolean by its index."""
+        """(N,) the labels of a solution; ``value`` gives the value of each Boolean by its index."""
         chosen = self.token == TRUE
         for t, label in np.argwhere(self.token > TRUE).tolist():
             chosen[t, label] = value(int(self.token[t, label]))
@@ -73,7 +80,12 @@ class LatticeModel:
 
 @dataclass(frozen=True, eq=False)
 class _Lattice:
-    """Which labels live, the variables of tokens (N, L) and edges (N, L, L; edge into t)."""
+    """The variables of the lattice.
+
+    ``token`` (N, L): variable of each label of each token
+    ``edge`` (N, L, L): variable of each edge into a token
+    ``offset``: best possible local score, in nats
+    """
 
     token: Variables
     edge: Variables
@@ -91,10 +103,10 @@ def build_model(
 ) -> LatticeModel:
     """The model of ``problem`` with labels restricted to ``allowed`` (N, L), hinted with ``start`` (N,).
 
-    Where ``spans`` is given, only these can cost anything by agreement: leave out those that no
-    better labelling can have. Rounding the local scores loses less than ``tolerance`` nats over the
-    document, and only ever raises the bound. Soft rows cost their weight times their degree, or, ``once``, their weight
-    where they are broken. Raises `NoLabellingError`.
+    If ``spans`` is given, only these can cost anything by agreement: leave out those that no better labelling can have.
+    Rounding the local scores loses less than ``tolerance`` nats over the document, and only ever raises the bound. Soft
+    rows cost their weight times their degree or, with ``once``, their weight if they are broken. Raises
+    `NoLabellingError`.
     """
     p = problem.potentials
     alive = np.isfinite(p.unary) if allowed is None else allowed & np.isfinite(p.unary)
@@ -123,7 +135,10 @@ def _build(
 
 
 def _scale(p: Potentials, alive: NDArray[np.bool_], tolerance: float) -> float:
-    """A power of two: rounding down every local loss of a labelling stays below the tolerance."""
+    """Units per nat, a power of two: rounding down all local losses of a labelling loses less than the tolerance.
+
+    It is smaller if the losses would otherwise need more than `LOCAL_BITS`.
+    """
     free = alive.sum(axis=1) > 1
     wanted = math.ceil(math.log2(4.0 * max(1, int(free.sum())) / tolerance))
     finite = np.where(alive, p.unary, np.nan)[free]
@@ -163,7 +178,7 @@ def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], sta
 def _add_edges(
     draft: ModelDraft, p: Potentials, token: Variables, edge: Variables, at: NDArray[np.int64], start: Labels
 ) -> float:
-    """Edge variables into the tokens ``at``, where both ends are open; their best possible score in nats."""
+    """Adds edge variables into the tokens ``at``, where both ends are open; returns their best score in nats."""
     if not len(at):
         return 0.0
     open_ends = (token[at - 1] > TRUE)[:, :, None] & (token[at] > TRUE)[:, None, :]
@@ -184,7 +199,7 @@ def _add_edges(
 
 
 def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: Floats, *, once: bool) -> None:
-    """Every row that can be broken, what `LinearRows.slack` allows being free; hard ones cannot be lifted."""
+    """Adds every row that can be broken by more than its slack (`LinearRows.slack`); hard rows cannot be lifted."""
     pairs = lattice.edge[rows.position, rows.previous, rows.label]
     variables = np.where(rows.previous == ANY, lattice.token[rows.position, rows.label], pairs)
     for r in np.flatnonzero(rows.weight > 0).tolist():
@@ -197,7 +212,7 @@ def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: F
 
 
 class _Row(NamedTuple):
-    """Σ coefficient · variable ≤ bound, at a weight in nats; exceeded by no more than ``slack`` it holds."""
+    """A row Σ coefficient · variable ≤ bound, at a weight in nats; it holds if it is exceeded by at most ``slack``."""
 
     variables: Variables
     coefficients: Floats
@@ -207,17 +222,17 @@ class _Row(NamedTuple):
 
     @property
     def most(self) -> float:
-        """What Σ cannot exceed."""
+        """Upper bound of Σ coefficient · variable."""
         return float(self.coefficients[(self.variables != FALSE) & (self.coefficients > 0)].sum())
 
     def terms(self, factor: float) -> list[tuple[int, int]]:
-        """Variables and integral coefficients, in units of 1 ÷ ``factor``."""
+        """Pairs of a variable and its integral coefficient, in units of 1 ÷ ``factor``."""
         units = np.floor(self.coefficients * factor + UNIT_ROUNDING).astype(np.int64)
         return list(zip(self.variables.tolist(), units.tolist(), strict=True))
 
     @property
     def integral_factor(self) -> float | None:
-        """The smallest of a few factors that makes all numbers integral up to `INTEGRAL_DRIFT`, or None."""
+        """The first of a few factors that makes all numbers integral up to `INTEGRAL_DRIFT`, or None."""
         numbers = np.append(self.coefficients, self.bound)
         for factor in (1.0, 2.0, 4.0, 8.0, 10.0, 16.0, 100.0, 1000.0):
             scaled = numbers * factor
@@ -227,10 +242,10 @@ class _Row(NamedTuple):
 
 
 def _add_held_row(draft: ModelDraft, row: _Row, degree: float) -> None:
-    """A row that holds; a soft one may be lifted, however far, for its weight (Fersini et al. 2014, eq. 26 and 29)."""
+    """Adds a row that holds; a soft one may be lifted for its weight (Fersini et al. 2014, eq. 26 and 29)."""
     factor, tolerance = row.integral_factor, 0.0
     if factor is None:
-        # Real coefficients: units that are far finer than a row's tolerance.
+        # Real coefficients: the units are far finer than a row's tolerance.
         factor, tolerance = FINEST / max(1.0, float(np.abs(row.coefficients).sum())), row.slack
     held, terms = math.ceil((row.bound + tolerance) * factor - UNIT_ROUNDING), row.terms(factor)
     if math.isfinite(row.weight):
@@ -240,11 +255,11 @@ def _add_held_row(draft: ModelDraft, row: _Row, degree: float) -> None:
 
 
 def _add_row(draft: ModelDraft, row: _Row, degree: float) -> None:
-    """A soft row with a slack that costs its weight a unit."""
+    """Adds a soft row with a slack that costs the weight for each unit."""
     factor, tolerance = row.integral_factor, 0.0
     cost = row.weight / (factor or 1.0)
     if factor is None:
-        # Real coefficients: units of one in the objective.
+        # Real coefficients: a unit of the slack costs one unit of the objective.
         factor, cost, tolerance = row.weight * draft.scale, 1.0 / draft.scale, row.slack
     terms = row.terms(factor)
     limit, held = (math.ceil(b * factor - UNIT_ROUNDING) for b in (row.bound, row.bound + tolerance))
@@ -253,7 +268,7 @@ def _add_row(draft: ModelDraft, row: _Row, degree: float) -> None:
         hint=min(largest, max(0, math.ceil(degree * factor - UNIT_ROUNDING))), upper=largest, cost=cost
     )
     if held > limit + 1:
-        # Beyond the tolerance the whole excess costs. Where the tolerance is less than a unit, units cannot show it.
+        # Beyond the tolerance the whole excess is charged. Units cannot show a tolerance of less than a unit.
         broken = draft.variable(hint=int(degree > 0))
         draft.at_most([(slack, 1), (broken, -largest)], 0)
         terms.append((broken, held - limit))

@@ -1,13 +1,13 @@
-"""Span agreement in a CP-SAT lattice: a Boolean a span, and a cost for pairs of them.
+"""Span agreement in a CP-SAT lattice: a Boolean for each span, and a cost for pairs of spans.
 
-A span's Boolean s is only bounded from below, by one row s ≥ Σ over its path's tokens and edges, a sum that is 1 where
-the labelling has exactly this span and at most 0 elsewhere. Costs are never negative, so no optimum has s greater than
+The Boolean s of a span has only a lower bound, one row s ≥ Σ over the tokens and edges of its path; the sum is 1 if the
+labelling has exactly this span, and at most 0 otherwise. Costs are never negative, so no optimum has a greater s than
 that, and the row is tighter than a clause over tokens. Spans that no agreement compares have no variable, and spans are
-compared up to the key table's width only, so their number is linear in the document's length.
+compared only up to the width of the key table, so their number is linear in the document's length.
 
-The cost c of a pair is c · z with z ≥ s_i + s_j − 1. That takes a variable a pair. Where a key is common (names in a
-sports table) the spans of a key and type are counted instead, n ≥ Σ s_j, and each span s_i = 1 has c · z with z ≥ n
-less itself: the same sum over pairs, in a variable a span and type.
+The cost c of a pair is c · z with z ≥ s_i + s_j − 1, which takes a variable for each pair. If a key is common (names in
+a sports table), the spans of a key and type are counted instead, n ≥ Σ s_j, and each span with s_i = 1 costs c · z,
+where z is at least n without the span itself: the same sum over pairs, with a variable for each span and type.
 """
 
 from __future__ import annotations
@@ -23,12 +23,20 @@ from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
 from concord.workers.inference.cpsat.draft import FALSE, TRUE, ModelDraft, Variables
 
 MOST_PAIRS = 400
-"""The most pairs of spans of one key that get a variable each; more are counted."""
+"""Largest number of pairs of spans of one key with a variable for each pair; more are counted."""
 
 
 @dataclass(eq=False)
 class SpanVariables:
-    """Variables of labelled spans, made when they are first asked for."""
+    """Variables of labelled spans, each made when it is first asked for.
+
+    ``draft``: the model
+    ``problem``: the problem
+    ``token`` (N, L), ``edge`` (N, L, L): variables of labels and edges
+    ``spans``: the spans, which are named by their indices
+    ``taken``: start, end and type of each span of the labelling from which the search starts
+    ``made``: variables by span
+    """
 
     draft: ModelDraft
     problem: Problem
@@ -40,14 +48,14 @@ class SpanVariables:
 
     @cached_property
     def inner(self) -> NDArray[np.bool_]:
-        """(N + 1,) does a token follow one of its own sentence here?"""
+        """(N + 1,) mask of the tokens that are not the first of a sentence."""
         inner = np.ones(len(self.token) + 1, np.bool_)
         inner[self.problem.potentials.sentence_starts] = False
         inner[-1] = False
         return inner
 
     def hint(self, i: int) -> int:
-        """Is span i in the labelling the search starts from?"""
+        """Is span i in the labelling from which the search starts? 1 or 0."""
         return int((int(self.spans.start[i]), int(self.spans.end[i]), int(self.spans.type[i])) in self.taken)
 
     def __getitem__(self, i: int) -> int:
@@ -74,7 +82,7 @@ class SpanVariables:
         return variable
 
     def _path(self, start: int, end: int, kind: int) -> tuple[int, list[tuple[int, int]]]:
-        """Terms whose sum is at most 1, and 1 just where the labelling has exactly this span."""
+        """Terms with a sum of 1 if the labelling has exactly this span, and of at most 0 otherwise."""
         labels = self.problem.labels
         opening, inside = int(labels.opening[kind]), int(labels.inside[kind])
         leaves: list[tuple[int, int]] = []
@@ -95,8 +103,8 @@ def add_agreements(
 ) -> None:
     """Adds the cost of every agreement of ``problem`` to the model.
 
-    ``token`` (N, L) and ``edge`` (N, L, L) are its variables. Only ``spans`` can cost anything; all that
-    the lattice holds and an agreement touches where it is None. ``start`` (N,) gives the hints.
+    ``token`` (N, L) and ``edge`` (N, L, L) are the model's variables. Only ``spans`` can cost anything; None stands for
+    all spans that the lattice holds and an agreement touches. ``start`` (N,) gives the hints.
     """
     if spans is None:
         spans = lattice_spans(problem, token, edge)
@@ -108,7 +116,7 @@ def add_agreements(
 
 
 def lattice_spans(problem: Problem, token: Variables, edge: Variables) -> Spans:
-    """All labelled spans that a path of the lattice has and that an agreement compares."""
+    """All labelled spans that are on a path of the lattice and that an agreement compares."""
     touched = _touched(problem.agreements, len(token))
     longest = _longest_runs(problem, token, edge)
     widths = np.arange(1, touched.shape[1] + 1)
@@ -118,7 +126,7 @@ def lattice_spans(problem: Problem, token: Variables, edge: Variables) -> Spans:
 
 
 def _touched(agreements: tuple[SpanAgreement, ...], count: int) -> NDArray[np.bool_]:
-    """(N, W) is the span compared, or does it contain a part that is?"""
+    """(N, W) mask of the spans that are compared, or contain a part that is."""
     touched = np.zeros((count, max(a.key.shape[1] for a in agreements)), np.bool_)
     for agreement in agreements:
         held = agreement.key != NO_KEY
@@ -131,7 +139,7 @@ def _touched(agreements: tuple[SpanAgreement, ...], count: int) -> NDArray[np.bo
 
 
 def _longest_runs(problem: Problem, token: Variables, edge: Variables) -> NDArray[np.int64]:
-    """(N, T) length of the longest span of a type that the lattice allows to start at a token."""
+    """(N, T) length of the longest span of each type that can start at each token in the lattice."""
     opening, inside = problem.labels.opening, problem.labels.inside
     goes_on = edge[:, inside, inside] != FALSE
     steps_in = edge[:, opening, inside] != FALSE
@@ -148,7 +156,7 @@ def _longest_runs(problem: Problem, token: Variables, edge: Variables) -> NDArra
 
 
 class _AgreementCost:
-    """Adds one agreement's pairs to a model: paired where they are few, counted where many."""
+    """One agreement, whose pairs are added to a model: few pairs with a variable each, many by counts."""
 
     def __init__(self, draft: ModelDraft, agreement: SpanAgreement, variables: SpanVariables) -> None:
         self.draft, self.agreement, self.variables = draft, agreement, variables
@@ -162,7 +170,7 @@ class _AgreementCost:
         self.members = _groups(self.key)
 
     def add(self) -> None:
-        """All pairs of the agreement's relation."""
+        """Adds all pairs of the agreement's relation."""
         relation = self.agreement.relation
         if relation is Relation.CONTAINED:
             self._contained()
@@ -175,13 +183,13 @@ class _AgreementCost:
             self._symmetric(np.flatnonzero(self.key != NO_KEY))
 
     def _symmetric(self, group: NDArray[np.int64]) -> None:
-        """Unordered pairs inside a group: the spans of one key, or all with a key where these must differ."""
+        """Adds the unordered pairs of a group: the spans of one key, or of all keys if different keys conflict."""
         different = self.agreement.relation is Relation.DIFFERENT
         if len(group) ** 2 <= 2 * MOST_PAIRS:
             first, second = np.triu_indices(len(group), 1)
             i, j = group[first], group[second]
             keep = self.key[i] != self.key[j] if different else np.ones(len(i), np.bool_)
-            # Where lengths differ the score takes that of the lower type.
+            # If lengths differ, the score takes that of the span with the lower type.
             swap = self.kind[j] < self.kind[i]
             i, j = np.where(swap, j, i)[keep], np.where(swap, i, j)[keep]
             weight = np.where(self.kind[i] == self.kind[j], (self.weight[i] + self.weight[j]) / 2.0, self.weight[i])
@@ -206,13 +214,16 @@ class _AgreementCost:
                 same = self.members[int(self.key[i])] if different else group[:0]
                 same = same[self.kind[same] == kind]
                 terms = [(count, 1), *((self.variables[j], -1) for j in same.tolist())]
-                # Its own type is met from both sides, and a span is no partner of itself.
+                # Pairs of one type are met from both sides, and a span is no partner of itself.
                 itself = int(kind == own and not different)
                 share = 0.5 if kind == own else 1.0
                 self._charge(self.variables[i], terms, itself, most, share * cost * float(self.weight[i]))
 
     def _unlabelled(self) -> None:
-        """Each span against all occurrences of its key that may begin outside; those that must are a constant cost."""
+        """Adds each span with all occurrences of its key that may begin outside.
+
+        An occurrence that always begins outside is a constant cost of the span.
+        """
         outside = np.flatnonzero(self.variables.problem.labels.type_of < 0)
         for width in np.unique((self.end - self.start)[self.compared]).tolist():
             places = _groups(self.agreement.key[:, width - 1].astype(np.int64))
@@ -221,7 +232,7 @@ class _AgreementCost:
                 self._against(self.members[key], tokens[tokens != FALSE])
 
     def _against(self, group: NDArray[np.int64], tokens: Variables) -> None:
-        """Each span of a group against the outside labels ``tokens`` (variables) of its key's places."""
+        """Adds each span of ``group`` with the outside labels ``tokens`` (variables) at the occurrences of its key."""
         fixed, free = int((tokens == TRUE).sum()), tokens[tokens != TRUE].tolist()
         parts = [[(v, 1)] for v in free]
         if len(parts) * len(group) > MOST_PAIRS:
@@ -234,7 +245,7 @@ class _AgreementCost:
                 self._charge(self.variables[i], terms, 0, max(1, len(free)), cost)
 
     def _contained(self) -> None:
-        """Each key of a proper part of a longer span against all spans of that key.
+        """Adds each key of a proper part of a longer span, with all spans of that key.
 
         Longer spans of one type around one place never stand together, so they share a variable.
         """
@@ -262,7 +273,7 @@ class _AgreementCost:
                     self._charge(longer, [(self.variables[j], 1)], 0, 1, cost * float(self.weight[j]))
 
     def _parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs (span, key of a proper part of it), each once, and where that part first starts."""
+        """Pairs of a span and the key of a proper part, each once, with the first start of that part: three (M,)."""
         found = [np.zeros((3, 0), np.int64)]
         length = (self.end - self.start)[self.compared]
         longest = int(length.max(initial=0))
@@ -277,7 +288,7 @@ class _AgreementCost:
         return outer[first], inner[first], place[first]
 
     def _any(self, spans: NDArray[np.int64]) -> int:
-        """A variable that is at least 1 where one of these spans is labelled; no two of them can be."""
+        """A variable that is at least 1 if one of these spans is labelled; no two of them can be."""
         terms = [(self.variables[i], 1) for i in spans.tolist() if self.variables[i] != FALSE]
         if len(terms) <= 1:
             return terms[0][0] if terms else FALSE
@@ -286,7 +297,7 @@ class _AgreementCost:
         return anyone
 
     def _counts(self, group: NDArray[np.int64], weights: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
-        """By type: a variable at least as great as the weighted number of the group's spans, and its most."""
+        """By type: a variable that is at least the weighted number of the group's spans, and its upper bound."""
         counts = {}
         for kind in np.unique(self.kind[group]).tolist():
             spans = group[self.kind[group] == kind].tolist()
@@ -298,14 +309,15 @@ class _AgreementCost:
         return counts
 
     def _hinted(self, terms: list[tuple[int, int]]) -> int:
-        """The sum's value in the labelling the search starts from."""
+        """Value of the sum in the labelling from which the search starts."""
         return sum(c * self.draft.hints[v] for v, c in terms if v != FALSE)
 
     def _charge(self, span: int, terms: list[tuple[int, int]], but: int, most: int, cost: float) -> None:
-        """If the variable ``span`` is 1, each unit of Σ ``terms`` above ``but`` costs ``cost`` nats.
+        """Charges ``cost`` nats for each unit of Σ ``terms`` above ``but``, if the variable ``span`` is 1.
 
-        ``terms`` are pairs (variable, coefficient), and the excess is ``most`` units at most. An infinite ``cost``
-        forbids any excess while ``span`` is 1; otherwise a new variable of ``cost`` a unit is at least the excess.
+        ``terms`` are pairs (variable, coefficient), and the excess is at most ``most`` units. An infinite ``cost``
+        forbids any excess while ``span`` is 1; otherwise a new variable with ``cost`` for each unit is at least the
+        excess.
         """
         terms = [(v, c) for v, c in terms if v != FALSE]
         if cost <= 0.0 or span == FALSE or not terms:
@@ -323,7 +335,7 @@ class _AgreementCost:
 
 
 def _groups(keys: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-    """Key → places where it stands, ascending, without `NO_KEY`."""
+    """The places of each key, ascending; `NO_KEY` is left out."""
     if not len(keys):
         return {}
     order = np.argsort(keys, kind="stable")

@@ -1,24 +1,27 @@
-"""The K best labellings of a document under its whole objective, in order, and a proof that these are the K best.
+"""The K best labellings of a document under its whole objective, in order, with a proof that these are the K best.
 
-From a labelling y* of known score, in rounds that look ever deeper below it: a round finds all labellings y with
+The search starts from a labelling y* of known score, and each round looks deeper below it. A round finds all labellings
+y with
 
     score(y) > τ = score(y*) − depth,
 
-or the K best of them, and so everything that it does not list scores at most τ, or no more than the last of the K.
+or the K best of them. So every labelling that it does not list scores at most τ, or at most as much as the last of the
+K.
 
 1. Prices on agreement and max-marginals leave out labels that no such labelling has (`Narrowing`). With V the local
-   optimum of what is left, y loses less than D = V − τ in each sentence, as penalties are never negative.
-2. What is left falls into parts that no penalty can join below D (`Pruned.components`): groups of sentences under
+   optimum of the rest, y loses less than D = V − τ in each sentence, as penalties are never negative.
+2. The rest falls into parts that no penalty can join below D (`Pruned.components`): groups of sentences under
    penalties, which a depth first search lists (`depth_first`), and single sentences, which Viterbi lists
-   (`list_viterbi`). The loss of a labelling is the sum of those of its parts.
-3. A labelling of a part that is in a y above τ loses at most what y* loses there, and depth, if y* is optimal:
-   then all other parts lose no less than under y*. That is not taken for granted: the searches find what is better, and
-   `together` counts with what the parts were shown to lose, so that an y* that is not optimal makes the bound weaker,
-   never wrong, and the next round starts from the best seen.
+   (`list_viterbi`). The loss of a labelling is the sum of the losses of its parts.
+3. A part of a labelling y above τ loses at most the part's loss under y* plus depth, if y* is optimal: then all other
+   parts lose no less than under y*. That is not taken for granted. The searches find better labellings, and `together`
+   uses the proven losses of the parts; so if y* is not optimal, the bound is weaker but never wrong, and the next round
+   starts from the best labelling seen.
 
-Where the effort is spent, the labellings found are in order, and those above the bound on the rest are proven. Lawler
-(1972) lists the K best of any problem that can be solved under forbidden labels, by a solve for each token of each
-answer; here one search lists many answers, since proofs leave little open between the first and the last of them.
+When the effort is spent, the labellings found are in order, and those above the bound on the rest are proven. Lawler
+(1972) lists the K best solutions of any problem that can be solved under forbidden labels, by one solve for each token
+of each answer. Here one search lists many answers, since proofs leave little open between the first and the last of
+them.
 """
 
 from __future__ import annotations
@@ -42,18 +45,18 @@ from concord.workers.inference.numerics import ROUNDING, TOLERANCE
 from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, Narrowing
 
 _DEPTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, math.inf)
-"""Nats below the best labelling that each round looks."""
+"""Depth of each round, in nats below the best labelling."""
 EMPTY = np.zeros(0, np.int64)
 
 
 def n_best(
     problem: Problem, start: Labels, count: int, *, budget: Budget = UNLIMITED, tolerance: float = TOLERANCE
 ) -> Ranking:
-    """The ``count`` best labellings that break nothing hard, or all where there are fewer.
+    """The ``count`` best labellings that break no hard constraint, or all of them if there are fewer.
 
-    ``start`` (N,) is the best labelling known: the closer it is to the best, the less there is to search; one that
-    breaks something hard is no answer, and everything is searched then. Two answers differ in a label. Work is in
-    steps of `relax`; a node of the search counts `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
+    ``start`` (N,) is the best labelling known: the closer it is to the best, the less there is to search. If it breaks
+    a hard constraint, it is no answer, and everything is searched. Two answers differ in at least one label. Work is in
+    steps of `relax`; a node of the search counts as `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
     """
     prepared, effort = Prepared.of(problem), Effort(budget)
     found, narrowing = BestFound(prepared, start, count), Narrowing(prepared, effort)
@@ -65,7 +68,10 @@ def n_best(
 
 
 class BestFound:
-    """The best labellings met so far, the best first, each with what it loses, and whether it is not the start."""
+    """The best labellings met so far, at most ``count``.
+
+    ``answers`` holds them, the best first, as (minus the objective in nats, is it not the start?, labels).
+    """
 
     def __init__(self, problem: Prepared, start: Labels, count: int) -> None:
         self.problem, self.start, self.count = problem, start, count
@@ -76,7 +82,7 @@ class BestFound:
 
     @property
     def best(self) -> tuple[Labels, float]:
-        """The best labelling (N,), and its score in nats; the start and −inf where none is known."""
+        """The best labelling (N,) and its score in nats; the start and −inf if none is known."""
         if not self.answers:
             return self.start, -math.inf
         loss, _, labels = self.answers[0]
@@ -84,11 +90,11 @@ class BestFound:
 
     @property
     def bound(self) -> float:
-        """Nats that no labelling that is not among the answers scores more than."""
+        """Upper bound in nats of the labellings that are not among the answers."""
         return max(self._others, self._dropped)
 
     def add(self, labels: Labels, bound: float) -> None:
-        """Labellings (M, N); no other scores more than ``bound`` nats."""
+        """Adds labellings (M, N); no labelling that was never added scores more than ``bound`` nats."""
         new = [own for own in labels if own.tobytes() not in self._known]
         self._known.update(own.tobytes() for own in new)
         for own in new:
@@ -101,19 +107,19 @@ class BestFound:
         del self.answers[self.count :]
 
     def complete(self, tolerance: float) -> bool:
-        """Are these proven to be the best, all of them?"""
+        """Is it proven that the answers are the best ones, and that none is missing?"""
         last = -self.answers[-1][0] if len(self.answers) == self.count else -math.inf
         return self.bound <= last + tolerance
 
     def ranking(self, tolerance: float) -> Ranking:
-        """What is known, in order."""
+        """The answers in order, with the proven ones marked and the bound of all others."""
         labels = np.array([own for _, _, own in self.answers], np.int32).reshape(-1, len(self.problem))
         score = np.array([-loss for loss, _, _ in self.answers], np.float64)
         return Ranking(labels, score, score >= self.bound - tolerance, self.bound)
 
 
 def _look(found: BestFound, narrowing: Narrowing, depth: float, effort: Effort) -> None:
-    """A round: all labellings that score more than ``depth`` nats below the best known, or the best of them."""
+    """One round: adds all labellings that score less than ``depth`` nats below the best known, or the best of them."""
     labels, score = found.best
     lowest = score - depth
     problem = found.problem if depth == math.inf else narrowing.above(lowest)
@@ -126,7 +132,7 @@ def _look(found: BestFound, narrowing: Narrowing, depth: float, effort: Effort) 
 def _parts(
     problem: Prepared, start: Labels, count: int, depth: float, most_loss: float, effort: Effort
 ) -> Iterator[RankedPart]:
-    """The best labellings of each part; no labelling of interest loses more than ``most_loss`` nats."""
+    """The best labellings of each part; labellings of interest lose at most ``most_loss`` nats."""
     joined, sentence = _joined(problem, most_loss)
     for place, sentences in enumerate(joined):
         own, tokens = part_of(problem, sentences, sentence)

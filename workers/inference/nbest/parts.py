@@ -26,12 +26,17 @@ from concord.workers.inference.search.depth_first import (
 from concord.workers.inference.search.partial import chain_loss, complete_loss, nodes_a_look, start_partial
 
 STEPS_A_NODE = 200
-"""Units of work that a node of the tree counts: by time, of those that a relaxation counts."""
+"""Units of work for which a node of the tree counts: those of a relaxation that take as much time."""
 
 
 class RankedPart(NamedTuple):
-    """The best labellings (M, n) found of a part with n ``tokens``, ``loss`` (M,) nats below its local optimum, rising.
-    All others lose at least ``rest`` nats."""
+    """The best labellings found of a part with n tokens.
+
+    ``tokens`` (n,): the part's tokens in the document
+    ``labels`` (M, n): the labellings
+    ``loss`` (M,): nats below the part's local optimum, rising
+    ``rest``: nats that all other labellings of the part lose at least
+    """
 
     tokens: Ints
     labels: Labels
@@ -45,8 +50,12 @@ class RankedPart(NamedTuple):
 
 
 class Together(NamedTuple):
-    """The best combinations of labellings of all parts: ``picks`` (M, P) says which of each part's, ``loss`` (M,) what
-    they lose in nats, rising. All others lose at least ``rest`` nats."""
+    """The best combinations of labellings of P parts.
+
+    ``picks`` (M, P): index of each part's labelling
+    ``loss`` (M,): nats that each combination loses, rising
+    ``rest``: nats that all other combinations lose at least
+    """
 
     picks: NDArray[np.int64]
     loss: Floats
@@ -58,8 +67,8 @@ def best_of_part(
 ) -> RankedPart:
     """The ``count`` best labellings of a part that lose less than ``most_loss`` nats, by depth first search.
 
-    Once it has ``count`` of them it leaves what loses no less than the last one. ``work`` is what it may add to the
-    effort's; ``start`` (n,) is listed where that is not enough for any.
+    Once ``count`` are found, the search leaves out all that lose no less than the last one. It may add ``work`` units
+    to the effort; if that is not enough for any labelling, ``start`` (n,) is listed.
     """
     found: list[tuple[float, bytes]] = []
     partial = start_partial(problem, chain_loss(problem), top=problem.viterbi_score, limit=most_loss)
@@ -70,7 +79,7 @@ def best_of_part(
     look, until = nodes_a_look(partial), effort.work + work
     while probe.counters[POSITION] >= 0 and effort.work < until and not effort.spent:
         before = int(probe.counters[EXPANDED])
-        # One that breaks a hard row by a rounding of its sum is no answer.
+        # A labelling that breaks a hard row only by the rounding of its sum is no answer.
         leaf = next_leaf(partial, probe, look)
         if leaf and not (hard and problem.score(partial.labels).objective == -np.inf):
             insort(found, (complete_loss(partial), partial.labels.tobytes()))
@@ -84,7 +93,7 @@ def best_of_part(
 
 
 def _has_hard(problem: Prepared) -> bool:
-    """May a labelling that the chain allows break something hard?"""
+    """May a labelling that the chain allows break a hard constraint?"""
     return bool(np.isinf(problem.rows.weight).any()) or any(np.isinf(a.cost).any() for a in problem.agreements)
 
 
@@ -94,7 +103,10 @@ def _listed(tokens: Ints, found: Sequence[tuple[float, bytes]], rest: float) -> 
 
 
 def together(parts: Sequence[RankedPart], count: int, most_loss: float) -> Together:
-    """The ``count`` best combinations of parts that lose at most ``most_loss`` nats; equal ones by their picks."""
+    """The ``count`` best combinations of parts that lose at most ``most_loss`` nats.
+
+    Combinations with equal losses are in the order of their picks.
+    """
     picks, loss = np.zeros((1, 0), np.int64), np.zeros(1)
     for part in parts:
         sums = (loss[:, None] + part.loss).ravel()
@@ -109,7 +121,7 @@ def together(parts: Sequence[RankedPart], count: int, most_loss: float) -> Toget
 
 
 def labellings(parts: Sequence[RankedPart], found: Together, otherwise: Labels) -> Labels:
-    """(M, N) the combinations, with the labels ``otherwise`` (N,) at tokens of no part."""
+    """(M, N) the combinations as labellings of the document; tokens of no part get the labels ``otherwise`` (N,)."""
     whole = np.repeat(otherwise[None, :], len(found.loss), axis=0)
     for p, part in enumerate(parts):
         whole[:, part.tokens] = part.labels[found.picks[:, p]]

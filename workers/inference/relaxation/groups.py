@@ -421,7 +421,7 @@ def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, li
         least = group_cost(groups, q, prices, workspace, known)
         sizes = _open_group(groups, q, prices, workspace)
         _group_losses(groups, q, prices, workspace, sizes, (least, least + limit), -1, losses)
-        # A role without a price above 0 has one slot at most, and only where a membership of it is asked about.
+        # A role without a price above 0 has at most one slot, and only if one of its memberships is forced.
         for forced in range(sizes.roles):
             if workspace.state[forced] == BANNED:
                 workspace.state[forced], workspace.low[forced] = COUNTED, 1

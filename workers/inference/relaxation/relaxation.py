@@ -80,7 +80,9 @@ TOO_MANY = 20_000
 """Number of spans above which only those that are likely under the prices are listed with their groups."""
 MOST_LEARNING = 4
 WORTHWHILE = 0.95
-"""Prices are learned over the same spans up to `MOST_LEARNING` times, while each time cuts the gap to this fraction."""
+"""Learning over the same spans is repeated, `MOST_LEARNING` times in all, while it cuts the gap to at most this
+fraction.
+"""
 MOST_ROUNDS = 8
 LEAST_PRUNED = 0.02
 """Least fraction of the spans that a round has to prune for another one to begin, of at most `MOST_ROUNDS`."""
@@ -421,9 +423,9 @@ def _covered(spans: CandidateSpans, count: int) -> NDArray[np.bool_]:
 
 
 def _pruned(problem: Prepared, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Prepared:
-    """The problem with −inf for all labels except those of ``spans``, and outside labels that are possible.
+    """The problem with −inf for all labels except those of ``spans`` and the outside labels that are still possible.
 
-    ``outside`` (N, L) is a mask of the labels that are possible if they are outside labels.
+    ``outside`` (N, L) marks the possible labels; only its columns of outside labels count.
     """
     p = problem.potentials
     possible = outside & (problem.labels.type_of < 0)

@@ -84,9 +84,7 @@ def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
 
 
 def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
-    """Searches the labellings with ``allowed`` (N, L) labels; returns whether the incumbent is proven as good as all of
-    them.
-    """
+    """Searches the labellings with ``allowed`` (N, L) labels; returns whether the incumbent is proven to be best."""
     p = search.problem.potentials
     left = replace(
         search.problem,
@@ -105,7 +103,7 @@ class DualBound(NamedTuple):
     ``bound``: nats; no allowed labelling scores more
     ``allowed`` (N, L): mask of the labels that a better labelling may have
     ``labels`` (N,): the best labelling known, by `Problem.score`
-    ``steps``: number of steps taken
+    ``steps``: number of steps taken, in whole rounds of `ROUND`
     ``multipliers`` (R,): the multipliers of the bound
     """
 
@@ -185,7 +183,7 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
         rows.previous,
         rows.label,
         rows.coefficient,
-        # A multiplier must not charge for what holds within the tolerance.
+        # A multiplier must not charge for an excess within the tolerance.
         rows.bound + rows.slack,
         rows.slack,
         rows.weight,
@@ -237,7 +235,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
                 dual.numbers[LENGTH] *= 0.5
         goal = max(target, best_value)
         for r in range(len(excess)):
-            # Multipliers at the edge of their range that would leave it do not move.
+            # A multiplier at the edge of its range does not move if it would leave it.
             held = (excess[r] < 0.0 and dual.now[r] <= 0.0) or (excess[r] > 0.0 and dual.now[r] >= dual.weight[r])
             if not held:
                 length += excess[r] * excess[r]

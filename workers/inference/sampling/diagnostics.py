@@ -18,7 +18,7 @@ class Diagnostic(NamedTuple):
 
     ``split_rhat``: potential scale reduction; near 1 (below 1.05, say), halves of chains and different chains agree
     ``effective_samples``: number of independent draws that the sweeps are worth
-    ``flips``: mean number of labels changed in a sweep
+    ``flips``: mean number of labels in the ranges that a sweep changed
     ``best``: best objective seen, in nats
     ``objective`` (chains, sweeps): objective of each chain after each sweep, in nats, the first half included
     """
@@ -34,7 +34,7 @@ def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generato
     """Runs ``chains`` chains from random labellings at a constant temperature; their first halves are not measured.
 
     The sweeps are those of `gibbs.solve`, which makes the costlier moves in some sweeps only. Raises `ValueError` for
-    fewer than eight sweeps.
+    fewer than seven sweeps.
     """
     prepared = Prepared.of(problem)
     steady = config.model_copy(update={"cooling": "none"})

@@ -53,7 +53,7 @@ class Trace(NamedTuple):
     """The course of one chain.
 
     ``objective`` (sweeps,): objective after each sweep, in nats
-    ``flips``: number of labels changed
+    ``flips``: number of labels in the ranges that moves changed
     ``best`` (N,): best labels seen
     ``best_objective``: objective of the best labels, in nats
     """

@@ -68,7 +68,7 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     exact = members[members[:, ROLE] == 0]
     exact = exact[_clear(exact[:, GROUP], start[exact[:, SPAN]], end[exact[:, SPAN]])]
     containing = members[np.isin(members[:, GROUP], members[members[:, ROLE] > 0, GROUP])]
-    # A key that names several lengths may be that of a place and of a part of it: the place is there once.
+    # A key that names several lengths can belong to a place and to a part of it; the place is listed once.
     again = (np.diff(containing[:, [GROUP, SPAN]], axis=0) == 0).all(axis=1)
     containing = containing[np.append(True, ~again)[: len(containing)]]
     bounds = [_bounds(part[:, GROUP]) for part in (exact, containing)]

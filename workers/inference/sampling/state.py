@@ -75,7 +75,7 @@ class Chain(NamedTuple):
     ``pair_gain`` (N,): best local gain of other labels at t and t + 1 together, in nats
     ``slots``, ``groups``: places of several tokens, and occurrences of the same words
     ``numbers`` (5,): objective, best objective, penalty of rows, penalty of spans, sum of magnitudes; all in nats
-    ``counters`` (5,): random state, length of ``dirty``, labels changed, work, token at which the sweep goes on
+    ``counters`` (5,): random state, length of ``dirty``, labels in changed ranges, work, next token of the sweep
     ``spans``, ``rows``: the counts of labelled spans, and the activities of rows
 
     ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN` stands for a value

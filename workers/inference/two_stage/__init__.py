@@ -1,1 +1,1 @@
-"""Sequences first, then one of them a sentence: the engine of the two-stage papers."""
+"""The engine of the two-stage papers: the local optimum first, then the least penalty near it."""

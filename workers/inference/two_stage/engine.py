@@ -1,16 +1,16 @@
-"""Two-stage inference: Fersini et al. (2014) eq. 22–30, by prices (`price`) and on CP-SAT.
+"""Two-stage inference: Fersini et al. (2014) eq. 22–30, by prices (`price`) and by CP-SAT.
 
-Stage one is Viterbi. Stage two minimises the penalty over labellings whose local score stays near the
-optimum (eq. 23). The paper writes that as local ≥ τ · V, which turns round where V is negative and
-depends on how the potentials are normalised. Here scores count from the worst possible labelling:
+Stage one is Viterbi. Stage two minimises the penalty over labellings with a local score near the optimum (eq. 23). The
+paper writes this condition as local ≥ τ · V, which turns round if V is negative, and depends on the normalisation of
+the potentials. Here scores count from the worst possible labelling:
 
     local(y) − W ≥ τ · (V − W),    W = the least local score of any possible labelling,
 
-so that τ = 1 is the Viterbi optimum, τ = 0 any possible labelling, and adding a constant to a
-token's potentials changes nothing. Of the labellings with the least penalty the one with the best
-local score is returned. A broken row costs by its degree, or as in the paper once (`violations`).
+so τ = 1 allows only Viterbi optima, τ = 0 any possible labelling, and adding a constant to a token's potentials changes
+nothing. Of the labellings with the least penalty the one with the best local score is returned. A broken row costs by
+its degree, or once, as in the paper (`violations`).
 
-Local is what the potentials say: rows that a model brings of its own are weighed with the constraints.
+The local score is that of the potentials: a model's own rows count as constraints here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from concord.workers.inference.two_stage.violations import Violations
 
 
 class _Stages:
-    """One model after another, solved for one objective each, within one budget."""
+    """The CP-SAT models of the second stage, each solved for one of its objectives, within one budget."""
 
     def __init__(self, search: Search, violations: Violations, config: TwoStageSettings, seed: int) -> None:
         self.search, self.violations, self.config, self.seed = search, violations, config, seed
@@ -48,7 +48,7 @@ class _Stages:
         self.finished = True
 
     def build(self, start: Labels, allowed: NDArray[np.bool_] | None = None) -> None:
-        """A model of the labels ``allowed`` (N, L), hinted with ``start`` (N,)."""
+        """Builds a model of the labels ``allowed`` (N, L), hinted with ``start`` (N,)."""
         problem, tolerance = self.search.problem, self.config.tolerance / 2.0
         once = self.violations.once
         lattice = build_model(problem, start=start, allowed=allowed, tolerance=tolerance, once=once)
@@ -60,14 +60,14 @@ class _Stages:
         self.penalty = {v: c - self.local.get(v, 0) for v, c in total.items() if c > self.local.get(v, 0)}
 
     def at_most(self, costs: dict[int, int], nats: float) -> None:
-        """Adds a bound on costs, loose by less than the rounding of the model."""
+        """Adds an upper bound of ``nats`` on ``costs``, loose by less than the rounding of the model."""
         constraint = self.lattice.model.proto.constraints.add()
         constraint.linear.vars.extend(list(costs))
         constraint.linear.coeffs.extend(list(costs.values()))
         constraint.linear.domain.extend([0, math.floor(nats * self.lattice.scale + UNIT_SLACK)])
 
     def least(self, costs: dict[int, int]) -> LatticeSolution:
-        """Solves for the least cost; notes where the budget ended it."""
+        """Solves for the least of ``costs``; ``finished`` becomes False if the budget ended the search."""
         objective = self.lattice.model.proto.objective
         objective.vars.clear()
         objective.coeffs.clear()
@@ -91,7 +91,7 @@ class _Stages:
         return solution
 
     def _solved(self, solution: LatticeSolution, costs: dict[int, int]) -> bool:
-        """Is the labelling within the tolerance of the bound on these costs?"""
+        """Is the labelling's value within the tolerance of the bound on ``costs``?"""
         assert solution.labels is not None
         local = self.search.problem.potentials.score(solution.labels)
         value = self.offset - local if costs is self.local else self.violations.penalty(solution.labels)
@@ -106,14 +106,14 @@ def solve(
     budget: Budget = UNLIMITED,
     incumbent: Labels | None = None,
 ) -> Decoded:
-    """Fersini's programme, exact within ``config.tolerance`` nats: then the status is `Status.FEASIBLE` or better.
+    """The labelling of Fersini's programme, exact within ``config.tolerance`` nats.
 
-    It is another objective than `Problem.score`'s, which charges by the degree in any case, so the answer may score
-    below the Viterbi labelling; an ``incumbent`` that scores higher by `Problem.score` is returned in its place.
-    `Status.TIMEOUT` says that CP-SAT was stopped. Hard constraints come first: where none of the
-    near labellings keeps them, the bound on the local score gives way just so far that one does. Over rows
-    alone prices answer most documents and prune the others. Work is in milliseconds of CP-SAT's
-    deterministic time, and in subgradient steps and nodes for the prices.
+    The status is `Status.FEASIBLE` or better then; `Status.TIMEOUT` says that CP-SAT was stopped. The objective differs
+    from that of `Problem.score`, which always charges by the degree. So the answer may score below the Viterbi
+    labelling, and an ``incumbent`` that scores higher by `Problem.score` is returned in its place. Hard constraints
+    come first: if no labelling near the optimum keeps them, the bound on the local score is loosened just so far that
+    one does. If all constraints are rows, prices answer most documents and prune the others. Work is in milliseconds of
+    CP-SAT's deterministic time, and in subgradient steps and nodes for the prices.
     """
     search = Search(problem, budget=budget, incumbent=None)
     if search.closed or len(problem) > config.most_tokens:
@@ -138,7 +138,7 @@ def solve(
 
 
 class _Near:
-    """Labellings within ``band`` nats of the local optimum: the best known, and which labels others can have."""
+    """Labellings within ``width`` nats of the local optimum: the best one known, and the labels of others."""
 
     def __init__(self, search: Search, violations: Violations, tolerance: float, start: Labels, band: float) -> None:
         self.labels, self.width, self.tolerance, self.proven = start, band, tolerance, False
@@ -149,12 +149,12 @@ class _Near:
             self.labels, self.proven = self.priced.best.labels, self.priced.proven
 
     def allowed(self) -> NDArray[np.bool_]:
-        """(N, L) labels of all labellings in the band that cost no more than the best known."""
+        """(N, L) mask of the labels of all labellings in the band that cost no more than the best known."""
         near: NDArray[np.bool_] = self.loss <= self.width + self.tolerance
         return near if self.priced is None else near & self.priced.allowed()
 
     def narrow_to(self, labels: Labels, loss: float) -> None:
-        """From now on only labellings that cost no more, and lose no more, than ``labels`` (N,) count."""
+        """Restricts the band to labellings that cost no more than ``labels`` (N,) and lose at most ``loss`` nats."""
         self.labels, self.width = labels, loss
         if self.priced is not None:
             self.priced.narrow_to(labels)
@@ -175,7 +175,7 @@ def _document_scores(problem: Prepared) -> Floats:
 
 
 def _second_stage(stages: _Stages, near: _Near) -> Labels:
-    """Least penalty within the band, then best local score at that penalty."""
+    """The labels (N,) with the least penalty within the band and, at that penalty, the best local score."""
     search, tolerance = stages.search, stages.config.tolerance
     stages.build(near.labels, near.allowed())
     stages.at_most(stages.local, near.width + stages.offset - search.top + tolerance / 2.0)
@@ -193,7 +193,7 @@ def _second_stage(stages: _Stages, near: _Near) -> Labels:
 
 
 def _answer(search: Search, labels: Labels, incumbent: Labels | None, *, finished: bool) -> Decoded:
-    """The labelling found, or the incumbent where that scores higher, as a decoded document."""
+    """The labelling found, or the incumbent if that scores higher, as a decoded document."""
     search.restart(labels)
     if incumbent is not None:
         search.offer(incumbent)

@@ -1,17 +1,17 @@
-"""Rows alone: the least penalty near the local optimum, by a price on the penalty.
+"""The least penalty near the local optimum where all constraints are rows, by a price on the penalty.
 
-For a price λ > 0 let V(λ) = min_y loss(y) + λ · charge(y), loss being nats below the local optimum, and charge the
-penalty, or what is charged by the degree and never is more than that (`Violations.unit_weights`). A labelling y with
-loss(y) ≤ B has
+For a price λ > 0 let V(λ) = min_y loss(y) + λ · charge(y), where loss is nats below the local optimum. The charge is
+the penalty, or a charge by the degree that is never more than the penalty (`Violations.unit_weights`). A labelling y
+with loss(y) ≤ B has
 
     penalty(y) ≥ (V(λ) − B) / λ,
 
-and V(λ) is the ordinary problem with all weights times λ, which `row_dual` solves fast. Its solution
-has the least penalty of all that lose no more than it does, and the least loss of all that cost no
-more. So the price is raised until the solution leaves the band of B nats, and then set so that the
-last solutions on both sides cost the same (the corners of the lower hull of loss and penalty).
-Where no corner meets the floor, V(λ) still tells which labels a better labelling may have. Where the charge is less
-than the penalty a corner proves something only if both are the same there.
+and V(λ) is the ordinary problem with all weights times λ, which `row_dual` solves fast. Its solution has the least
+penalty of all labellings that lose no more, and the least loss of all that cost no more. So the price is raised until
+the solution leaves the band of B nats, and then set so that the last solutions on both sides cost the same (the corners
+of the lower hull of loss and penalty). If no corner meets the lower bound of the penalty, V(λ) still tells the labels
+that a better labelling may have. If the charge is less than the penalty, a corner proves something only where both are
+the same.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from concord.workers.inference.two_stage.violations import Violations
 FIRST_PRICE = 1.0
 PRICE_STEP = 10.0
 HIGHEST_PRICE = 1e4
-"""Beyond this the penalty alone decides, and sums of multipliers lose their digits."""
+"""Largest price: above it the penalty alone decides, and sums of multipliers lose digits."""
 
 MOST_PRICES = 30
 NODES = 2_000
-"""Nodes that the search may expand for one price."""
+"""Most nodes that the search expands for one price."""
 
 STAGE_STEPS = 200
 """Subgradient steps of the bound that prunes."""
@@ -42,7 +42,15 @@ STAGE_STEPS = 200
 
 @dataclass
 class Corner:
-    """The solution for one price: nats below the local optimum, penalty and charge, and whether it is proven."""
+    """The solution for one price.
+
+    ``labels`` (N,): its labelling
+    ``loss``: nats below the local optimum
+    ``penalty``: nats
+    ``charge``: nats at price 1
+    ``price``: price for which it was found
+    ``proven``: is it proven to be the best for that price?
+    """
 
     labels: Labels
     loss: float
@@ -52,17 +60,22 @@ class Corner:
     proven: bool
 
     def at(self, price: float) -> float:
-        """loss + price · charge."""
+        """loss + ``price`` · charge, in nats."""
         return self.loss + price * self.charge
 
 
 @dataclass
 class Band:
-    """Labellings of ``search.problem`` (rows alone) within ``width`` nats of the local optimum.
+    """The labellings of ``search.problem`` (which has only rows) within ``width`` nats of the local optimum.
 
-    ``violations`` says what they cost. ``best`` is the least penalty found among them, at the least loss; ``floor``
-    (nats) is below that of all, as ``price`` proved. ``nearest`` (N,) loses least of all labellings that break nothing
-    hard. Work is added to ``search``.
+    ``search``: the search, to which work is added
+    ``violations``: the charges of labellings
+    ``nearest`` (N,): the labelling with the least loss of all that break nothing hard
+    ``width``: nats
+    ``tolerance``: nats
+    ``best``: the labelling with the least penalty found, at the least loss
+    ``floor``: lower bound of the penalty of all, in nats
+    ``price``: the price that proved it
     """
 
     search: Search
@@ -79,11 +92,11 @@ class Band:
 
     @property
     def proven(self) -> bool:
-        """Is ``best`` the answer? No penalty is lower, and at that penalty no loss."""
+        """Is ``best`` the answer: is no penalty lower, and at that penalty no loss?"""
         return self.best.proven and self.best.penalty <= self.floor + self.tolerance
 
     def narrow(self) -> None:
-        """Tries prices until ``best`` is proven, no price can tell more, or the budget is spent."""
+        """Tries prices until ``best`` is proven, no further price can prove more, or the budget is spent."""
         inside: Corner = self.best
         outside: Corner | None = None
         price = FIRST_PRICE
@@ -110,7 +123,7 @@ class Band:
         self.width = self.best.loss
 
     def allowed(self) -> NDArray[np.bool_]:
-        """(N, L) labels of labellings in the band whose penalty is no higher than that of ``best``."""
+        """(N, L) mask of the labels of labellings in the band whose penalty is at most that of ``best``."""
         problem = self._at(self.price)
         most = self.width + self.tolerance + self.price * (self.best.penalty + self.tolerance)
         dual = dual_bound(
@@ -145,7 +158,7 @@ class Band:
         return problem.with_rows(replace(problem.rows, weight=price * self.violations.unit_weights))
 
     def _corner(self, labels: Labels, price: float, *, bound: float, proven: bool = False) -> Corner:
-        """``bound`` is above local score − price · charge of every labelling, in nats."""
+        """A labelling as the corner of ``price``; ``bound`` is nats that no local score − price · charge exceeds."""
         local, penalty = self.search.problem.potentials.score(labels), self.violations.penalty(labels)
         charge = self._at(1.0).score(labels).penalty
         proven = proven or bound - (local - price * penalty) <= self.tolerance
@@ -153,9 +166,9 @@ class Band:
 
 
 def _crossing(inside: Corner, outside: Corner) -> float:
-    """The price at which both cost the same; between their own prices where there is none.
+    """The price at which both corners cost the same, or one between their own prices if there is none.
 
-    What the solver's units took for whole may break something hard by little: no price makes up for that.
+    By rounding to the solver's units, a labelling may break a hard constraint by a little: no price makes up for that.
     """
     if outside.charge < inside.charge < np.inf:
         return (outside.loss - inside.loss) / (inside.charge - outside.charge)

@@ -1,8 +1,8 @@
-"""What a broken row costs in the second stage: by its degree, or once however badly it breaks.
+"""Charges of broken rows in the second stage: by degree, or once however far a row is broken.
 
-Fersini et al. (2014) have a 0/1 variable σ for each row (eq. 26, 29), so a row costs its weight or nothing. Elsewhere
-in this project a row costs its weight times its degree. Their rows are Σ − σ ≤ bound, which no labelling keeps that
-exceeds the bound by 2; what they mean is that σ = 1 lifts the row.
+Fersini et al. (2014) have a 0/1 variable σ for each row (eq. 26, 29), so a row costs its weight or nothing; elsewhere
+in this project it costs its weight times its degree. Their rows are Σ − σ ≤ bound, which no labelling keeps that
+exceeds the bound by 2; they mean that σ = 1 lifts the row.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from concord.workers.inference.core.prepared import Prepared
 
 @dataclass(frozen=True, eq=False)
 class Violations:
-    """How labellings of ``problem`` are charged: rows ``once``, or by their degree; agreements as they are."""
+    """The charges of labellings of ``problem``: for rows ``once``, or by their degree; for agreements as ever."""
 
     problem: Prepared
     once: bool
 
     def penalty(self, labels: Labels) -> float:
-        """Nats that a labelling (N,) costs; inf where it breaks something hard."""
+        """Nats that a labelling (N,) costs; inf if it breaks a hard constraint."""
         if not self.once:
             return self.problem.score(labels).penalty
         rows = self.problem.rows
@@ -35,7 +35,10 @@ class Violations:
 
     @cached_property
     def unit_weights(self) -> Floats:
-        """(R,) nats a unit of degree that charge no labelling more than it costs; as much where degrees are 0 or 1."""
+        """(R,) nats for each unit of degree by which no labelling is charged more than it costs.
+
+        If degrees are 0 or 1, the charge is the cost.
+        """
         rows = self.problem.rows
         if not self.once:
             return rows.weight
@@ -48,7 +51,7 @@ class Violations:
 
 
 def most_degrees(rows: LinearRows) -> Floats:
-    """(R,) a bound on the degree of each row: at each token one label and one edge into it can count."""
+    """(R,) upper bound of the degree of each row: at each token one label and one edge into it can count."""
     cells = np.stack([rows.row_of_entry, rows.position, rows.previous == ANY, rows.previous, rows.label])
     kinds, number = np.unique(cells, axis=1, return_inverse=True)
     amount = np.bincount(number, rows.coefficient, kinds.shape[1])
