@@ -123,7 +123,7 @@ class SegmentObjective:
         self._cuts = balanced(chains.bounds, SEGMENT_BLOCKS)
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
-        """Objective in nats, and gradient (size,)."""
+        """Objective in nats, and gradient (size,); the objective is infinite where scores overflow."""
         views = self._chains.views(point)
         with ThreadPoolExecutor(self._threads) as pool:
             for sums, states, tokens in zip(self._sums, views, self._scores, strict=False):
